@@ -1,0 +1,75 @@
+"""Every error that Trimtab raises on purpose, in one tree.
+
+::
+
+    TrimtabError
+    ├── UsageError          wrong use: an argument, a site file, a path          exit code 2
+    ├── ToolError           a probe, tool or node failed                         exit code 3
+    │   ├── ToolTimeout     ... did not end within its deadline
+    │   └── NoAnswer        a file system did not answer within its deadline
+    ├── RefusedError        a safety rule says no                                exit code 4
+    ├── UnreadableError     data or store that cannot be read or written         exit code 5
+    └── Interrupted         the person or the system asked to stop               exit code 130
+
+Anything else that escapes is a bug (exit code 1). A message says what happened and where; the
+hint says what to do next.
+"""
+
+from __future__ import annotations
+
+
+class TrimtabError(Exception):
+    """The base of every error raised on purpose.
+
+    Parameters
+    ----------
+    message
+        What happened, and where.
+    hint
+        What the reader can do next, if there is something.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(TrimtabError):
+    """Wrong use: a bad argument, path or site file."""
+
+    exit_code = 2
+
+
+class ToolError(TrimtabError):
+    """A probe, tool or node failed; the message carries what it printed, shortened."""
+
+    exit_code = 3
+
+
+class ToolTimeout(ToolError):
+    """A tool did not end within its deadline and was killed with its process group."""
+
+
+class NoAnswer(ToolError):
+    """A file system did not answer within its deadline: a result, not a bug."""
+
+
+class RefusedError(TrimtabError):
+    """A safety rule forbids what was asked."""
+
+    exit_code = 4
+
+
+class UnreadableError(TrimtabError):
+    """Data or a store that cannot be read or written; nothing was lost by trying."""
+
+    exit_code = 5
+
+
+class Interrupted(TrimtabError):
+    """A person or the system asked Trimtab to stop (SIGINT, SIGTERM, SIGHUP)."""
+
+    exit_code = 130

@@ -1,0 +1,114 @@
+"""What stands beneath a path: the mount, the file system, the block devices down to the drives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PathKind = Literal["local", "lustre", "network", "memory", "opaque"]
+"""``local``: block devices can be seen; ``opaque``: FUSE, overlay or anything unknown."""
+
+DeviceKind = Literal["disk", "partition", "loop", "device-mapper", "md", "nvme-multipath", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """One block device and the queue settings that matter for flash.
+
+    Attributes
+    ----------
+    name
+        The kernel's name, as under ``/sys/class/block`` (``nvme0n1``, ``dm-3``, ``loop0``).
+    rotational
+        ``queue/rotational``; a partition has its disk's. ``None`` where not known.
+    beneath
+        Names of the devices that this one is made of; empty for a drive.
+    backing_file
+        Of a loop device: the file that holds its blocks.
+    direct_to_backing
+        Of a loop device: whether it bypasses the page cache of the backing file (``loop/dio``).
+    writeback_throttling_s
+        ``queue/wbt_lat_usec`` in seconds; 0 is off; ``None`` is not available.
+    scheduler
+        The active one in ``queue/scheduler``.
+    discard_granularity_bytes, discard_max_bytes
+        0 means that the device takes no discard.
+    link_bytes_per_s
+        What the bus can carry (PCIe speed x width), where the system says so.
+    """
+
+    name: str
+    kind: DeviceKind
+    size_bytes: int | None = None
+    rotational: bool | None = None
+    model: str | None = None
+    transport: str | None = None
+    beneath: tuple[str, ...] = ()
+    backing_file: str | None = None
+    direct_to_backing: bool | None = None
+    writeback_throttling_s: float | None = None
+    scheduler: str | None = None
+    write_cache: str | None = None
+    logical_block_bytes: int | None = None
+    discard_granularity_bytes: int | None = None
+    discard_max_bytes: int | None = None
+    link_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathDescription:
+    """What a path is: its mount, its file system and the layers beneath.
+
+    Attributes
+    ----------
+    path, real_path, mount_point
+        As given; with links resolved; where the file system is mounted.
+    kind
+        How far Trimtab can see into it.
+    fs_type, source, options
+        From ``/proc/self/mountinfo``: type, device or server, mount and superblock options.
+    fs_uuid
+        The file system's UUID where the system tells; identifies a PATH without a site,
+        together with the mount point.
+    device_number
+        ``major:minor`` of the mount.
+    devices
+        Every block device beneath, nearest first; empty where none can be seen.
+    notes
+        What could not be seen, and why.
+    """
+
+    path: str
+    real_path: str
+    mount_point: str
+    kind: PathKind
+    fs_type: str
+    source: str
+    options: tuple[str, ...] = ()
+    fs_uuid: str | None = None
+    device_number: str | None = None
+    read_only: bool = False
+    devices: tuple[BlockDevice, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def drives(self) -> tuple[BlockDevice, ...]:
+        """The devices that are made of no other: drives, and what looks like one from here."""
+        return tuple(device for device in self.devices if not device.beneath)
+
+    @property
+    def is_flash(self) -> bool | None:
+        """Whether the target is flash.
+
+        True if the device that the file system stands on and every device beneath it say that
+        they do not rotate, False if any says that it does, ``None`` if not known.
+        """
+        known = [device.rotational for device in self.devices if device.rotational is not None]
+        if not known:
+            return None
+        return not any(known)
+
+    @property
+    def identity(self) -> str:
+        """The name under which runs on this path are kept when no site is given."""
+        return f"{self.fs_uuid or self.source}:{self.mount_point}"

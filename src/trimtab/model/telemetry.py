@@ -1,0 +1,187 @@
+"""What a target looks like at one moment: readings, each with its source or its reason.
+
+The telemetry names are a contract: probes, store, findings, causes and exporters use them
+literally. Counters end in ``_total`` and only ever count up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+
+TELEMETRY_UNITS: Final[dict[str, str | None]] = {
+    "capacity_bytes": "B",
+    "used_bytes": "B",
+    "available_bytes": "B",
+    "inodes_total": "inodes",
+    "inodes_free": "inodes",
+    "create_enabled": None,
+    "degraded": None,
+    "read_only": None,
+    "errors_total": "errors",
+    "server": None,
+    "failover_active": None,
+    "import_state": None,
+    "wbt_latency_s": "s",
+    "discard_granularity_bytes": "B",
+    "bytes_written_total": "B",
+    "bytes_read_total": "B",
+    "bytes_discarded_total": "B",
+    "last_trim_at": None,
+    "allocator_family": None,
+    "allocator_requests_total": "requests",
+    "allocator_useless_loops_total": "loops",
+    "allocator_groups_considered_total": "groups",
+    "free_extent_mean_bytes": "B",
+    "server_cpu_fraction": "1",
+    "network_bytes_total": "B",
+    "client_bytes_written_total": "B",
+    "client_bytes_read_total": "B",
+    "metadata_operations_total": "operations",
+    "concurrent_jobs": "jobs",
+    "drive_percentage_used": "1",
+    "drive_media_errors_total": "errors",
+    "drive_write_amplification": "1",
+    "checksum_errors_total": "errors",
+}
+"""Every telemetry name with its unit; ``None`` marks states, names and times."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAvailable:
+    """What a driver answers when it cannot know or do something: why not."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value of one target with where it came from, or why there is none.
+
+    Attributes
+    ----------
+    name
+        A key of `TELEMETRY_UNITS`.
+    value
+        The value in base SI, or ``None``. Zero is a measurement.
+    source
+        The file or command that it came from.
+    reason
+        Why there is no value; set exactly when ``value`` is ``None``.
+    label
+        The part of the name in braces (``criterion``, a drive), where the value has several.
+    """
+
+    name: str
+    value: float | int | str | bool | None
+    source: str | None = None
+    reason: str | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in TELEMETRY_UNITS:
+            raise ValueError(f"{self.name!r} is not a telemetry name")
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError(f"{self.name}: a reading has a value or a reason, never both")
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of the value; ``None`` for states, names and times."""
+        return TELEMETRY_UNITS[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A named setting of a target as it was read: value, and the file or command."""
+
+    name: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One OST or MDT; on a local file system the file system itself.
+
+    Attributes
+    ----------
+    name
+        ``OST0003``, ``MDT0000``, or the mount point of a local file system.
+    kind
+        ``ost``, ``mdt`` or ``file-system``.
+    server
+        The host that serves it.
+    """
+
+    name: str
+    kind: str
+    server: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSnapshot:
+    """All readings of one target at one time."""
+
+    target: Target
+    readings: tuple[Reading, ...]
+
+    def reading(self, name: str, label: str | None = None) -> Reading | None:
+        """Return the reading of that name and label, or ``None`` where there is no such row."""
+        for reading in self.readings:
+            if reading.name == name and reading.label == label:
+                return reading
+        return None
+
+    def value(self, name: str, label: str | None = None) -> float | int | str | bool | None:
+        """Return the value of a reading, ``None`` where it is missing for any reason."""
+        reading = self.reading(name, label)
+        return None if reading is None else reading.value
+
+    def number(self, name: str, label: str | None = None) -> float | None:
+        """Return a numeric value, ``None`` where it is missing or not a number."""
+        value = self.value(name, label)
+        return None if value is None or isinstance(value, (str, bool)) else float(value)
+
+    def labelled(self, name: str) -> dict[str, float]:
+        """Return label to number for every labelled, present reading of that name."""
+        return {
+            reading.label: float(reading.value)
+            for reading in self.readings
+            if reading.name == name
+            and reading.label is not None
+            and reading.value is not None
+            and not isinstance(reading.value, (str, bool))
+        }
+
+    def fullness(self) -> float | None:
+        """Return used / (used + available), as ``df`` prints it; ``None`` if not known."""
+        used, available = self.number("used_bytes"), self.number("available_bytes")
+        if used is None or available is None or used + available <= 0:
+            return None
+        return used / (used + available)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Telemetry of all targets at one time.
+
+    Attributes
+    ----------
+    at
+        Aware UTC.
+    driver
+        ``local``, ``lustre``, ``twin`` or ``memory``.
+    complete
+        False when a target or server did not answer.
+    """
+
+    at: datetime
+    driver: str
+    complete: bool
+    targets: tuple[TargetSnapshot, ...]
+
+    def of(self, target: str) -> TargetSnapshot | None:
+        """Return the snapshot of the target with that name."""
+        return next((one for one in self.targets if one.target.name == target), None)

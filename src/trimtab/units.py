@@ -1,0 +1,179 @@
+"""Text to base SI and back: the edge where people's units become bytes and seconds.
+
+Inside Trimtab every quantity is base SI (bytes, seconds, bytes/s) and says so in its name.
+Text such as ``1MiB`` or ``30m`` is parsed here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from trimtab.errors import UsageError
+
+_BYTES_PER_UNIT = {
+    "": 1,
+    "b": 1,
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgtpe", start=1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgtpe", start=1)},
+    # IOR, fio and dd read a lone letter as a power of 1024; so do we.
+    **{letter: 1024**power for power, letter in enumerate("kmgtpe", start=1)},
+}
+_SECONDS_PER_UNIT = {
+    "": 1.0,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 604800.0,
+}
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*\Z")
+
+
+def parse_bytes(text: str) -> int:
+    """Return the number of bytes that ``text`` names.
+
+    ``KB``, ``MB`` ... are powers of 1000; ``KiB``, ``MiB`` ... and the lone letters of IOR and
+    fio (``1m``) are powers of 1024.
+
+    Raises
+    ------
+    UsageError
+        The text is not a size, or not a whole number of bytes.
+
+    Examples
+    --------
+    >>> parse_bytes("1MiB"), parse_bytes("4k"), parse_bytes("2 GB")
+    (1048576, 4096, 2000000000)
+    """
+    number, unit = _split(text, _BYTES_PER_UNIT, "size", "64GiB, 1MiB or 4096")
+    value = number * _BYTES_PER_UNIT[unit]
+    if value != int(value):
+        raise UsageError(f"size {text!r} is not a whole number of bytes")
+    return int(value)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds that ``text`` names: ``500ms``, ``60s``, ``30m``, ``48h``, ``7d``.
+
+    Raises
+    ------
+    UsageError
+        The text is not a duration.
+
+    Examples
+    --------
+    >>> parse_duration("30m"), parse_duration("1.5h"), parse_duration("60")
+    (1800.0, 5400.0, 60.0)
+    """
+    number, unit = _split(text, _SECONDS_PER_UNIT, "duration", "60s, 30m or 48h")
+    return number * _SECONDS_PER_UNIT[unit]
+
+
+def parse_fraction(text: str) -> float:
+    """Return the fraction that ``text`` names: ``75%`` and ``0.75`` are the same.
+
+    Raises
+    ------
+    UsageError
+        The text is not a fraction between 0 and 1.
+
+    Examples
+    --------
+    >>> parse_fraction("75%"), parse_fraction("0.08")
+    (0.75, 0.08)
+    """
+    stripped = text.strip()
+    try:
+        value = float(stripped[:-1]) / 100 if stripped.endswith("%") else float(stripped)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value <= 1.0:
+        raise UsageError(
+            f"{text!r} is not a fraction", hint="write 75% or 0.75, between 0 and 100%"
+        )
+    return value
+
+
+def format_bytes(value: float) -> str:
+    """Return a size in binary units with three significant figures, as ``1.50 GiB``."""
+    return _scaled(value, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+
+
+def format_bytes_per_s(value: float) -> str:
+    """Return a bandwidth in decimal units with three significant figures, as ``1.94 GB/s``."""
+    return _scaled(value, 1000.0, ("B/s", "KB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
+
+
+def format_duration(value_s: float) -> str:
+    """Return a duration with the unit that suits it, as ``4.20 ms`` or ``2.0 h``.
+
+    Examples
+    --------
+    >>> format_duration(0.0042), format_duration(7200), format_duration(12)
+    ('4.20 ms', '2.0 h', '12.0 s')
+    """
+    magnitude = abs(value_s)
+    if magnitude and magnitude < 1.0:
+        factor, unit = (1e6, "us") if magnitude < 1e-3 else (1e3, "ms")
+        return f"{_three_figures(value_s * factor)} {unit}"
+    for seconds, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if magnitude >= 2 * seconds or (magnitude >= seconds and unit != "min"):
+            return f"{value_s / seconds:.1f} {unit}"
+    return f"{value_s:.1f} s"
+
+
+def format_percent(fraction: float, digits: int = 1) -> str:
+    """Return a fraction as per cent, as ``7.9 %``."""
+    return f"{fraction * 100:.{digits}f} %"
+
+
+def format_value(value: float | int | str | bool | None, unit: str | None) -> str:
+    """Return any measured value with its unit as people read it; ``None`` is ``not known``."""
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    match unit:
+        case "B":
+            return format_bytes(value)
+        case "B/s":
+            return format_bytes_per_s(value)
+        case "s":
+            return format_duration(value)
+        case "1/s":
+            return f"{value:,.0f}/s"
+        case "1":
+            return format_percent(value)
+        case None:
+            return f"{value:,}"
+        case other:
+            return f"{value:,} {other}"
+
+
+def _split(text: str, units: dict[str, int] | dict[str, float], noun: str, example: str):
+    match = _QUANTITY.match(text)
+    unit = match.group(2).lower() if match else ""
+    if match is None or unit not in units:
+        raise UsageError(f"{text!r} is not a {noun}", hint=f"write it as {example}")
+    return float(match.group(1)), unit
+
+
+def _scaled(value: float, base: float, names: tuple[str, ...]) -> str:
+    power = 0
+    while abs(value) >= base * 0.9995 and power < len(names) - 1:
+        value /= base
+        power += 1
+    text = f"{value:.0f}" if power == 0 else _three_figures(value)
+    return f"{text} {names[power]}"
+
+
+def _three_figures(value: float) -> str:
+    magnitude = abs(value)
+    digits = 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
+    return f"{value:.{digits}f}"
