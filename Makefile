@@ -1,0 +1,84 @@
+# make run    set up, then check TARGET (default: a directory on this disk) and leave build/report.html
+# make test   set up, then pass all tests
+# make lint   style, types, layers, locks; Python and Rust
+# make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
+# make soak   the long counts of the same tests (kills, interrupts, calibration)
+# make docs   the documentation as pages, under build/docs
+# make lock   resolve the dependencies again
+
+PYTHON ?= python3
+TARGET ?= build/target
+ARGS ?=
+
+export UV_PYTHON_DOWNLOADS = never
+export UV_NO_PROGRESS = $(CI)
+# One target folder for the extension, the crates' tests and clippy.
+export CARGO_TARGET_DIR = $(CURDIR)/target
+
+UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
+BIN := .venv/bin
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: run test lint bench soak docs lock clean
+.DEFAULT_GOAL := run
+
+run: .venv/.core
+	@mkdir -p build $(TARGET)
+	$(BIN)/trimtab check $(TARGET) --report build/report.html $(ARGS)
+
+test: .venv/.core .venv/.dev
+	cargo test --release --workspace --locked --quiet
+	$(BIN)/pytest $(ARGS)
+
+lint: .venv/.core .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --level error
+	$(BIN)/lint-imports --no-cache
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
+	$(BIN)/python scripts/house_style.py
+
+bench: .venv/.core
+	$(BIN)/python benchmarks/ioload_vs_fio.py $(ARGS)
+
+soak: .venv/.core .venv/.dev
+	TRIMTAB_SOAK=1 $(BIN)/pytest --timeout 3600 $(ARGS)
+
+docs: .venv/.core .venv/.dev
+	$(BIN)/python scripts/schemas.py docs/schemas
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+
+lock: $(UV)
+	$(UV) pip compile $(COMPILE) pyproject.toml --group build -o requirements.lock
+	$(UV) pip compile $(COMPILE) pyproject.toml --group build --group dev --group docs \
+	    -c requirements.lock -o requirements-dev.lock
+	$(UV) pip compile $(COMPILE) --group pyproject.toml:tools -o requirements-tools.lock
+COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+clean:
+	rm -rf .venv .tools build target
+
+.tools/bin/uv: requirements-tools.lock
+	@scripts/prerequisites $(PYTHON)
+	@echo 'Setting up uv in .tools ...'
+	$(PYTHON) -m venv --clear .tools
+	.tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tools.lock
+	@touch $@
+
+.venv/.requirements: requirements.lock $(UV)
+	@scripts/prerequisites $(PYTHON)
+	@echo 'Setting up .venv ...'
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@touch $@
+
+.venv/.dev: requirements-dev.lock .venv/.requirements
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# A changed crate is rebuilt here; Python files are used in place.
+.venv/.core: .venv/.requirements pyproject.toml $(RUST)
+	@echo 'Building the Rust core (the first time takes a minute or two) ...'
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
