@@ -11,7 +11,6 @@ TARGET ?= build/target
 ARGS ?=
 
 export UV_PYTHON_DOWNLOADS = never
-export UV_NO_PROGRESS = $(CI)
 # One target folder for the extension, the crates' tests and clippy.
 export CARGO_TARGET_DIR = $(CURDIR)/target
 
