@@ -1,0 +1,42 @@
+"""How a file system is trimmed: by what, and what the system shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class TrimPractice:
+    """How trim happens on one file system, each part ``None`` where it cannot be seen.
+
+    Attributes
+    ----------
+    mount_option
+        The option that trims as files are deleted (``discard``, Lustre's ``fstrim``), or ``None``
+        when there is none.
+    timer_active
+        Whether ``fstrim.timer`` will run and covers this mount.
+    scheduled
+        Other schedules that mention fstrim: ``/etc/cron.daily/fstrim`` ...
+    trimmed_since_mount
+        Whether the whole file system was trimmed since it was mounted (ext4 remembers).
+    discarded_bytes
+        What the device was told to discard since it was attached; mkfs counts too.
+    sources
+        What each part was read from, part to file or command.
+    reasons
+        Why a part is ``None``, part to reason.
+    """
+
+    mount_option: str | None = None
+    timer_active: bool | None = None
+    scheduled: tuple[str, ...] = ()
+    trimmed_since_mount: bool | None = None
+    discarded_bytes: int | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_mechanism(self) -> bool:
+        """Whether something trims without a person."""
+        return self.mount_option is not None or bool(self.timer_active) or bool(self.scheduled)
