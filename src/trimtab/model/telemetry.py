@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-
 TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "capacity_bytes": "B",
     "used_bytes": "B",

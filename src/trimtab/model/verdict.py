@@ -91,7 +91,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """This run against earlier runs of the same probe on the same site."""
+    """One run against earlier runs of the same probe on the same site."""
 
     metric: str
     unit: str

@@ -1,0 +1,42 @@
+"""`drive-write-amplification`: the drive writes much more than it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trimtab.explain.observed import Observed
+from trimtab.model.finding import Finding, Fix, Seen, Severity
+
+LIMIT = 2.5
+"""Above what a trimmed file system shows even at 85 % full with 7 % to 13 % spare space.
+
+``facts/flash.md`` (f), file churn at a spare factor of 0.12: 1.9 at 75 % full untrimmed, 2.6 at
+85 % full untrimmed, 2.07 at 85 % trimmed nightly.
+"""
+
+
+def find(observed: Observed) -> Iterator[Finding]:
+    """Yield one finding for each drive whose lifetime write amplification is over `LIMIT`."""
+    for drive, amplification in observed.now.labelled("drive_write_amplification").items():
+        if amplification <= LIMIT:
+            continue
+        reading = observed.now.reading("drive_write_amplification", drive)
+        yield Finding(
+            id="drive-write-amplification",
+            severity=Severity.INFO,
+            title=f"{drive} has written {amplification:.1f} times what it was given",
+            target=observed.target,
+            seen=Seen(amplification, "1", f"physical over host bytes written of {drive}"),
+            source=None if reading is None else reading.source,
+            why=(
+                "Every byte that the drive moves in garbage collection is write bandwidth that "
+                "hosts do not get. The figure is over the drive's whole life; a drive that is "
+                "trimmed and kept under its fullness limit stays near or under 2."
+            ),
+            fix=Fix(
+                "Trim the file system, keep it under its fullness limit, and look again after a "
+                "few drive writes: the lifetime figure falls slowly.",
+                ("fstrim", "-v", observed.path.mount_point),
+            ),
+            confidence=0.6,
+        )

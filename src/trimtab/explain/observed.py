@@ -1,0 +1,82 @@
+"""What the findings look at: one target of one file system, as it was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trimtab.model.filesystem import BlockDevice, PathDescription
+from trimtab.model.run import Sample
+from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.model.trim import TrimPractice
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a site holds itself to.
+
+    ``fullness`` is used / (used + available); 75 % is the seeds' figure for flash
+    (``facts/seeds.md`` 46). ``cov`` is the goal over 48 hours (43).
+    """
+
+    fullness: float = 0.75
+    cov: float = 0.08
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One target at one time, with what a probe showed in between where one ran.
+
+    Attributes
+    ----------
+    before
+        The target before the probe; ``None`` without one. Counters are differenced with it.
+    now
+        The target as it is.
+    trim
+        How it is trimmed; ``None`` where that cannot be seen.
+    samples
+        Of the probe that ran, with the reasons why some are not believed.
+    left_behind
+        Directories of earlier, killed probes that still stand under the path.
+    """
+
+    path: PathDescription
+    now: TargetSnapshot
+    before: TargetSnapshot | None = None
+    settings: Mapping[str, Setting | NotAvailable] = field(default_factory=dict)
+    trim: TrimPractice | None = None
+    samples: tuple[Sample, ...] = ()
+    limits: Limits = Limits()
+    left_behind: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return self.now.target.name
+
+    @property
+    def is_flash(self) -> bool:
+        """Whether the target is known to be flash; unknown counts as not."""
+        return self.path.is_flash is True
+
+    @property
+    def flash_devices(self) -> tuple[BlockDevice, ...]:
+        """The devices beneath that have a queue of their own and say that they do not rotate."""
+        return tuple(
+            device
+            for device in self.path.devices
+            if device.rotational is False and device.kind != "partition"
+        )
+
+    def growth(self, name: str, label: str | None = None) -> float | None:
+        """Return how much a counter grew during the probe, ``None`` where that is not known.
+
+        A counter that went down was reset in between; its growth is not known.
+        """
+        if self.before is None:
+            return None
+        start, end = self.before.number(name, label), self.now.number(name, label)
+        if start is None or end is None or end < start:
+            return None
+        return end - start
