@@ -1,0 +1,105 @@
+"""The ``trimtab`` command: its table of subcommands, and errors turned into exit codes.
+
+Start-up is a feature: a subcommand's module is imported when it is called, so that
+``trimtab --help`` costs little more than Python and click.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from trimtab import __version__
+from trimtab.errors import TrimtabError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "check": (
+        "trimtab.cli.check",
+        "Measure a file system, keep the result, and say what is wrong.",
+    ),
+    "status": ("trimtab.cli.status", "Say where things stand, from what is kept."),
+    "runs": ("trimtab.cli.runs", "List the runs that are kept."),
+    "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
+}
+"""Every subcommand: the module that holds ``command``, and one line of help."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand's module only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the subcommands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a subcommand, or ``None`` if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(COMMANDS[cmd_name][0]).command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="trimtab")
+def trimtab() -> None:
+    """Keep an all-flash parallel file system fast and predictable.
+
+    Start with `trimtab check /path/to/file/system`.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code; ``docs`` list the codes."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        trimtab.main(given, prog_name="trimtab", standalone_mode=False)
+        code = 0
+    except click.exceptions.Exit as request:
+        code = request.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except TrimtabError as error:
+        code = _report(error, as_json="--json" in given)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("error: interrupted", err=True)
+        code = 130
+    except BrokenPipeError:
+        # The reader went away (``trimtab runs | head``): not an error, and nothing left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _report(error: TrimtabError, *, as_json: bool) -> int:
+    click.echo(f"error: {_printable(error.message)}", err=True)
+    if error.hint:
+        click.echo(f"hint: {_printable(error.hint)}", err=True)
+    if as_json and not getattr(error, "reported", False):
+        document = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        click.echo(json.dumps({"error": document}))
+    return error.exit_code
+
+
+def _printable(text: str) -> str:
+    """Return text with control characters and undecodable bytes escaped.
+
+    Messages carry file names and tool output, which must not steer the terminal.
+    """
+    return "".join(
+        character if character.isprintable() or character == "\n" else repr(character)[1:-1]
+        for character in text
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Options that several commands share, and the types that parse people's units."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from trimtab import units
+from trimtab.errors import UsageError
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Quantity(click.ParamType):
+    """A parameter that `trimtab.units` parses."""
+
+    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the value in base SI."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except UsageError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            self.fail(f"{error.message}{hint}", param, ctx)
+
+
+SIZE = Quantity("size", units.parse_bytes)
+DURATION = Quantity("duration", units.parse_duration)
+FRACTION = Quantity("fraction", units.parse_fraction)
+
+
+def as_json(function: Decorated) -> Decorated:
+    """Add ``--json``."""
+    text = "Print one JSON object on standard output."
+    return click.option("--json", "as_json", is_flag=True, help=text)(function)
+
+
+def store(function: Decorated) -> Decorated:
+    """Add ``--store``."""
+    text = (
+        "Where results are kept: a file (SQLite) or a SQLAlchemy URL. Default: $TRIMTAB_STORE, "
+        "else /var/lib/trimtab (root) or the user's data directory."
+    )
+    return click.option("--store", "store_url", metavar="URL", help=text)(function)
+
+
+def is_path(text: str) -> bool:
+    """Return whether an argument is a PATH: it contains ``/`` or names an existing directory.
+
+    Everything else is the name of a SITE.
+    """
+    return "/" in text or text in {".", ".."} or os.path.isdir(text)  # noqa: PTH112 - may be bytes-ish

@@ -1,0 +1,139 @@
+"""From a budget of time and space to the fixed parameters of a probe: pure arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.model.run import ProbeSpec
+from trimtab.units import format_bytes
+
+REPETITION_S = 5.0
+"""The shortest repetition that is believed."""
+OVERHEAD_S = 0.5
+"""What starting, flushing and removing cost beside the timed region, for planning."""
+SPACE_LIMIT_BYTES = 64 * 1024**3
+FREE_SHARE = 0.05
+"""By default a probe takes the smaller of 64 GiB and 5 % of the free space."""
+FREE_SHARE_MAXIMUM = 0.9
+"""A space budget that was asked for may not fill the file system."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asked of the probe; ``None`` leaves the choice to the plan."""
+
+    benchmark: str = "auto"
+    budget_s: float = 60.0
+    space_bytes: int | None = None
+    repetitions: int | None = None
+    tasks: int | None = None
+    transfer_size_bytes: int = 1024**2
+    block_size_bytes: int | None = None
+    direct: bool = True
+
+
+def plan_probe(request: Request, *, available_bytes: int, processors: int) -> ProbeSpec:
+    """Return the probe that fits the budget.
+
+    The block size is a power of two, so that the same site gives the same probe from day to day
+    although its free space moves, and runs stay comparable.
+
+    Parameters
+    ----------
+    available_bytes
+        Free to people who are not root.
+    processors
+        Of this host: two tasks each by default, at most 16.
+
+    Raises
+    ------
+    UsageError
+        The sizes do not fit one another.
+    RefusedError
+        The file system has too little free space for any probe, or the probe would fill it.
+
+    Examples
+    --------
+    >>> spec = plan_probe(Request(), available_bytes=100 * 1024**3, processors=2)
+    >>> spec.tasks, spec.repetitions, spec.duration_s, spec.block_size_bytes // 1024**2
+    (4, 5, 5.0, 1024)
+    """
+    space = _space(request, available_bytes)
+    transfer = request.transfer_size_bytes
+    if transfer <= 0 or (request.direct and transfer % 4096):
+        raise UsageError(
+            f"transfer size {transfer} does not suit O_DIRECT",
+            hint="take a multiple of 4096 bytes, or --buffered",
+        )
+    tasks = request.tasks or min(16, 2 * processors, max(1, space // transfer))
+    if tasks < 1:
+        raise UsageError("a probe needs at least one task")
+    repetitions, duration_s = _times(request)
+    return ProbeSpec(
+        name="check",
+        benchmark=request.benchmark,
+        tasks=tasks,
+        transfer_size_bytes=transfer,
+        block_size_bytes=_block_size(request, space, tasks),
+        repetitions=repetitions,
+        duration_s=duration_s,
+        direct=request.direct,
+    )
+
+
+def _space(request: Request, available_bytes: int) -> int:
+    if request.space_bytes is None:
+        space = min(SPACE_LIMIT_BYTES, int(available_bytes * FREE_SHARE))
+    elif request.space_bytes > available_bytes * FREE_SHARE_MAXIMUM:
+        raise RefusedError(
+            f"a probe of {format_bytes(request.space_bytes)} would fill the file system: "
+            f"{format_bytes(available_bytes)} are free",
+            hint="give --space less than nine tenths of the free space",
+        )
+    else:
+        space = request.space_bytes
+    if space < request.transfer_size_bytes:
+        raise RefusedError(
+            f"too little free space to measure: {format_bytes(available_bytes)} are free, and a "
+            f"probe takes at most {format_bytes(space)} of them",
+            hint="free some space, or look without measuring: --no-probe",
+        )
+    return space
+
+
+def _block_size(request: Request, space: int, tasks: int) -> int:
+    transfer = request.transfer_size_bytes
+    share = space // tasks
+    if request.block_size_bytes is not None:
+        if request.block_size_bytes % transfer:
+            raise UsageError("the block size is not a multiple of the transfer size")
+        if request.block_size_bytes > share:
+            raise UsageError(
+                f"{tasks} tasks x {format_bytes(request.block_size_bytes)} are more than the "
+                f"space budget of {format_bytes(space)}",
+                hint="raise --space, or lower --block-size or --tasks",
+            )
+        return request.block_size_bytes
+    transfers = share // transfer
+    if transfers < 1:
+        raise UsageError(
+            f"{tasks} tasks x one transfer of {format_bytes(transfer)} are more than the space "
+            f"budget of {format_bytes(space)}",
+            hint="raise --space, or lower --tasks or --transfer-size",
+        )
+    return transfer * (1 << transfers.bit_length() - 1)
+
+
+def _times(request: Request) -> tuple[int, float]:
+    """Return how many repetitions fit the budget, and the seconds of each write and each read.
+
+    A budget too small for what was asked gives shorter repetitions, which the verdict then does
+    not believe: the figure is shown and the reason beside it.
+    """
+    share = request.budget_s / (2 * (REPETITION_S + OVERHEAD_S))
+    repetitions = request.repetitions or max(1, int(share))
+    if repetitions < 1:
+        raise UsageError("a probe needs at least one repetition")
+    possible = request.budget_s / (2 * repetitions) - OVERHEAD_S
+    return repetitions, max(0.1, min(REPETITION_S, possible))
