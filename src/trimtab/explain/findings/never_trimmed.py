@@ -20,13 +20,14 @@ def find(observed: Observed) -> Iterator[Finding]:
         return
     # What the kernel shows ends at the mount or at boot: an earlier trim by hand leaves no sign.
     confidence = 0.5 if trim.trimmed_since_mount is None or trim.discarded_bytes else 0.8
+    seen, *further = _signs(trim, top.name)
     yield Finding(
         id="never-trimmed",
         severity=Severity.WARNING,
         title="nothing trims this file system, and no trim is on record",
         target=observed.target,
-        seen=Seen(trim.discarded_bytes, "B", f"discarded on {top.name} since it was attached"),
-        source=trim.sources.get("discarded_bytes"),
+        seen=seen,
+        source=seen.source,
         why=(
             "The drive cannot know that a file was deleted until it is told. One seed found its "
             "drives writing at a quarter of their speed for want of a first trim (003); the "
@@ -39,16 +40,22 @@ def find(observed: Observed) -> Iterator[Finding]:
             ("fstrim", "-v", observed.path.mount_point),
         ),
         confidence=confidence,
-        evidence=(
-            Seen(trim.timer_active, None, "fstrim.timer active", trim.sources.get("timer_active")),
-            Seen(
-                trim.trimmed_since_mount,
-                None,
-                "trimmed since it was mounted",
-                trim.sources.get("trimmed_since_mount"),
-            ),
-        ),
+        evidence=tuple(further),
     )
+
+
+def _signs(trim: TrimPractice, device: str) -> list[Seen]:
+    """Return what speaks for it, the strongest sign first, without what cannot be seen."""
+    signs = (
+        ("trimmed_since_mount", trim.trimmed_since_mount, None, "trimmed since it was mounted"),
+        ("discarded_bytes", trim.discarded_bytes, "B", f"discarded on {device} since attached"),
+        ("timer_active", trim.timer_active, None, "fstrim.timer active"),
+    )
+    return [
+        Seen(value, unit, what, trim.sources.get(part))
+        for part, value, unit, what in signs
+        if value is not None
+    ]
 
 
 def _was_trimmed(trim: TrimPractice) -> bool:

@@ -1,0 +1,245 @@
+"""Every finding: seen where it should be, silent where it should not, and its fix complete."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from trimtab.explain.findings import TABLE, find_all
+from trimtab.explain.observed import Limits, Observed
+from trimtab.model.filesystem import BlockDevice, PathDescription
+from trimtab.model.finding import Severity
+from trimtab.model.run import Sample
+from trimtab.model.telemetry import Reading, Target, TargetSnapshot
+from trimtab.model.trim import TrimPractice
+
+GIB = 1024**3
+FLASH = BlockDevice(
+    "nvme0n1",
+    "disk",
+    rotational=False,
+    writeback_throttling_s=0.0,
+    discard_granularity_bytes=4096,
+    discard_max_bytes=2**31,
+)
+
+
+def path(*devices: BlockDevice) -> PathDescription:
+    return PathDescription(
+        "/scratch", "/scratch", "/scratch", "local", "ext4", "/dev/x", devices=devices or (FLASH,)
+    )
+
+
+def snapshot(*readings: Reading, used: float = 0.5) -> TargetSnapshot:
+    space = (
+        Reading("used_bytes", int(100 * GIB * used), source="statvfs"),
+        Reading("available_bytes", int(100 * GIB * (1 - used)), source="statvfs"),
+    )
+    return TargetSnapshot(Target("/scratch", "file-system"), (*space, *readings))
+
+
+def healthy(**changes) -> Observed:
+    observed = Observed(
+        path(),
+        snapshot(
+            Reading("errors_total", 0, source="sysfs"),
+            Reading("inodes_total", 1000, source="statvfs"),
+            Reading("inodes_free", 900, source="statvfs"),
+            Reading("free_extent_mean_bytes", 64 * 1024**2, source="procfs"),
+            Reading("drive_percentage_used", 0.01, source="nvme", label="nvme0n1"),
+            Reading("drive_media_errors_total", 0, source="nvme", label="nvme0n1"),
+            Reading("drive_write_amplification", 1.4, source="nvme", label="nvme0n1"),
+            *allocator(requests=1000, useless=0),
+        ),
+        before=snapshot(*allocator(requests=0, useless=0)),
+        trim=TrimPractice(timer_active=True, trimmed_since_mount=True),
+        samples=(Sample("read_bandwidth", 1e9, repetition=0),),
+    )
+    return dataclasses.replace(observed, **changes)
+
+
+def allocator(*, requests: float, useless: float) -> tuple[Reading, ...]:
+    return (
+        Reading("allocator_requests_total", requests, source="mb_stats"),
+        Reading("allocator_useless_loops_total", useless, source="mb_stats", label="goal_fast"),
+        Reading("allocator_useless_loops_total", 0, source="mb_stats", label="any_free"),
+    )
+
+
+def drives(count: int, **changes) -> tuple[BlockDevice, ...]:
+    members = tuple(dataclasses.replace(FLASH, name=f"nvme{i}n1", **changes) for i in range(count))
+    top = dataclasses.replace(
+        FLASH, name="md0", kind="md", beneath=tuple(member.name for member in members)
+    )
+    return (top, *members)
+
+
+ROTATING = dataclasses.replace(
+    FLASH, name="sda", rotational=True, writeback_throttling_s=0.075, discard_max_bytes=0
+)
+
+CASES = {
+    "file-system-errors": healthy(now=snapshot(Reading("errors_total", 2, source="sysfs"))),
+    "fullness-over-limit": healthy(now=snapshot(used=0.8)),
+    "inodes-nearly-used": healthy(
+        now=snapshot(
+            Reading("inodes_total", 1000, source="statvfs"),
+            Reading("inodes_free", 10, source="statvfs"),
+        )
+    ),
+    "no-discard": healthy(path=path(dataclasses.replace(FLASH, discard_max_bytes=0))),
+    "never-trimmed": healthy(
+        trim=TrimPractice(
+            timer_active=False,
+            trimmed_since_mount=False,
+            sources={"trimmed_since_mount": "/sys/fs/ext4/x/last_trim_minblks"},
+        )
+    ),
+    "writeback-throttling-on": healthy(
+        path=path(dataclasses.replace(FLASH, writeback_throttling_s=0.002))
+    ),
+    "allocator-useless-loops": healthy(now=snapshot(*allocator(requests=1000, useless=24))),
+    "free-space-fragmented": healthy(
+        now=snapshot(Reading("free_extent_mean_bytes", 65536, source="procfs"))
+    ),
+    "drive-wear": healthy(
+        now=snapshot(Reading("drive_percentage_used", 0.85, source="nvme", label="nvme0n1"))
+    ),
+    "drive-media-errors": healthy(
+        now=snapshot(Reading("drive_media_errors_total", 3, source="nvme", label="nvme0n1"))
+    ),
+    "drive-write-amplification": healthy(
+        now=snapshot(Reading("drive_write_amplification", 4.1, source="nvme", label="nvme0n1"))
+    ),
+    "cached-read": healthy(
+        samples=(Sample("read_bandwidth", 9e9, repetition=0, reason="served from a cache"),)
+    ),
+    "probe-files-left": healthy(left_behind=("/scratch/.trimtab-1",)),
+}
+
+
+def test_every_finding_has_a_case():
+    assert set(CASES) == set(TABLE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fault_is_found_and_nothing_else(name):
+    findings = find_all([CASES[name]])
+    assert [finding.id for finding in findings] == [name]
+    finding = findings[0]
+    assert finding.target == "/scratch"
+    assert finding.seen.value is not None
+    assert finding.source
+    assert finding.why
+    assert finding.fix.prose
+
+
+def test_a_healthy_system_yields_nothing():
+    assert find_all([healthy()]) == ()
+
+
+def test_nothing_known_yields_nothing():
+    bare = Observed(
+        dataclasses.replace(path(), devices=(), kind="opaque"),
+        TargetSnapshot(Target("/mnt", "file-system"), ()),
+    )
+    assert find_all([bare]) == ()
+
+
+def test_a_rotational_device_gets_no_flash_advice():
+    everything_off = healthy(
+        path=path(ROTATING), trim=TrimPractice(timer_active=False, trimmed_since_mount=False)
+    )
+    assert find_all([everything_off]) == ()
+
+
+def test_fullness_on_a_rotational_device_is_a_note_without_trim():
+    (finding,) = find_all([healthy(path=path(ROTATING), now=snapshot(used=0.8))])
+    assert finding.id == "fullness-over-limit"
+    assert finding.severity is Severity.INFO
+    assert "trim" not in (finding.why + finding.fix.prose).lower()
+    assert finding.fix.argv == ()
+
+
+def test_fullness_at_the_limit_is_not_over_it():
+    assert find_all([healthy(now=snapshot(used=0.75))]) == ()
+    assert find_all([healthy(now=snapshot(used=0.75), limits=Limits(fullness=0.7))]) != ()
+
+
+def test_throttling_is_a_note_on_one_drive_and_a_warning_over_several():
+    (note,) = find_all([CASES["writeback-throttling-on"]])
+    assert note.severity is Severity.INFO
+    assert note.fix.argv[-1] == "/sys/class/block/nvme0n1/queue/wbt_lat_usec"
+    (warning,) = find_all([healthy(path=path(*drives(12, writeback_throttling_s=0.002)))])
+    assert warning.severity is Severity.WARNING
+    assert len(warning.fix.argv) == 4 + 12
+    assert len(warning.evidence) == 11
+
+
+def test_a_partition_does_not_count_its_disk_twice():
+    disk = dataclasses.replace(FLASH, writeback_throttling_s=0.002)
+    partition = dataclasses.replace(disk, name="nvme0n1p1", kind="partition", beneath=("nvme0n1",))
+    (finding,) = find_all([healthy(path=path(partition, disk))])
+    assert finding.severity is Severity.INFO
+    assert finding.evidence == ()
+
+
+def test_useless_loops_name_the_criteria_that_grew():
+    before = snapshot(*allocator(requests=500, useless=1000))
+    quiet = healthy(before=before, now=snapshot(*allocator(requests=900, useless=1000)))
+    assert find_all([quiet]) == ()
+    growing = healthy(before=before, now=snapshot(*allocator(requests=900, useless=1100)))
+    (finding,) = find_all([growing])
+    assert "goal_fast 100" in finding.title
+    assert "any_free" not in finding.title
+    assert finding.seen.value == pytest.approx(0.25)
+
+
+def test_useless_loops_without_a_probe_are_counted_since_the_start():
+    (finding,) = find_all(
+        [healthy(before=None, now=snapshot(*allocator(requests=1000, useless=24)))]
+    )
+    assert "since the counters started" in finding.title
+    assert finding.confidence < 0.9
+
+
+def test_counters_that_were_reset_are_not_a_growth():
+    observed = healthy(
+        before=snapshot(*allocator(requests=5000, useless=500)),
+        now=snapshot(*allocator(requests=100, useless=0)),
+    )
+    assert find_all([observed]) == ()
+
+
+@pytest.mark.parametrize(
+    ("trim", "expected"),
+    [
+        (TrimPractice(mount_option="discard", trimmed_since_mount=False), False),
+        (TrimPractice(scheduled=("/etc/cron.daily/fstrim",), trimmed_since_mount=False), False),
+        (TrimPractice(timer_active=False, trimmed_since_mount=True), False),
+        (TrimPractice(timer_active=False, discarded_bytes=0), True),
+        (TrimPractice(timer_active=False, discarded_bytes=4096), False),
+        (TrimPractice(), False),
+    ],
+)
+def test_never_trimmed_needs_evidence(trim, expected):
+    assert bool(find_all([healthy(trim=trim)])) is expected
+
+
+def test_reads_through_a_loop_are_no_fault_of_the_file_system():
+    loop = dataclasses.replace(FLASH, name="loop0", kind="loop", direct_to_backing=False)
+    assert find_all([dataclasses.replace(CASES["cached-read"], path=path(loop))]) == ()
+
+
+def test_worst_comes_first():
+    worn = snapshot(
+        Reading("errors_total", 1, source="sysfs"),
+        Reading("drive_percentage_used", 0.85, source="nvme", label="nvme0n1"),
+        used=0.8,
+    )
+    findings = find_all([healthy(now=worn, left_behind=("/scratch/.trimtab-1",))])
+    ranks = [finding.severity.rank for finding in findings]
+    assert ranks == sorted(ranks)
+    assert findings[0].id == "file-system-errors"
+    assert findings[-1].id == "probe-files-left"
