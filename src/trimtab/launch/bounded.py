@@ -10,18 +10,16 @@ directory chooses its name first and removes that name later, whatever came of t
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.launch.orphans import abandon, reap
 
 PROBE_PREFIX: Final = ".trimtab-"
 """What the name of every directory that Trimtab makes starts with; the child insists on it."""
@@ -342,7 +340,7 @@ def printable(path: str) -> str:
 
 
 def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
-    _reap()
+    reap()
     try:
         # Not in the caller's directory, which may itself be on the file system that hangs.
         child = subprocess.Popen(
@@ -358,50 +356,18 @@ def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
     try:
         output, complaint = child.communicate(request, timeout=deadline_s)
     except subprocess.TimeoutExpired:
-        _abandon(child)
+        abandon(child)
         raise NoAnswer(
             f"{printable(path)} did not answer in {deadline_s:g} s",
             hint="the file system may be down or overloaded: try ls on it from another shell",
         ) from None
     except BaseException:
-        _abandon(child)
+        abandon(child)
         raise
     if child.returncode != 0:
         tail = complaint.decode("utf-8", "replace").strip()[-300:]
         raise ToolError(f"asking about {printable(path)} failed ({child.returncode}): {tail}")
     return output
-
-
-_abandoned: list[int] = []
-_abandoned_lock = threading.Lock()
-
-
-def _abandon(child: subprocess.Popen[bytes]) -> None:
-    """Kill the child, close its pipes and leave it: in a dead mount it may never go away."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGKILL)
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-    if child.returncode is None:
-        # From here on it is reaped by number; Popen would warn that it still runs.
-        child.returncode = -signal.SIGKILL
-        with _abandoned_lock:
-            _abandoned.append(child.pid)
-    _reap()
-
-
-def _reap() -> None:
-    """Collect abandoned children that have gone by now, without waiting for the others."""
-    with _abandoned_lock:
-        for pid in list(_abandoned):
-            try:
-                gone, _ = os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                gone = pid
-            if gone:
-                _abandoned.remove(pid)
 
 
 def _check_name(name: str) -> None:

@@ -79,7 +79,7 @@ def describe(request: Request) -> Answer:
         answer["symlink"] = stat.S_ISLNK(link.st_mode)
         answer["kind"] = kind_of(link.st_mode)
         step = "stat"
-        info = os.stat(path)
+        info = os.stat(path)  # noqa: PTH116 (bytes: pathlib has none)
         answer |= {
             "exists": True,
             "kind": kind_of(info.st_mode),

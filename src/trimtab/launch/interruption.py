@@ -1,0 +1,148 @@
+"""Signals become one error, at a moment when it can do no harm.
+
+::
+
+    with interruptible():            # SIGINT, SIGTERM, SIGHUP raise Interrupted, once
+        with shielded():             # ... but not in here: remembered, raised on leaving
+            make the directory
+            try:
+                with lifted():       # ... except in here, where stopping is fine
+                    work for a minute
+            finally:
+                remove the directory # runs to its end whatever arrives
+
+Once `Interrupted` was raised, later signals of the same stretch are only counted: a second Ctrl-C
+does not stop the cleaning-up that the first one started.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final
+
+from trimtab.errors import Interrupted
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """The state of one `interruptible` stretch."""
+
+    depth: int = 0
+    pending: int | None = None
+    raised: bool = False
+    received: int = 0
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        self.received += 1
+        if self.raised:
+            return
+        self.pending = number
+        if self.depth == 0:
+            self.raise_pending()
+
+    def raise_pending(self) -> None:
+        if self.pending is not None and not self.raised:
+            self.raised = True
+            raise Interrupted(f"stopped by {signal.Signals(self.pending).name}")
+
+
+_current: _Stretch | None = None
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, raised once in the main thread.
+
+    A signal that was ignored on entry (``nohup``) stays ignored. Earlier handlers come back on
+    leaving. Outside the main thread, or inside another such stretch, it changes nothing.
+
+    Raises
+    ------
+    Interrupted
+        Also on leaving, when a signal came that could not be raised before.
+    """
+    global _current  # noqa: PLW0603 (signal handlers are global to the process)
+    if _current is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stretch = _Stretch()
+    before: dict[int, Any] = {}
+    hook = sys.unraisablehook
+
+    def unraisable(lost: Any) -> None:
+        # Raised inside a finalizer, an exception goes nowhere: deliver the signal again.
+        if isinstance(lost.exc_value, Interrupted) and stretch.pending is not None:
+            stretch.raised = False
+            signal.raise_signal(stretch.pending)
+        else:
+            hook(lost)
+
+    try:
+        _current = stretch
+        sys.unraisablehook = unraisable
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.getsignal(number)
+                signal.signal(number, stretch.handle)
+        yield
+    finally:
+        stretch.depth += 1
+        for number, handler in before.items():
+            # None: installed by something other than Python, which cannot be put back.
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        sys.unraisablehook = hook
+        _current = None
+    stretch.raise_pending()
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Hold `Interrupted` back until the block has ended; for making and cleaning up.
+
+    If the block ends with an error of its own, that error goes on and the signal stays
+    remembered: it is raised where the next shield, or the whole stretch, ends.
+    """
+    stretch = _stretch_of_this_thread()
+    if stretch is None:
+        yield
+        return
+    stretch.depth += 1
+    try:
+        yield
+    finally:
+        stretch.depth -= 1
+    if stretch.depth == 0:
+        stretch.raise_pending()
+
+
+@contextmanager
+def lifted() -> Iterator[None]:
+    """Undo one `shielded`; raises at once if that was the last one and a signal waits."""
+    stretch = _stretch_of_this_thread()
+    if stretch is None:
+        yield
+        return
+    stretch.depth -= 1
+    try:
+        if stretch.depth == 0:
+            stretch.raise_pending()
+        yield
+    finally:
+        stretch.depth += 1
+
+
+def signals_received() -> int:
+    """Return how many signals came in the present stretch; 0 outside of one."""
+    return _current.received if _current is not None else 0
+
+
+def _stretch_of_this_thread() -> _Stretch | None:
+    return _current if threading.current_thread() is threading.main_thread() else None

@@ -1,0 +1,166 @@
+"""What is put in front of a command so that it runs as several tasks.
+
+`LAUNCHERS` lists the kinds. Slurm and ssh get a line here when they come.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from trimtab.errors import ToolError
+from trimtab.launch.process import ProcessResult, execute
+from trimtab.model.telemetry import NotAvailable
+
+Execute = Callable[..., ProcessResult]
+"""`trimtab.launch.process.execute`, or what stands for it in a test or on the twin."""
+
+
+class Launcher(Protocol):
+    """Starts one command as a number of tasks.
+
+    Attributes
+    ----------
+    kind
+        Its key in `LAUNCHERS`, as in the site file.
+    name
+        What runs it, for the record: ``local``, ``mpirun``.
+    version
+        As it prints it; ``None`` when there is no program.
+    processes
+        Whether each task is a process of its own; otherwise the command makes its own tasks.
+    """
+
+    @property
+    def kind(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def version(self) -> str | None:
+        """See above."""
+        ...
+
+    @property
+    def processes(self) -> bool:
+        """See above."""
+        ...
+
+    def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
+        """Return the command that runs ``argv`` as ``tasks`` tasks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """One process on this host, as it is."""
+
+    kind: str = "local"
+    name: str = "local"
+    version: str | None = None
+    processes: bool = False
+
+    def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
+        """Return ``argv`` unchanged: the command starts its own tasks."""
+        return tuple(argv)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMpi:
+    """Open MPI's mpirun on this host.
+
+    Attributes
+    ----------
+    path
+        Of mpirun.
+    cores
+        What Open MPI counts as slots: physical cores, not hardware threads (mpirun(1)).
+    as_root
+        Whether we are root; mpirun then refuses to run unless told twice.
+    """
+
+    path: str
+    version: str | None
+    cores: int
+    as_root: bool
+    kind: str = "mpi"
+    name: str = "mpirun"
+    processes: bool = True
+
+    def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
+        """Return ``mpirun ... -n tasks argv``."""
+        if tasks < 1:
+            raise ValueError(f"{tasks} tasks")
+        root = ("--allow-run-as-root",) if self.as_root else ()
+        over = ("--oversubscribe",) if tasks > self.cores else ()
+        # Bound to a core each, tasks that wait for the disk would share one while others idle.
+        return (self.path, *root, *over, "--bind-to", "none", "-n", str(tasks), *argv)
+
+
+def find_local(*, path: str | None = None, run: Execute = execute) -> Local:
+    """Return the launcher that starts the command as it is; it is always there."""
+    return Local()
+
+
+def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi | NotAvailable:
+    """Return Open MPI's mpirun, found on PATH or given, or why it cannot be used.
+
+    MPICH and its relatives (Hydra) take other options and are refused by name rather than
+    started wrongly.
+    """
+    program = path or shutil.which("mpirun")
+    if program is None:
+        return NotAvailable("mpirun is not on PATH")
+    try:
+        result = run([program, "--version"], timeout_s=20.0, output_limit_bytes=2**20)
+    except ToolError as error:
+        return NotAvailable(error.message)
+    if result.problem is not None:
+        return NotAvailable(f"{program} --version: {result.problem}")
+    text = result.stdout.decode("utf-8", "replace")
+    found = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
+    if found is None:
+        return NotAvailable(f"{program} is not Open MPI: it says {_first_line(text)!r}")
+    return OpenMpi(program, found.group(1), physical_cores(), os.geteuid() == 0)
+
+
+LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
+    "local": find_local,
+    "mpi": find_open_mpi,
+}
+"""Kind in the site file to what finds it."""
+
+
+def physical_cores(root: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Return how many physical cores this process may use, at least 1.
+
+    Hardware threads of one core share ``topology/core_cpus_list`` (kernel
+    admin-guide, cputopology). A machine that does not say counts each CPU.
+    """
+    cores: set[str] = set()
+    for cpu in os.sched_getaffinity(0):
+        topology = root / f"cpu{cpu}" / "topology"
+        # The second name is the one of kernels before 5.3.
+        for name in ("core_cpus_list", "thread_siblings_list"):
+            try:
+                cores.add((topology / name).read_text().strip())
+                break
+            except OSError:
+                continue
+        else:
+            cores.add(f"cpu{cpu}")
+    return max(1, len(cores))
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:120]

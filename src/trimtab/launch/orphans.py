@@ -1,0 +1,75 @@
+"""Children that were killed and not waited for, because waiting might never end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+_pids: list[int] = []
+_lock = threading.Lock()
+
+
+def abandon(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child, close its pipes and leave it: in a dead mount it may never go away."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGKILL)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+    if child.returncode is None:
+        # From here on it is reaped by number; Popen would warn that it still runs.
+        child.returncode = -signal.SIGKILL
+        with _lock:
+            _pids.append(child.pid)
+    reap()
+
+
+def reap() -> None:
+    """Collect abandoned children that have gone by now, without waiting for the others."""
+    with _lock:
+        for pid in list(_pids):
+            try:
+                gone, _ = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                gone = pid
+            if gone:
+                _pids.remove(pid)
+
+
+def session_members(session: int) -> list[int]:
+    """Return the living processes of a session, from ``/proc/PID/stat`` (proc(5)).
+
+    Open MPI gives each rank a process group of its own: killing mpirun's group alone would leave
+    the ranks writing. They stay in the session.
+    """
+    members: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            text = (entry / "stat").read_bytes()
+        except OSError:
+            continue  # ended meanwhile, or hidden from us: then it is not ours
+        # "pid (name) state ppid pgrp session ...": the name may hold spaces and brackets.
+        state, _parent, _group, of_session = text[text.rindex(b")") + 2 :].split()[:4]
+        if int(of_session) == session and state not in (b"Z", b"X"):
+            members.append(int(entry.name))
+    return members
+
+
+def kill_session(session: int) -> None:
+    """Send SIGKILL to every process of a session, also to those forked meanwhile."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(session, signal.SIGKILL)
+    for _ in range(5):
+        members = session_members(session)
+        if not members:
+            return
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
