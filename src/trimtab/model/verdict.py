@@ -102,3 +102,41 @@ class Comparison:
     ratio: float | None
     ratio_interval: Interval | None
     reason: str
+
+
+class TrendDirection(StrEnum):
+    """Where a series is heading; whether that is good depends on the metric."""
+
+    RISING = "rising"
+    FALLING = "falling"
+    NONE_SEEN = "none_seen"
+    """The interval of the slope holds 0."""
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How a metric of one probe changes from day to day.
+
+    Attributes
+    ----------
+    days
+        Days with runs that the slope rests on.
+    from_, to
+        First and last run of those days.
+    change_per_day, change_per_day_interval
+        Slope per day (1/d) as a fraction of the median; 0.01 is one per cent a day.
+    reason
+        In words: what was found, or why nothing can be told.
+    """
+
+    metric: str
+    unit: str
+    probe: str
+    direction: TrendDirection
+    reason: str
+    days: int
+    from_: datetime | None = None
+    to: datetime | None = None
+    change_per_day: float | None = None
+    change_per_day_interval: Interval | None = None

@@ -1,0 +1,286 @@
+"""How far numbers scatter, how surely that is known, and how many of them count.
+
+Standard library only: windows hold tens to hundreds of numbers, and this is on the path of
+`trimtab status`, where importing numpy would cost more than all the arithmetic here.
+
+Every function takes finite numbers and raises ``ValueError`` on any other; what is undefined
+(too few numbers, mean or median 0) is ``None``.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean, median
+
+from trimtab.judge.quantiles import chi_square_quantile, normal_quantile, t_quantile
+from trimtab.model.verdict import Interval
+
+AUTOCORRELATION_MAXIMUM = 0.95
+"""A series that remembers longer than this within its window says next to nothing: clipped."""
+
+MCKAY_COV_MAXIMUM = 0.33
+"""Above it the modified McKay interval is not to be used (Vangel 1996)."""
+
+
+def cov(values: Sequence[float]) -> float | None:
+    """Return the coefficient of variation: sample standard deviation (n - 1) over mean.
+
+    A fraction; ``None`` for fewer than two values or a mean of 0.
+
+    Examples
+    --------
+    >>> cov([9.0, 10.0, 11.0])
+    0.1
+    """
+    _require_finite(values)
+    if len(values) < 2:
+        return None
+    mean = fmean(values)
+    return None if mean <= 0 else _standard_deviation(values) / mean
+
+
+def cov_interval(k: float, n: float, level: float = 0.95) -> Interval:
+    """Return the confidence interval of a COV ``k`` seen in ``n`` numbers.
+
+    Parameters
+    ----------
+    k
+        The COV, a fraction.
+    n
+        How many independent numbers it rests on, at least 2; not whole after a correction
+        (see `effective_n_cov`).
+
+    Notes
+    -----
+    Modified McKay interval: M. G. Vangel, "Confidence intervals for a normal coefficient of
+    variation", The American Statistician 50 (1996). It is meant for near-normal numbers with a
+    COV under 0.33; above, its radicand may even turn negative. There the interval is that of a
+    chi-square variable whose degrees of freedom v match the first-order variance of log k,
+    1/(2 v) = 1/(2 (n - 1)) + k^2 / n: an approximation, good enough to see that 0.4 is not 0.08.
+    """
+    if k < 0 or n < 2:
+        raise ValueError(f"no interval for a COV of {k} from {n} numbers")
+    degrees = n - 1
+    tail = (1 - level) / 2
+    if k < MCKAY_COV_MAXIMUM:
+        upper = chi_square_quantile(1 - tail, degrees)
+        lower = chi_square_quantile(tail, degrees)
+        radicands = [((u + 2) / n - 1) * k * k + u / degrees for u in (upper, lower)]
+        if min(radicands) > 0:
+            return Interval(*(k / math.sqrt(radicand) for radicand in radicands), level)
+    matched = 1 / (1 / degrees + 2 * k * k / n)
+    low, high = (
+        k * math.sqrt(matched / chi_square_quantile(probability, matched))
+        for probability in (1 - tail, tail)
+    )
+    return Interval(low, high, level)
+
+
+def mad_cv(values: Sequence[float]) -> float | None:
+    """Return 1.4826 x the median absolute deviation over the median.
+
+    The COV of the bulk, blind to a few bad events; equal to the COV for normal numbers. ``None``
+    for fewer than two values or a median of 0.
+    """
+    _require_finite(values)
+    if len(values) < 2:
+        return None
+    middle = median(values)
+    return (
+        None if middle <= 0 else 1.4826 * median(abs(value - middle) for value in values) / middle
+    )
+
+
+def quartile_dispersion(values: Sequence[float]) -> float | None:
+    """Return (Q3 - Q1) / (Q3 + Q1), quartiles interpolated; about 0.6745 x COV when normal.
+
+    ``None`` for fewer than four values or when both quartiles are 0.
+    """
+    _require_finite(values)
+    if len(values) < 4:
+        return None
+    ordered = sorted(values)
+    first, third = (_interpolated(ordered, fraction) for fraction in (0.25, 0.75))
+    return None if first + third <= 0 else (third - first) / (third + first)
+
+
+def median_interval(values: Sequence[float], level: float = 0.95) -> Interval | None:
+    """Return the interval of the median that two order statistics span.
+
+    Assumes independent numbers and nothing of their distribution. ``None`` when even the
+    smallest and the largest value hold the median with less than ``level`` (n < 6 at 0.95).
+
+    Notes
+    -----
+    The median lies between the r-th smallest and r-th largest value with probability
+    1 - 2 P(Binomial(n, 1/2) < r); r is the largest rank that keeps the level.
+    """
+    _require_finite(values)
+    n = len(values)
+    tail = (1 - level) / 2
+    rank, below = 0, 0.0
+    while rank < n:
+        below += math.comb(n, rank) / 2**n
+        if below > tail:
+            break
+        rank += 1
+    if rank == 0:
+        return None
+    ordered = sorted(values)
+    return Interval(ordered[rank - 1], ordered[n - rank], level)
+
+
+def mean_interval(
+    values: Sequence[float], level: float = 0.95, *, n_effective: float | None = None
+) -> Interval | None:
+    """Return Student's interval of the mean; ``n_effective`` numbers count (default: all).
+
+    ``None`` for fewer than two values.
+    """
+    _require_finite(values)
+    if len(values) < 2:
+        return None
+    n = max(2.0, n_effective if n_effective is not None else len(values))
+    mean = fmean(values)
+    half = t_quantile((1 + level) / 2, n - 1) * _standard_deviation(values) / math.sqrt(n)
+    return Interval(mean - half, mean + half, level)
+
+
+def lag1_autocorrelation(values: Sequence[float]) -> float:
+    """Return how much each number resembles the one before it: -1 to 1, 0 for fewer than 3.
+
+    Notes
+    -----
+    Taken on normal scores (each value replaced by the normal quantile of its rank), so that a
+    few deep dips, which are the rule in probe series, cannot hide that the rest of the series
+    has a memory. Equal values share their mean rank. Biased low for few numbers: see
+    `corrected_autocorrelation`.
+    """
+    _require_finite(values)
+    if len(values) < 3:
+        return 0.0
+    scores = _normal_scores(values)
+    total = math.fsum(score * score for score in scores)
+    if total == 0:
+        return 0.0
+    return math.fsum(a * b for a, b in pairwise(scores)) / total
+
+
+def corrected_autocorrelation(values: Sequence[float], *, cautious: bool = False) -> float:
+    """Return the lag-1 autocorrelation without its small-sample bias, within 0 to 0.95.
+
+    ``cautious`` adds one standard error, 1 / sqrt(n).
+
+    Notes
+    -----
+    E[r] is about phi - (1 + 4 phi) / n when the mean is estimated too (F. H. C. Marriott and
+    J. A. Pope, Biometrika 41 (1954)); solved for phi. A negative one is taken as 0: it would
+    promise more information than there are numbers.
+    """
+    n = len(values)
+    if n < 6:
+        return 0.0
+    phi = (n * lag1_autocorrelation(values) + 1) / (n - 4)
+    if cautious:
+        phi += 1 / math.sqrt(n)
+    return min(max(phi, 0.0), AUTOCORRELATION_MAXIMUM)
+
+
+def effective_n_mean(n: float, phi: float) -> float:
+    """Return how many independent numbers know the mean as well: n (1 - phi) / (1 + phi)."""
+    return n * (1 - phi) / (1 + phi)
+
+
+def effective_n_cov(n: float, phi: float, excess_kurtosis: float = 0.0) -> float:
+    """Return how many independent normal numbers know the standard deviation as well.
+
+    Notes
+    -----
+    The variance of the sample variance of an AR(1) series is, to first order,
+    sigma^4 / n (2 + excess kurtosis) (1 + phi^2) / (1 - phi^2) (Bartlett's formula at lag 0);
+    of n' independent normal numbers it is 2 sigma^4 / n'. Equating the two gives n'.
+    """
+    return n * (1 - phi * phi) / (1 + phi * phi) * 2 / (2 + max(excess_kurtosis, 0.0))
+
+
+def excess_kurtosis(values: Sequence[float]) -> float:
+    """Return how much heavier the tails are than a normal distribution's (0), unbiased for it.
+
+    0 for fewer than four values or when all are equal.
+    """
+    _require_finite(values)
+    n = len(values)
+    mean = fmean(values) if values else 0.0
+    squares = [(value - mean) ** 2 for value in values]
+    total = math.fsum(squares)
+    if n < 4 or total <= 0:
+        return 0.0
+    plain = n * math.fsum((square / total) ** 2 for square in squares) - 3
+    return ((n + 1) * plain + 6) * (n - 1) / ((n - 2) * (n - 3))
+
+
+def cov_interval_of_history(values: Sequence[float], level: float = 0.95) -> Interval | None:
+    """Return the interval of the COV of runs over time, which resemble their neighbours.
+
+    ``None`` for fewer than six values or where the COV is not defined.
+
+    Notes
+    -----
+    `cov_interval` with three corrections, each of which the plain one needs (false `met` of up
+    to 20 % where 2.5 % are promised):
+
+    - n becomes `effective_n_cov` of the cautious autocorrelation and the excess kurtosis: runs
+      that resemble their neighbours, and dips, tell less of the spread than n normal numbers;
+    - k is raised by what the window's own mean hides: E[s^2] is about
+      sigma^2 (1 - 1/n') n / (n - 1), with n' = `effective_n_mean`.
+
+    Rate in per cent at which the interval lies wholly over / wholly under a true COV of 8 %
+    (nominal 2.5 / 2.5), 6,000 series a case: independent normal numbers n = 24, 48, 96:
+    1.5/1.1, 1.7/1.4, 1.7/1.7; phi = 0.5: 0.1/1.9, 0.1/2.4, 0.4/1.9; phi = 0.7: 0.2/3.8, 0.1/3.1,
+    0.0/2.7; phi = 0.85: 0.2/4.9, 0.5/4.5, 0.7/2.9. With 3 % of the runs dipping by 20 %:
+    2.3/2.1, 2.3/3.3, 2.5/3.7 (phi = 0), 0.6/3.1, 0.7/2.8, 1.2/2.6 (phi = 0.5). It errs to the
+    side of saying nothing. What it cannot see is an event so rare that the window holds none:
+    of series with a long lower tail (skewness -2.3) it calls up to 15 % met that are just not.
+    """
+    k = cov(values)
+    n = len(values)
+    if k is None or n < 6:
+        return None
+    if k == 0:
+        return Interval(0.0, 0.0, level)
+    hidden = 1 / max(effective_n_mean(n, corrected_autocorrelation(values)), 2.0)
+    raised = k * math.sqrt(max(1.0, (n - 1) / (n * (1 - hidden))))
+    phi = corrected_autocorrelation(values, cautious=True)
+    return cov_interval(raised, max(2.0, effective_n_cov(n, phi, excess_kurtosis(values))), level)
+
+
+def _require_finite(values: Sequence[float]) -> None:
+    for value in values:
+        if not math.isfinite(value):
+            raise ValueError(f"{value} cannot be judged")
+
+
+def _standard_deviation(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    # Equal values must give exactly 0; their mean may be off by the last digit.
+    if min(values) == max(values):
+        return 0.0
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def _interpolated(ordered: Sequence[float], fraction: float) -> float:
+    position = fraction * (len(ordered) - 1)
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def _normal_scores(values: Sequence[float]) -> list[float]:
+    ordered = sorted(values)
+    n = len(ordered)
+    ranks = [(bisect_left(ordered, v) + 1 + bisect_right(ordered, v)) / 2 for v in values]
+    # Blom's plotting positions; all ranks alike (a constant series) give scores of 0.
+    return [normal_quantile((rank - 0.375) / (n + 0.25)) for rank in ranks]

@@ -1,0 +1,136 @@
+"""Where a series is heading, day by day."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from statistics import median
+from typing import Final
+
+from trimtab.judge.quantiles import normal_quantile
+from trimtab.judge.spread import corrected_autocorrelation
+from trimtab.judge.variability import higher_is_better
+from trimtab.model.check import HistoryPoint
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.verdict import Interval, Trend, TrendDirection
+
+DAYS_MINIMUM: Final = 7
+"""Over fewer days a weekly rhythm cannot be told from a trend."""
+
+_DAY_S: Final = 86400.0
+
+
+def trend(
+    points: Sequence[HistoryPoint],
+    *,
+    metric: str,
+    probe: str,
+    window_s: float = 30 * _DAY_S,
+    level: float = 0.95,
+) -> Trend:
+    """Return direction and size of the trend over the last ``window_s`` seconds.
+
+    Parameters
+    ----------
+    points
+        Runs of one probe in any order; other metrics are passed over, and a run that is there
+        twice counts once. An unfinished run counts as 0, in a metric that is a time not at all.
+
+    Raises
+    ------
+    ValueError
+        The metric is not known.
+
+    Notes
+    -----
+    Theil-Sen: the median of the slopes between all pairs of days, each day being the median of
+    its runs (24 h counted back from the last run), which takes out the daily rhythm and most of
+    the likeness of neighbouring runs. The interval is Sen's (JASA 63, 1968), from the normal
+    approximation of Kendall's S; the variance of S is raised by (1 + phi) / (1 - phi) for the
+    autocorrelation phi that remains in the days about the line. A direction is named when the
+    interval leaves 0 out.
+    """
+    runs = {p.run: p for p in points if p.metric == metric}
+    kept = [p for p in runs.values() if higher_is_better(metric) or not p.unfinished]
+    days = _daily_medians(kept, window_s)
+    middle = median(days.values()) if days else 0.0
+    slope = interval = None
+    if len(days) >= DAYS_MINIMUM and middle > 0:
+        slope, interval = _theil_sen(days, middle, level)
+    direction, reason = _direction(len(days), middle, slope, interval)
+    times = [p.at for p in kept]
+    end = max(times, default=None)
+    return Trend(
+        metric=metric,
+        unit=METRIC_UNITS[metric],
+        probe=probe,
+        direction=direction,
+        reason=reason,
+        days=len(days),
+        from_=None if end is None else min(t for t in times if t > end - _delta(window_s)),
+        to=end,
+        change_per_day=slope,
+        change_per_day_interval=interval,
+    )
+
+
+def _delta(duration_s: float) -> timedelta:
+    return timedelta(seconds=duration_s)
+
+
+def _daily_medians(points: Sequence[HistoryPoint], window_s: float) -> dict[int, float]:
+    """Return the median of each day that has runs, by day number, the last day being 0."""
+    if not points:
+        return {}
+    end = max(point.at for point in points)
+    days: dict[int, list[float]] = defaultdict(list)
+    for point in points:
+        age_s = (end - point.at).total_seconds()
+        if age_s < window_s:
+            days[-int(age_s // _DAY_S)].append(0.0 if point.unfinished else point.value)
+    return {day: median(values) for day, values in sorted(days.items())}
+
+
+def _theil_sen(
+    days: dict[int, float], middle: float, level: float
+) -> tuple[float, Interval | None]:
+    """Return the slope as a fraction of ``middle`` per day, and its interval."""
+    numbers, values = list(days), list(days.values())
+    n = len(days)
+    slopes = sorted(
+        (values[j] - values[i]) / (numbers[j] - numbers[i]) / middle
+        for i in range(n)
+        for j in range(i + 1, n)
+    )
+    slope = median(slopes)
+    about_line = [value - slope * middle * day for day, value in days.items()]
+    phi = corrected_autocorrelation(about_line)
+    variance = n * (n - 1) * (2 * n + 5) / 18 * (1 + phi) / (1 - phi)
+    reach = normal_quantile((1 + level) / 2) * math.sqrt(variance)
+    low = math.floor((len(slopes) - reach) / 2)
+    if low < 1:  # so few days, or so alike, that even all slopes together do not reach the level
+        return slope, None
+    return slope, Interval(slopes[low - 1], slopes[len(slopes) - low], level)
+
+
+def _direction(
+    days: int, middle: float, slope: float | None, interval: Interval | None
+) -> tuple[TrendDirection, str]:
+    if days < DAYS_MINIMUM:
+        return TrendDirection.CANNOT_TELL, f"runs on {days} days; a trend takes {DAYS_MINIMUM}"
+    if middle <= 0:
+        return TrendDirection.CANNOT_TELL, "more than half of the days are at 0"
+    if slope is None or interval is None:
+        why = f"the {days} days follow one another too closely to set a slope apart from chance"
+        return TrendDirection.CANNOT_TELL, why
+    found = (
+        f"{slope * 100:+.2f} % a day ({interval.low * 100:+.2f} to {interval.high * 100:+.2f} %) "
+        f"over {days} days"
+    )
+    if interval.low > 0:
+        return TrendDirection.RISING, found
+    if interval.high < 0:
+        return TrendDirection.FALLING, found
+    return TrendDirection.NONE_SEEN, f"{found}: no trend to be seen"
