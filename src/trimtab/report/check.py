@@ -1,0 +1,293 @@
+"""The page of one check: everything that was seen, measured and concluded, in one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.finding import Finding, Missing, Severity
+from trimtab.model.run import Run, RunStatus
+from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.model.verdict import Scope, Verdict, VerdictStatus
+from trimtab.report import text
+from trimtab.report.charts import (
+    Chart,
+    history_chart,
+    latency_chart,
+    repetition_chart,
+    timeline_chart,
+)
+from trimtab.report.layers import layers_of
+from trimtab.report.render import environment, render_svg
+from trimtab.units import format_percent, format_value
+
+_ACCESSES: Final = ("write", "read")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The check in one sentence, and what stands behind it.
+
+    Attributes
+    ----------
+    tone
+        ``critical``, ``warning``, ``info`` or ``healthy``: the colour, always beside a word.
+    sentence
+        Healthy or not, and the worst finding.
+    details
+        Speed, steadiness and what went wrong with the probe, one sentence each.
+    """
+
+    tone: str
+    sentence: str
+    details: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A setting as the page lists it: value and source, or the reason why there is none."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the run with what came of it."""
+
+    label: str
+    line: str
+    outcome: str
+    sha256: str | None
+
+
+def render_check(result: CheckResult) -> str:
+    """Return the report of one check as a self-contained HTML page.
+
+    The page needs no network and runs no script; every text in it is escaped. Equal results give
+    equal pages.
+    """
+    page = environment().get_template("check.html.j2")
+    return page.render(
+        result=result,
+        answer=answer(result),
+        findings=sorted_findings(result.findings),
+        verdict_groups=_verdict_groups(result.verdicts),
+        figures=[(chart, _drawing(chart)) for chart in charts_of(result)],
+        layers=layers_of(result.path),
+        targets=result.snapshot.targets,
+        fullness={one.target.name: one.fullness() for one in result.snapshot.targets},
+        settings={name: _setting_rows(own) for name, own in result.settings.items()},
+        missing=_missing(result),
+        commands=_commands(result),
+        flash=_medium(result),
+        text=text,
+        percent=format_percent,
+        value=format_value,
+    )
+
+
+def answer(result: CheckResult) -> Answer:
+    """Return the answer of a check: how healthy, how fast, how steady."""
+    findings = sorted_findings(result.findings)
+    details = (_probe_sentence(result.run), _speed_sentence(result), _steady_sentence(result))
+    tone = findings[0].severity.value if findings else "healthy"
+    return Answer(tone, _health_sentence(result, findings), tuple(one for one in details if one))
+
+
+def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings worst first, the surest first among equals."""
+    return sorted(findings, key=lambda one: (one.severity.rank, -one.confidence, one.id))
+
+
+def charts_of(result: CheckResult) -> list[Chart]:
+    """Return the charts that the result has the data for, in the order of the page."""
+    samples = result.run.samples if result.run else ()
+    within = _by_metric(result.verdicts, Scope.REPETITIONS)
+    across = _by_metric(result.verdicts, Scope.HISTORY)
+    charts: list[Chart | None] = []
+    for access in _ACCESSES:
+        metric = f"{access}_bandwidth"
+        charts.append(repetition_chart(samples, metric, within.get(metric)))
+    charts += [timeline_chart(result.timelines, access) for access in _ACCESSES]
+    charts += [_latency_chart(result, access) for access in _ACCESSES]
+    for access in _ACCESSES:
+        metric = f"{access}_bandwidth"
+        charts.append(
+            history_chart(
+                result.history,
+                metric,
+                this=_this_point(result, within.get(metric)),
+                verdict=across.get(metric),
+            )
+        )
+    return [chart for chart in charts if chart is not None]
+
+
+def _health_sentence(result: CheckResult, findings: Sequence[Finding]) -> str:
+    if not findings:
+        limits = _limits_of_sight(result)
+        if limits:
+            return f"No findings in what could be seen; {limits}."
+        return "Healthy: nothing was found that is set up badly."
+    worst = findings[0]
+    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    if worst.severity is Severity.INFO:
+        return f"Healthy, with {count} to note (info)."
+    if len(findings) == 1:
+        return f"{count}, {worst.severity.value}: {worst.title}"
+    return f"{count}, the worst is {worst.severity.value}: {worst.title}"
+
+
+def _limits_of_sight(result: CheckResult) -> str:
+    limits = []
+    if not result.snapshot.complete:
+        limits.append("not every target answered")
+    if result.path.kind in {"local", "opaque"} and not result.path.devices:
+        limits.append("no device could be seen beneath the path")
+    if result.path.kind == "network":
+        limits.append("the servers of a network file system cannot be seen from here")
+    return " and ".join(limits)
+
+
+def _probe_sentence(run: Run | None) -> str:
+    if run is None:
+        return "Nothing was measured in this check."
+    words = {
+        RunStatus.OK: "",
+        RunStatus.PARTIAL: "The probe ended early; what was measured stands",
+        RunStatus.UNFINISHED: "The probe did not finish in its time, which counts as bandwidth 0",
+        RunStatus.FAILED: "The probe failed",
+        RunStatus.NOT_STARTED: "The probe could not be started",
+        RunStatus.INVALID_WORKLOAD: "The probe did not do what was asked, so it is not judged",
+    }[run.status]
+    if not words:
+        return ""
+    return f"{words}: {run.problem}" if run.problem else f"{words}."
+
+
+def _speed_sentence(result: CheckResult) -> str:
+    within = _by_metric(result.verdicts, Scope.REPETITIONS)
+    parts = []
+    for metric, verdict in within.items():
+        figure = "not known" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
+        parts.append(f"{text.metric_text(metric)} {figure}")
+    if not parts:
+        return ""
+    sentence = ", ".join(parts)
+    return f"{sentence[:1].upper()}{sentence[1:]} (mean of the repetitions)."
+
+
+def _steady_sentence(result: CheckResult) -> str:
+    across = _by_metric(result.verdicts, Scope.HISTORY)
+    if not across:
+        return ""
+    goals = {verdict.goal for verdict in across.values() if verdict.goal is not None}
+    goal = f" (goal: COV at most {format_percent(goals.pop())})" if len(goals) == 1 else ""
+    words = [
+        f"{text.metric_text(metric)} {text.VERDICT_WORDS[verdict.status]}"
+        for metric, verdict in across.items()
+    ]
+    sentence = f"Steadiness over time{goal}: {', '.join(words)}"
+    unsure = {v.reason for v in across.values() if v.status is VerdictStatus.CANNOT_TELL}
+    return f"{sentence}, because {unsure.pop()}" if len(unsure) == 1 else f"{sentence}."
+
+
+def _by_metric(verdicts: Sequence[Verdict], scope: Scope) -> dict[str, Verdict]:
+    """Return the verdicts on the whole file system by metric."""
+    return {one.metric: one for one in verdicts if one.scope is scope and one.target is None}
+
+
+def _verdict_groups(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
+    titles = {
+        Scope.REPETITIONS: "Within this run: repetitions back to back",
+        Scope.HISTORY: "Over time: runs of this probe",
+    }
+    groups = [
+        (title, [verdict for verdict in verdicts if verdict.scope is scope])
+        for scope, title in titles.items()
+    ]
+    return [(title, own) for title, own in groups if own]
+
+
+def _latency_chart(result: CheckResult, access: str) -> Chart | None:
+    samples = result.run.samples if result.run else ()
+    believed = {
+        sample.repetition
+        for sample in samples
+        if sample.metric == f"{access}_bandwidth" and sample.believed
+    }
+    histograms = [one for one in result.histograms if one.access == access]
+    kept = [one for one in histograms if one.repetition in believed]
+    chart = latency_chart(kept or histograms, access)
+    if chart is None or len(kept) == len(histograms):
+        return chart
+    which = (
+        "Repetitions that are not believed are left out."
+        if kept
+        else (
+            "None of these repetitions is believed: read it as what the program saw, not the drive."
+        )
+    )
+    return Chart(chart.name, chart.title, f"{chart.caption} {which}", chart.specification)
+
+
+def _this_point(result: CheckResult, verdict: Verdict | None) -> HistoryPoint | None:
+    run = result.run
+    if run is None or run.at is None or verdict is None:
+        return None
+    if run.status is RunStatus.UNFINISHED:
+        return HistoryPoint(run.at, verdict.metric, 0.0, True, run.id)
+    if verdict.median is None:
+        return None
+    return HistoryPoint(run.at, verdict.metric, verdict.median, False, run.id)
+
+
+def _drawing(chart: Chart) -> object:
+    from markupsafe import Markup
+
+    # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
+    return Markup(
+        render_svg(chart.specification, name=chart.name, label=f"{chart.title}. {chart.caption}")
+    )
+
+
+def _setting_rows(settings: dict[str, Setting | NotAvailable]) -> list[SettingRow]:
+    return [
+        SettingRow(name, None, one.reason)
+        if isinstance(one, NotAvailable)
+        else SettingRow(name, one.value, one.source)
+        for name, one in sorted(settings.items())
+    ]
+
+
+def _missing(result: CheckResult) -> list[Missing]:
+    notes = [Missing("layers beneath the path", note) for note in result.path.notes]
+    incomplete = [
+        Missing("snapshot", "not every target answered: the readings below are not complete")
+    ] * (not result.snapshot.complete)
+    return list(dict.fromkeys([*result.not_available, *notes, *incomplete]))
+
+
+def _commands(result: CheckResult) -> list[Command]:
+    outputs = result.run.outputs if result.run else ()
+    commands = []
+    for output, sha256 in zip_longest(outputs, result.output_hashes[: len(outputs)]):
+        outcome = (
+            "ended without an exit code" if output.exit_code is None else f"exit {output.exit_code}"
+        )
+        if output.elapsed_s is not None:
+            outcome += f" after {format_value(output.elapsed_s, 's')}"
+        if output.truncated:
+            outcome += ", output cut at its limit"
+        commands.append(Command(output.label, text.shell_text(output.argv), outcome, sha256))
+    return commands
+
+
+def _medium(result: CheckResult) -> str:
+    is_flash = result.path.is_flash
+    return "medium not known" if is_flash is None else "flash" if is_flash else "rotating"

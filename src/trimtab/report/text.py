@@ -1,0 +1,182 @@
+"""Values as a reader of a report sees them: safe to show, with unit, never a bare ``None``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.telemetry import Reading
+from trimtab.model.verdict import Interval, VerdictStatus
+from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_value
+
+NOT_KNOWN: Final = "not known"
+
+VERDICT_WORDS: Final[dict[VerdictStatus, str]] = {
+    VerdictStatus.MET: "met",
+    VerdictStatus.MISSED: "missed",
+    VerdictStatus.CANNOT_TELL: "cannot tell yet",
+}
+"""Each status as people read it."""
+
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
+
+_RATIOS: Final = frozenset({"drive_write_amplification"})
+"""Readings with unit 1 that are a factor, not a part of a whole: 1.8, not 180 %."""
+
+_LENGTH_MAX: Final = 4000
+"""Characters of one string in a report: a hostile or broken tool must not make it unreadable."""
+
+
+def printable(text: str) -> str:
+    r"""Return ``text`` with everything that cannot be seen written as an escape.
+
+    File names and tool output are whatever bytes somebody chose: control characters, undecodable
+    bytes (kept by Python as lone surrogates) and marks that turn the direction of writing become
+    ``\x1b`` or ``\u202e``. Line feeds and tabs stay. Very long text is cut, and says so.
+
+    Examples
+    --------
+    >>> printable("a\udcffb\x1b[2J")
+    'a\\xffb\\x1b[2J'
+    """
+    cut = text[:_LENGTH_MAX]
+    shown = cut if cut.isprintable() else "".join(_shown(character) for character in cut)
+    left = len(text) - len(cut)
+    return f"{shown}… ({left:,} more characters)" if left else shown
+
+
+def one_line(text: str) -> str:
+    r"""Return ``text`` as `printable` does, with line feeds and tabs escaped too: for names.
+
+    Examples
+    --------
+    >>> one_line("two\nlines")
+    'two\\nlines'
+    """
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def shell_text(argv: Sequence[str]) -> str:
+    r"""Return a command that a reader can paste into bash and that runs exactly ``argv``.
+
+    Arguments that cannot be shown as they are become ``$'...'`` with their bytes, so the text is
+    both visible and exact.
+
+    Examples
+    --------
+    >>> print(shell_text(["fstrim", "-v", "/my scratch"]))
+    fstrim -v '/my scratch'
+    >>> print(shell_text(["ls", "a\nb"]))
+    ls $'a\x0ab'
+    """
+    return " ".join(_shell_word(argument) for argument in argv)
+
+
+def moment_text(at: datetime | None) -> str:
+    """Return a time to the second with its zone, as ``2026-11-20 17:38:02 UTC``."""
+    if at is None:
+        return NOT_KNOWN
+    stamp = at.strftime("%Y-%m-%d %H:%M:%S")
+    offset = at.utcoffset()
+    if offset is None:
+        return f"{stamp} (time zone not known)"
+    if not offset:
+        return f"{stamp} UTC"
+    sign = "-" if offset.total_seconds() < 0 else "+"
+    minutes = abs(int(offset.total_seconds())) // 60
+    return f"{stamp} {sign}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def reading_text(reading: Reading) -> str:
+    """Return the value of a reading with its unit, ``not known`` where there is none."""
+    value = reading.value
+    if reading.name in _RATIOS and isinstance(value, (int, float)):
+        return f"{value:.2f}"
+    return format_value(value, reading.unit)
+
+
+def exact_text(value: object, unit: str | None) -> str:
+    """Return the exact figure behind a rounded one, or nothing where none was lost."""
+    if unit != "B" or not isinstance(value, (int, float)) or isinstance(value, bool):
+        return ""
+    return f"{value:,.0f} B" if abs(value) >= 1024 else ""
+
+
+def interval_text(interval: Interval | None, unit: str | None) -> str:
+    """Return ``1.90 to 1.98 GB/s (95 %)``, or nothing where there is no interval."""
+    if interval is None:
+        return ""
+    low, high = format_value(interval.low, unit), format_value(interval.high, unit)
+    figure, _, low_unit = low.rpartition(" ")
+    if figure and high.endswith(f" {low_unit}"):
+        low = figure
+    return f"{low} to {high} ({interval.level * 100:g} %)"
+
+
+def ratio_text(interval: Interval | None) -> str:
+    """Return the interval of a ratio as ``0.97 to 1.04 (95 %)``, or nothing."""
+    if interval is None:
+        return ""
+    return f"{interval.low:.3f} to {interval.high:.3f} ({interval.level * 100:g} %)"
+
+
+def metric_text(metric: str) -> str:
+    """Return a metric's name in words: ``write bandwidth``."""
+    return metric.replace("_", " ")
+
+
+def parameter_text(name: str, value: object) -> str:
+    """Return a run's parameter for reading; the unit is the one in its name.
+
+    Examples
+    --------
+    >>> parameter_text("transfer_size_bytes", 1048576), parameter_text("duration_s", 5.0)
+    ('1.00 MiB', '5.0 s')
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if name in METRIC_UNITS:
+            return format_value(value, METRIC_UNITS[name])
+        if name.endswith("_bytes_per_s"):
+            return format_bytes_per_s(value)
+        if name.endswith("_bytes"):
+            return format_bytes(value)
+        if name.endswith("_s"):
+            return format_duration(value)
+        return f"{value:,}"
+    if value is None or isinstance(value, (bool, str)):
+        return format_value(value, None)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t" or unicodedata.category(character) not in _UNPRINTABLE:
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape stands for (PEP 383)
+        return f"\\x{code - 0xDC00:02x}"
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _shell_word(argument: str) -> str:
+    if all(unicodedata.category(character) not in _UNPRINTABLE for character in argument):
+        return shlex.quote(argument)
+    return "$'" + "".join(_ansi_c(character) for character in argument) + "'"
+
+
+def _ansi_c(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if unicodedata.category(character) not in _UNPRINTABLE:
+        return character
+    # surrogatepass keeps a surrogate that stands for no byte: it cannot be in a real argv,
+    # but a report must not fail on it.
+    errors = "surrogateescape" if 0xDC80 <= ord(character) <= 0xDCFF else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors))
