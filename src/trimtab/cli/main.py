@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 from trimtab import __version__
+from trimtab.cli.render.text import printable
 from trimtab.errors import TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -81,24 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _report(error: TrimtabError, *, as_json: bool) -> int:
-    click.echo(f"error: {_printable(error.message)}", err=True)
+    click.echo(f"error: {printable(error.message)}", err=True)
     if error.hint:
-        click.echo(f"hint: {_printable(error.hint)}", err=True)
+        click.echo(f"hint: {printable(error.hint)}", err=True)
     if as_json and not getattr(error, "reported", False):
         document = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
         click.echo(json.dumps({"error": document}))
     return error.exit_code
-
-
-def _printable(text: str) -> str:
-    """Return text with control characters and undecodable bytes escaped.
-
-    Messages carry file names and tool output, which must not steer the terminal.
-    """
-    return "".join(
-        character if character.isprintable() or character == "\n" else repr(character)[1:-1]
-        for character in text
-    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ OVERHEAD_S = 0.5
 SPACE_LIMIT_BYTES = 64 * 1024**3
 FREE_SHARE = 0.05
 """By default a probe takes the smaller of 64 GiB and 5 % of the free space."""
+KEEP_FACTOR = 4
+"""Keep the last block size until four times as much would fit."""
 FREE_SHARE_MAXIMUM = 0.9
 """A space budget that was asked for may not fill the file system."""
 
@@ -33,11 +35,17 @@ class Request:
     direct: bool = True
 
 
-def plan_probe(request: Request, *, available_bytes: int, processors: int) -> ProbeSpec:
+def plan_probe(
+    request: Request,
+    *,
+    available_bytes: int,
+    processors: int,
+    earlier: ProbeSpec | None = None,
+) -> ProbeSpec:
     """Return the probe that fits the budget.
 
-    The block size is a power of two, so that the same site gives the same probe from day to day
-    although its free space moves, and runs stay comparable.
+    The block size is the largest power of two transfers that fits, unless that of the last run
+    still does: free space moves from day to day, and only runs of one probe can be compared.
 
     Parameters
     ----------
@@ -45,6 +53,8 @@ def plan_probe(request: Request, *, available_bytes: int, processors: int) -> Pr
         Free to people who are not root.
     processors
         Of this host: two tasks each by default, at most 16.
+    earlier
+        What the last run on this site was asked.
 
     Raises
     ------
@@ -75,7 +85,7 @@ def plan_probe(request: Request, *, available_bytes: int, processors: int) -> Pr
         benchmark=request.benchmark,
         tasks=tasks,
         transfer_size_bytes=transfer,
-        block_size_bytes=_block_size(request, space, tasks),
+        block_size_bytes=_block_size(request, space, tasks, earlier),
         repetitions=repetitions,
         duration_s=duration_s,
         direct=request.direct,
@@ -102,7 +112,7 @@ def _space(request: Request, available_bytes: int) -> int:
     return space
 
 
-def _block_size(request: Request, space: int, tasks: int) -> int:
+def _block_size(request: Request, space: int, tasks: int, earlier: ProbeSpec | None) -> int:
     transfer = request.transfer_size_bytes
     share = space // tasks
     if request.block_size_bytes is not None:
@@ -122,7 +132,17 @@ def _block_size(request: Request, space: int, tasks: int) -> int:
             f"budget of {format_bytes(space)}",
             hint="raise --space, or lower --tasks or --transfer-size",
         )
-    return transfer * (1 << transfers.bit_length() - 1)
+    largest = transfer * (1 << transfers.bit_length() - 1)
+    if earlier is not None and _same_but_for_size(request, tasks, earlier):
+        last = earlier.block_size_bytes
+        if last <= share and last * KEEP_FACTOR >= largest:
+            return last
+    return largest
+
+
+def _same_but_for_size(request: Request, tasks: int, earlier: ProbeSpec) -> bool:
+    asked = (tasks, request.transfer_size_bytes, request.direct)
+    return asked == (earlier.tasks, earlier.transfer_size_bytes, earlier.direct)
 
 
 def _times(request: Request) -> tuple[int, float]:

@@ -1,0 +1,128 @@
+"""``trimtab check``: the main job."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+
+
+@click.command("check")
+@click.argument("path")
+@options.as_json
+@options.store
+@click.option(
+    "--site",
+    metavar="NAME",
+    help="Keep the result under this name. Default: the file system's UUID and mount point.",
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    help="Where to write the HTML report. Default: beside the store, under reports/.",
+)
+@click.option("--no-probe", is_flag=True, help="Look only: write and measure nothing on PATH.")
+@click.option(
+    "--probe",
+    "benchmark",
+    default="auto",
+    show_default=True,
+    type=click.Choice(["auto", "ior", "fio", "builtin"]),
+    help="What measures; auto takes IOR with MPI, else fio, else the built-in generator.",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    type=options.DURATION,
+    default="60s",
+    show_default=True,
+    help="Time for the whole probe.",
+)
+@click.option(
+    "--space",
+    "space_bytes",
+    type=options.SIZE,
+    help="Most space that the probe's files take. Default: the smaller of 64GiB and 5 % of the free space.",
+)
+@click.option(
+    "--repetitions",
+    type=click.IntRange(min=1),
+    help="Writes and reads, interleaved. Default: what fits the budget at 5 s each.",
+)
+@click.option(
+    "--tasks",
+    type=click.IntRange(1, 4096),
+    help="Tasks that do I/O at the same time. Default: two a processor, at most 16.",
+)
+@click.option(
+    "--transfer-size",
+    "transfer_size_bytes",
+    type=options.SIZE,
+    default="1MiB",
+    show_default=True,
+    help="Bytes of one write or read call.",
+)
+@click.option(
+    "--block-size",
+    "block_size_bytes",
+    type=options.SIZE,
+    help="Size of one task's file. Default: a power of two that fits --space.",
+)
+@click.option(
+    "--direct/--buffered",
+    "direct",
+    default=True,
+    show_default=True,
+    help="O_DIRECT, or through the page cache.",
+)
+@click.option(
+    "--fullness-limit",
+    type=options.FRACTION,
+    default="75%",
+    show_default=True,
+    help="Fullness not to exceed.",
+)
+@click.option(
+    "--cov-goal",
+    type=options.FRACTION,
+    default="8%",
+    show_default=True,
+    help="COV over 48 h not to exceed.",
+)
+@click.option(
+    "--allocator-statistics/--no-allocator-statistics",
+    "allocator_statistics",
+    default=True,
+    show_default=True,
+    help="Turn ext4's mb_stats on while probing, where it is off and may be written, and restore it.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["missed"]),
+    help="Exit with 10 when a verdict over history is missed.",
+)
+def command(as_json: bool, fail_on: str | None, **given: object) -> None:
+    """Measure PATH, keep the result, judge it, and say what is set up badly.
+
+    Looks at the file system and the devices beneath it, runs a short write and read probe within
+    a budget of time and space, keeps the run with its raw output, compares it with earlier ones,
+    and writes a report. Files of the probe are removed in every case.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.check import CheckOptions, check
+
+    wanted = CheckOptions(**given)  # type: ignore[arg-type]
+    with progress_bar(silent=as_json) as progress:
+        outcome = check(wanted, progress=progress)
+    if as_json:
+        from trimtab.report.documents import check_document
+
+        click.echo(check_document(outcome.result, outcome.error).model_dump_json(by_alias=True))
+    else:
+        from trimtab.cli.render.check import print_check
+
+        print_check(outcome.result)
+    if outcome.error is not None:
+        raise outcome.error
+    if fail_on and outcome.missed_history:
+        raise click.exceptions.Exit(10)

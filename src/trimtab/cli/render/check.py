@@ -1,0 +1,165 @@
+"""A check as text: the answer first, then what was measured, found, and not seen."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.text import console, printable
+from trimtab.model.check import CheckResult
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.finding import Finding, Severity
+from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.units import format_percent, format_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_SEVERITY_STYLE = {
+    Severity.CRITICAL: "bold red",
+    Severity.WARNING: "bold yellow",
+    Severity.INFO: "bold blue",
+}
+_STATUS_TEXT = {
+    VerdictStatus.MET: ("met", "green"),
+    VerdictStatus.MISSED: ("missed", "bold red"),
+    VerdictStatus.CANNOT_TELL: ("cannot tell yet", "yellow"),
+}
+
+
+def print_check(result: CheckResult) -> None:
+    """Print a check on standard output."""
+    out = console()
+    out.print(_path_line(result), style="bold")
+    for note in result.path.notes:
+        out.print(f"  {printable(note)}", style="dim")
+    if result.verdicts:
+        out.print()
+        out.print(verdict_table(result.verdicts))
+        for verdict in result.verdicts:
+            out.print(f"  {_verdict_line(verdict)}")
+    for comparison in result.comparisons:
+        out.print(f"  {comparison.metric}: {printable(comparison.reason)}")
+    _print_problem(out, result)
+    out.print()
+    _print_findings(out, result.findings)
+    _print_closing(out, result)
+
+
+def verdict_table(verdicts: tuple[Verdict, ...]) -> Table:
+    """Return mean, interval, COV and status of each verdict as a table."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("metric")
+    table.add_column("scope")
+    for name in ("n", "mean", "95 % interval", "median", "slowest", "COV", "its interval"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for verdict in verdicts:
+        word, style = _STATUS_TEXT[verdict.status]
+        table.add_row(
+            verdict.metric,
+            verdict.scope.value,
+            str(verdict.n),
+            format_value(verdict.mean, verdict.unit),
+            _interval(verdict.mean_interval, verdict.unit),
+            format_value(verdict.median, verdict.unit),
+            format_value(verdict.slowest, verdict.unit),
+            format_value(verdict.cov, "1"),
+            _interval(verdict.cov_interval, "1"),
+            _styled(word, style),
+        )
+    return table
+
+
+def print_finding(out: Console, finding: Finding) -> None:
+    """Print one finding: what, why, what to do."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    head = Text()
+    head.append(f"{finding.severity.value}", style=_SEVERITY_STYLE[finding.severity])
+    head.append(f"  {finding.id}: {printable(finding.title)}")
+    out.print(head)
+    seen = f"seen  {format_value(finding.seen.value, finding.seen.unit)}, {finding.seen.what}"
+    if finding.source:
+        seen += f" ({finding.source})"
+    lines = [
+        printable(seen),
+        f"why   {printable(finding.why)}",
+        f"do    {printable(finding.fix.prose)}",
+    ]
+    for line in lines:
+        out.print(Padding(Text(line), (0, 0, 0, 2)))
+    if finding.fix.argv:
+        command = printable(shlex.join(finding.fix.argv))
+        out.print(Padding(Text(f"      {command}", style="cyan"), (0, 0, 0, 2)), soft_wrap=True)
+    out.print(Padding(Text(f"sure  {finding.confidence:.0%}", style="dim"), (0, 0, 0, 2)))
+
+
+def describe_layers(path: PathDescription) -> str:
+    """Return the layers beneath a path in one line: ``ext4 on md0 over 12 drives, flash``."""
+    medium = {True: "flash", False: "rotational", None: "medium not known"}[path.is_flash]
+    if not path.devices:
+        return f"{path.fs_type} ({path.kind}) from {path.source}"
+    top = path.devices[0]
+    below = [drive for drive in path.drives if drive.name != top.name]
+    over = f" over {', '.join(drive.name for drive in below)}" if 0 < len(below) <= 3 else ""
+    over = f" over {len(below)} drives" if len(below) > 3 else over
+    return f"{path.fs_type} on {top.name}{over}, {medium}"
+
+
+def _path_line(result: CheckResult) -> str:
+    text = f"{result.path.path}: {describe_layers(result.path)}"
+    for one in result.snapshot.targets[:1]:
+        capacity, fullness = one.number("capacity_bytes"), one.fullness()
+        if capacity is not None:
+            text += f", {format_value(capacity, 'B')}"
+        if fullness is not None:
+            text += f", {format_percent(fullness)} full"
+    return printable(text)
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    scope = "" if verdict.scope is Scope.REPETITIONS else ", history"
+    word = _STATUS_TEXT[verdict.status][0]
+    return printable(f"{verdict.metric}{scope}: {word}. {verdict.reason}")
+
+
+def _print_problem(out: Console, result: CheckResult) -> None:
+    if result.run is not None and result.run.problem:
+        status = result.run.status.value
+        out.print(f"  run {status}: {printable(result.run.problem)}", style="bold red")
+
+
+def _print_findings(out: Console, findings: tuple[Finding, ...]) -> None:
+    if not findings:
+        out.print("Nothing is set up badly, as far as can be seen.", style="green")
+        return
+    for finding in findings:
+        print_finding(out, finding)
+
+
+def _print_closing(out: Console, result: CheckResult) -> None:
+    if result.not_available:
+        names = sorted({missing.what for missing in result.not_available})
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        out.print(f"not seen  {printable(shown)} (reasons: --json, or the report)", style="dim")
+    if result.run is not None:
+        out.print(f"run       {result.run.id}   (trimtab show {result.run.id[:13]})", style="dim")
+    if result.report:
+        out.print(f"report    {printable(result.report)}", style="dim", soft_wrap=True)
+
+
+def _interval(interval: Interval | None, unit: str) -> str:
+    if interval is None:
+        return "-"
+    return f"{format_value(interval.low, unit)} .. {format_value(interval.high, unit)}"
+
+
+def _styled(word: str, style: str):
+    from rich.text import Text
+
+    return Text(word, style=style)

@@ -1,0 +1,48 @@
+"""Text from outside made safe for a terminal, and the console that everything is printed on."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH_WITHOUT_TERMINAL = 120
+
+
+def printable(text: str) -> str:
+    """Return text with control characters and undecodable bytes escaped.
+
+    File names and tool output must not steer the terminal.
+
+    Examples
+    --------
+    >>> printable("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    return "".join(
+        character if character.isprintable() or character == "\n" else _escaped(character)
+        for character in text
+    )
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def console(*, to_error: bool = False) -> Console:
+    """Return a console on standard output (or error) that respects ``NO_COLOR``."""
+    from rich.console import Console
+
+    stream = sys.stderr if to_error else sys.stdout
+    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
+    return Console(
+        file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width
+    )
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time in this host's zone, with its offset; ``-`` where it is not known."""
+    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M %z")
