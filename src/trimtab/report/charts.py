@@ -154,7 +154,7 @@ def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | Non
         alt.layer(area, marks, data=alt.Data(values=rows))
         .properties(width=WIDTH - 30, height=STRIP_HEIGHT)
         .facet(row=alt.Row("repetition:O", header=header))
-        .properties(spacing=12)
+        .properties(spacing=16)
     )
     return Chart(
         name=f"timeline-{access}",
@@ -189,13 +189,13 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
         "latency:Q",
         title="latency of one operation",
         scale=alt.Scale(type="log", domain=[low / 1.2, high * room], nice=False),
-        axis=alt.Axis(values=_decades(low / 1.2, high * room), labelExpr=_LATENCY_LABEL),
+        axis=alt.Axis(values=_log_ticks(low / 1.2, high * room), labelExpr=_LATENCY_LABEL),
     )
     y = alt.Y(
         "fraction:Q",
         title="took this long or longer",
         scale=alt.Scale(type="log", domain=[min(0.5, tail.fraction[-1]) / 1.6, 1], nice=False),
-        axis=alt.Axis(values=_decades(tail.fraction[-1] / 1.6, 1), labelExpr=_FRACTION_LABEL),
+        axis=alt.Axis(values=_log_ticks(tail.fraction[-1] / 1.6, 1), labelExpr=_FRACTION_LABEL),
     )
     line = alt.Chart(alt.Data(values=points)).mark_line(
         interpolate="step-before", color=ACCENT, strokeWidth=2
@@ -456,7 +456,7 @@ def _history_layers(rows: list[dict[str, object]], scale: Scale, top: float) -> 
         "at:T",
         title="time (UTC)",
         scale=alt.Scale(type="utc", padding=8),
-        axis=alt.Axis(tickCount=5, labelOverlap=True),
+        axis=alt.Axis(tickCount=4, labelOverlap=True, format=_time_format(rows)),
     )
     y = alt.Y(
         "value:Q",
@@ -478,6 +478,12 @@ def _history_layers(rows: list[dict[str, object]], scale: Scale, top: float) -> 
     ]
 
 
+def _time_format(rows: list[dict[str, Any]]) -> str:
+    times = [row["at"] for row in rows]
+    days = (max(times) - min(times)) / 86_400_000
+    return "%d %b %H:%M" if days < 8 else "%d %b" if days < 300 else "%b %Y"
+
+
 def _history_caption(
     shown: int, of: int, goal: float | None, points: Sequence[HistoryPoint]
 ) -> str:
@@ -494,6 +500,8 @@ def _history_caption(
     return text + "."
 
 
-def _decades(low: float, high: float) -> list[float]:
-    values = [10.0**power for power in range(-12, 7)]
+def _log_ticks(low: float, high: float) -> list[float]:
+    # Less than two decades: tenths would be one tick or none, so 1, 2, 5.
+    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
+    values = [step * 10.0**power for power in range(-12, 7) for step in steps]
     return [value for value in values if low <= value <= high]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final
 
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.finding import Finding, Missing, Severity
-from trimtab.model.run import Run, RunStatus
+from trimtab.model.run import Access, Run, RunStatus
 from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
@@ -24,7 +24,7 @@ from trimtab.report.layers import layers_of
 from trimtab.report.render import environment, render_svg
 from trimtab.units import format_percent, format_value
 
-_ACCESSES: Final = ("write", "read")
+_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def render_check(result: CheckResult) -> str:
         answer=answer(result),
         findings=sorted_findings(result.findings),
         verdict_groups=_verdict_groups(result.verdicts),
+        levels=_levels(result.verdicts),
         figures=[(chart, _drawing(chart)) for chart in charts_of(result)],
         layers=layers_of(result.path),
         targets=result.snapshot.targets,
@@ -113,7 +114,7 @@ def charts_of(result: CheckResult) -> list[Chart]:
     for access in _ACCESSES:
         metric = f"{access}_bandwidth"
         charts.append(repetition_chart(samples, metric, within.get(metric)))
-    charts += [timeline_chart(result.timelines, access) for access in _ACCESSES]
+    charts += [_timeline_chart(result, access) for access in _ACCESSES]
     charts += [_latency_chart(result, access) for access in _ACCESSES]
     for access in _ACCESSES:
         metric = f"{access}_bandwidth"
@@ -167,7 +168,7 @@ def _probe_sentence(run: Run | None) -> str:
     }[run.status]
     if not words:
         return ""
-    return f"{words}: {run.problem}" if run.problem else f"{words}."
+    return text.sentence(f"{words}: {run.problem}" if run.problem else words)
 
 
 def _speed_sentence(result: CheckResult) -> str:
@@ -178,8 +179,8 @@ def _speed_sentence(result: CheckResult) -> str:
         parts.append(f"{text.metric_text(metric)} {figure}")
     if not parts:
         return ""
-    sentence = ", ".join(parts)
-    return f"{sentence[:1].upper()}{sentence[1:]} (mean of the repetitions)."
+    words = ", ".join(parts)
+    return f"{words[:1].upper()}{words[1:]} (mean of the repetitions)."
 
 
 def _steady_sentence(result: CheckResult) -> str:
@@ -188,13 +189,22 @@ def _steady_sentence(result: CheckResult) -> str:
         return ""
     goals = {verdict.goal for verdict in across.values() if verdict.goal is not None}
     goal = f" (goal: COV at most {format_percent(goals.pop())})" if len(goals) == 1 else ""
-    words = [
+    words = ", ".join(
         f"{text.metric_text(metric)} {text.VERDICT_WORDS[verdict.status]}"
         for metric, verdict in across.items()
-    ]
-    sentence = f"Steadiness over time{goal}: {', '.join(words)}"
+    )
     unsure = {v.reason for v in across.values() if v.status is VerdictStatus.CANNOT_TELL}
-    return f"{sentence}, because {unsure.pop()}" if len(unsure) == 1 else f"{sentence}."
+    because = f" ({unsure.pop()})" if len(unsure) == 1 else ""
+    return f"Steadiness over time{goal}: {words}{because}."
+
+
+def _levels(verdicts: Sequence[Verdict]) -> str:
+    intervals = [one for v in verdicts for one in (v.mean_interval, v.cov_interval) if one]
+    levels = sorted({interval.level for interval in intervals})
+    if not levels:
+        return ""
+    words = " and ".join(f"{level * 100:g} %" for level in levels)
+    return f"The ranges beneath the figures are confidence intervals at {words}."
 
 
 def _by_metric(verdicts: Sequence[Verdict], scope: Scope) -> dict[str, Verdict]:
@@ -214,26 +224,40 @@ def _verdict_groups(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict
     return [(title, own) for title, own in groups if own]
 
 
-def _latency_chart(result: CheckResult, access: str) -> Chart | None:
+def _believed(result: CheckResult, access: Access) -> set[int | None]:
     samples = result.run.samples if result.run else ()
-    believed = {
+    return {
         sample.repetition
         for sample in samples
         if sample.metric == f"{access}_bandwidth" and sample.believed
     }
-    histograms = [one for one in result.histograms if one.access == access]
-    kept = [one for one in histograms if one.repetition in believed]
-    chart = latency_chart(kept or histograms, access)
-    if chart is None or len(kept) == len(histograms):
+
+
+def _timeline_chart(result: CheckResult, access: Access) -> Chart | None:
+    believed = _believed(result, access)
+    own = [one for one in result.timelines if one.access == access]
+    kept = [one for one in own if one.repetition in believed]
+    chart = timeline_chart(kept or own, access)
+    return chart and _with_left_out(chart, kept=len(kept), of=len(own))
+
+
+def _latency_chart(result: CheckResult, access: Access) -> Chart | None:
+    believed = _believed(result, access)
+    own = [one for one in result.histograms if one.access == access]
+    kept = [one for one in own if one.repetition in believed]
+    chart = latency_chart(kept or own, access)
+    return chart and _with_left_out(chart, kept=len(kept), of=len(own))
+
+
+def _with_left_out(chart: Chart, *, kept: int, of: int) -> Chart:
+    if kept == of:
         return chart
-    which = (
+    words = (
         "Repetitions that are not believed are left out."
         if kept
-        else (
-            "None of these repetitions is believed: read it as what the program saw, not the drive."
-        )
+        else "None of these repetitions is believed: it is what the program saw, not the drives."
     )
-    return Chart(chart.name, chart.title, f"{chart.caption} {which}", chart.specification)
+    return replace(chart, caption=f"{chart.caption} {words}")
 
 
 def _this_point(result: CheckResult, verdict: Verdict | None) -> HistoryPoint | None:

@@ -5,7 +5,7 @@
     mount        /scratch
     file system  ext4
     md           md0          one group beneath the file system
-    drives       nvme0n1 ...  one group beneath md0: common settings once, then what differs
+    drives       nvme0n1 ...  one group beneath md0: what is usual once, then what differs
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class DeviceCard:
     Attributes
     ----------
     facts
-        In a group: only those that are not common to it.
+        In a group: only those that differ from what is usual in it.
     beneath
-        The devices that stand on this one.
+        The devices that stand on this one, where neither the group nor the names tell.
     unknown
         Names of the settings that could not be read.
     """
@@ -70,16 +70,21 @@ class DeviceGroup:
     ----------
     beneath
         That one's name; ``None`` directly beneath the file system, or where the cards say it.
-    common
-        Facts that all devices of a group of two and more share.
+    usual
+        Facts of more than half of the devices, in a group of two and more.
     unknown
         Settings that could not be read of any of them.
     """
 
     beneath: str | None
-    common: tuple[Fact, ...]
+    usual: tuple[Fact, ...]
     unknown: tuple[str, ...]
     cards: tuple[DeviceCard, ...]
+
+    @property
+    def alike(self) -> bool:
+        """Whether no device of the group differs from what is usual in it."""
+        return not any(card.facts or card.unknown for card in self.cards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +165,7 @@ def _group(
     parent: str | None, devices: list[BlockDevice], parents: dict[str, tuple[str, ...]]
 ) -> DeviceGroup:
     facts = {device.name: _facts(device) for device in devices}
-    common: tuple[Fact, ...] = ()
-    if len(devices) > 1:
-        first = facts[devices[0].name]
-        common = tuple(fact for fact in first if all(fact in own for own in facts.values()))
+    usual = _usual(list(facts.values())) if len(devices) > 1 else ()
     unknown = {device.name: _unknown(device) for device in devices}
     nowhere = tuple(
         name for name in unknown[devices[0].name] if all(name in own for own in unknown.values())
@@ -171,13 +173,24 @@ def _group(
     cards = tuple(
         DeviceCard(
             name=device.name,
-            facts=tuple(fact for fact in facts[device.name] if fact not in common),
-            beneath=tuple(name for name in parents[device.name] if name != parent),
+            facts=tuple(fact for fact in facts[device.name] if fact not in usual),
+            # That nvme0n1p1 stands on nvme0n1 says its name.
+            beneath=tuple(
+                name
+                for name in parents[device.name]
+                if name != parent and not name.startswith(device.name)
+            ),
             unknown=tuple(name for name in unknown[device.name] if name not in nowhere),
         )
         for device in devices
     )
-    return DeviceGroup(parent, common, nowhere, cards)
+    return DeviceGroup(parent, usual, nowhere, cards)
+
+
+def _usual(facts: list[tuple[Fact, ...]]) -> tuple[Fact, ...]:
+    """Return the facts of more than half of the devices, so that the odd one out stands out."""
+    counts = Counter(fact for own in facts for fact in own)
+    return tuple(fact for fact, count in counts.items() if 2 * count > len(facts))
 
 
 def _facts(device: BlockDevice) -> tuple[Fact, ...]:

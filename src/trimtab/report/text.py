@@ -108,21 +108,25 @@ def exact_text(value: object, unit: str | None) -> str:
     return f"{value:,.0f} B" if abs(value) >= 1024 else ""
 
 
-def interval_text(interval: Interval | None, unit: str | None) -> str:
-    """Return ``1.90 to 1.98 GB/s (95 %)``, or nothing where there is no interval."""
-    if interval is None:
-        return ""
+def range_text(interval: Interval, unit: str | None) -> str:
+    """Return the ends of an interval with their unit once, as ``1.90 to 1.98 GB/s``."""
     low, high = format_value(interval.low, unit), format_value(interval.high, unit)
     figure, _, low_unit = low.rpartition(" ")
-    if figure and high.endswith(f" {low_unit}"):
-        low = figure
-    return f"{low} to {high} ({interval.level * 100:g} %)"
+    return f"{figure if figure and high.endswith(f' {low_unit}') else low} to {high}"
 
 
-def ratio_text(interval: Interval | None) -> str:
-    """Return the interval of a ratio as ``0.97 to 1.04 (95 %)``, or nothing."""
-    if interval is None:
-        return ""
+def interval_text(interval: Interval, unit: str | None) -> str:
+    """Return an interval with its level, as ``1.90 to 1.98 GB/s (95 %)``."""
+    return f"{range_text(interval, unit)} ({interval.level * 100:g} %)"
+
+
+def sentence(words: str) -> str:
+    """Return ``words`` with the full stop that a reason written elsewhere may lack."""
+    return words if words.endswith((".", "!", "?")) else f"{words}."
+
+
+def ratio_text(interval: Interval) -> str:
+    """Return the interval of a ratio as ``0.970 to 1.040 (95 %)``."""
     return f"{interval.low:.3f} to {interval.high:.3f} ({interval.level * 100:g} %)"
 
 
