@@ -140,7 +140,7 @@ def moved_too_little(facts: RepetitionFacts) -> str | None:
     )
 
 
-def too_few_tasks(facts: RepetitionFacts) -> str | None:
+def other_tasks(facts: RepetitionFacts) -> str | None:
     """Object to another number of tasks than asked for, more included: another workload."""
     if facts.tasks is None or facts.asked_tasks is None or facts.tasks == facts.asked_tasks:
         return None
@@ -256,7 +256,7 @@ def _memory_may_serve(facts: RepetitionFacts) -> bool:
 RULES: Final[tuple[Callable[[RepetitionFacts], str | None], ...]] = (
     nothing_said,
     moved_too_little,
-    too_few_tasks,
+    other_tasks,
     too_short,
     not_flushed,
     device_moved_less,

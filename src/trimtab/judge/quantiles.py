@@ -58,6 +58,8 @@ def t_quantile(probability: float, degrees: float) -> float:
     _require(probability, degrees)
     if probability < 0.5:
         return -t_quantile(1 - probability, degrees)
+    if probability == 0.5:
+        return 0.0
     return _bisect(lambda t: _t_probability(t, degrees), probability, start=2.0)
 
 

@@ -70,7 +70,7 @@ def cov_interval(k: float, n: float, level: float = 0.95) -> Interval:
         lower = chi_square_quantile(tail, degrees)
         radicands = [((u + 2) / n - 1) * k * k + u / degrees for u in (upper, lower)]
         if min(radicands) > 0:
-            return Interval(*(k / math.sqrt(radicand) for radicand in radicands), level)
+            return Interval(k / math.sqrt(radicands[0]), k / math.sqrt(radicands[1]), level)
     matched = 1 / (1 / degrees + 2 * k * k / n)
     low, high = (
         k * math.sqrt(matched / chi_square_quantile(probability, matched))

@@ -1,0 +1,156 @@
+"""How often verdicts are wrong where the truth is known, and how often they see what is there.
+
+Seeded, so that a result never depends on luck; TRIMTAB_SOAK=1 takes ten times the series.
+Limits leave three standard errors of the reduced count above the rate found with many series.
+"""
+
+import math
+import os
+
+import pytest
+from tests.judge.history import noise, points
+
+from trimtab.judge import spread
+from trimtab.judge.comparison import compare_with_earlier
+from trimtab.judge.trend import trend
+from trimtab.judge.variability import judge_history
+from trimtab.model.verdict import TrendDirection, VerdictStatus
+
+SERIES = 3000 if os.environ.get("TRIMTAB_SOAK") else 300
+NOMINAL = 0.025
+
+
+def at_most(rate, count=SERIES):
+    return rate + 3 * math.sqrt(rate * (1 - rate) / count)
+
+
+def shares(series, n):
+    """Return the share of `met` and of `missed` among the verdicts of ``series``."""
+    statuses = [
+        judge_history(
+            points(values), metric="write_bandwidth", probe="p", goal=0.08, window_s=n * 3600.0
+        ).status
+        for values in series
+    ]
+    return [
+        statuses.count(status) / len(statuses)
+        for status in (VerdictStatus.MET, VerdictStatus.MISSED)
+    ]
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("n", [48, 96])
+def test_just_at_the_goal_neither_side_is_claimed_too_often(n, phi):
+    met, missed = shares(noise(SERIES, n, phi=phi), n)
+    assert missed <= at_most(NOMINAL)
+    assert met <= at_most(0.031 if phi > 0.5 else NOMINAL)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
+def test_from_the_fewest_runs_that_are_judged(phi):
+    """24 runs: the interval itself, since a verdict would need them 1.5 h apart."""
+    over = under = 0
+    for values in noise(SERIES, 24, phi=phi):
+        interval = spread.cov_interval_of_history(values.tolist())
+        assert interval is not None
+        over += interval.low > 0.08
+        under += interval.high < 0.08
+    assert over / SERIES <= at_most(NOMINAL)
+    assert under / SERIES <= at_most(0.038 if phi > 0.5 else NOMINAL)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_dips_do_not_make_a_verdict_hasty(phi):
+    """3 % of the runs 20 % down, all scatter together a COV of 8 %."""
+    share, depth = 0.03, 0.2
+    dips = noise(SERIES, 48, seed=2, cov=1.0) > 1.8808 + 1  # the upper 3 % of a normal
+    mean = 1 - share * depth
+    rest = math.sqrt((0.08 * mean) ** 2 - depth**2 * share * (1 - share))
+    met, missed = shares(noise(SERIES, 48, phi=phi, cov=rest) - depth * dips, 48)
+    assert missed <= at_most(NOMINAL)
+    assert met <= at_most(0.033)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_what_is_plain_is_seen(phi):
+    assert shares(noise(SERIES, 96, phi=phi, cov=0.12), 96)[1] > 0.95
+    assert shares(noise(SERIES, 96, phi=phi, cov=0.04), 96)[0] > 0.95
+
+
+def test_the_plain_interval_would_not_do():
+    """Why history has an interval of its own: with memory the plain one is wrong both ways."""
+    wrong = 0
+    for values in noise(SERIES, 48, phi=0.7):
+        k = spread.cov(values.tolist())
+        assert k is not None
+        interval = spread.cov_interval(k, 48)
+        wrong += not interval.low <= 0.08 <= interval.high
+    assert wrong / SERIES > 0.15
+
+
+@pytest.mark.parametrize("n", [5, 8, 24, 48])
+@pytest.mark.parametrize("true", [0.002, 0.08, 0.2, 0.45])
+def test_the_plain_interval_covers_independent_numbers(n, true):
+    held = count = 0
+    for values in noise(SERIES, n, cov=true, seed=n):
+        k = spread.cov(values.tolist())
+        if k is None:
+            continue
+        count += 1
+        interval = spread.cov_interval(k, n)
+        held += interval.low <= true <= interval.high
+    assert 1 - held / count <= at_most(0.055, count)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.7])
+def test_the_mean_of_a_history_is_covered(phi):
+    held = 0
+    for values in noise(SERIES, 48, phi=phi, seed=3):
+        known = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
+        assert known.mean_interval is not None
+        held += known.mean_interval.low <= 1 <= known.mean_interval.high
+    assert 1 - held / SERIES <= at_most(0.05)
+
+
+def directions(series):
+    return [trend(points(v), metric="write_bandwidth", probe="p").direction for v in series]
+
+
+@pytest.mark.parametrize(("days", "phi"), [(7, 0.0), (14, 0.5), (30, 0.7)])
+def test_no_trend_is_rarely_called_one(days, phi):
+    count = SERIES // 3
+    found = directions(noise(count, 24 * days, phi=phi, seed=4))
+    alarms = sum(d in (TrendDirection.RISING, TrendDirection.FALLING) for d in found)
+    assert alarms / count <= at_most(0.05, count)
+
+
+def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month():
+    count = SERIES // 3
+    decline = [1 - 0.0033 * hour / 24 for hour in range(720)]
+    found = directions(noise(count, 720, phi=0.5, seed=5) * decline)
+    assert found.count(TrendDirection.FALLING) / count > 0.9
+    assert found.count(TrendDirection.RISING) == 0
+
+
+@pytest.mark.parametrize("n", [5, 12, 48])
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_an_unchanged_run_is_rarely_called_unusual(n, phi):
+    unusual = 0
+    for values in noise(SERIES, n + 1, phi=phi, seed=6 + n):
+        earlier = points(values[:-1], step_s=6 * 3600.0)
+        compared = compare_with_earlier([values[-1]], earlier, metric="write_bandwidth", probe="p")
+        assert compared.ratio_interval is not None
+        unusual += not compared.ratio_interval.low <= 1 <= compared.ratio_interval.high
+    assert unusual / SERIES <= at_most(0.06)
+
+
+def test_a_run_at_half_the_speed_is_called_unusual():
+    seen = 0
+    for values in noise(SERIES, 13, phi=0.5, seed=9):
+        earlier = points(values[:-1], step_s=6 * 3600.0)
+        compared = compare_with_earlier(
+            [values[-1] / 2], earlier, metric="write_bandwidth", probe="p"
+        )
+        assert compared.ratio_interval is not None
+        seen += compared.ratio_interval.high < 1
+    assert seen / SERIES > 0.97

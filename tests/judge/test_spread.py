@@ -1,0 +1,203 @@
+"""Each measure of spread against a slow, obvious twin, published figures and its own laws."""
+
+import itertools
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.judge import spread
+
+POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
+SERIES = st.lists(POSITIVE, min_size=2, max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high"),
+    [
+        (8, 5.28, 16.40),
+        (16, 5.90, 12.43),
+        (24, 6.21, 11.25),
+        (48, 6.65, 10.04),
+        (96, 7.00, 9.33),
+        (168, 7.22, 8.97),
+    ],
+)
+def test_interval_of_an_observed_cov_of_8_per_cent(n, low, high):
+    interval = spread.cov_interval(0.08, n)
+    assert (100 * interval.low, 100 * interval.high) == pytest.approx((low, high), abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("k", "low", "high"),
+    [
+        (0.060, 4.99, 7.52),
+        (0.065, 5.41, 8.15),
+        (0.070, 5.82, 8.78),
+        (0.100, 8.31, 12.56),
+        (0.110, 9.14, 13.82),
+    ],
+)
+def test_interval_from_48_runs(k, low, high):
+    interval = spread.cov_interval(k, 48)
+    assert (100 * interval.low, 100 * interval.high) == pytest.approx((low, high), abs=0.005)
+
+
+@given(k=st.floats(0.001, 3), n=st.floats(2, 500))
+def test_the_interval_holds_its_cov_and_grows_with_the_level(k, n):
+    narrow, wide = spread.cov_interval(k, n, 0.80), spread.cov_interval(k, n, 0.99)
+    assert 0 < wide.low <= narrow.low <= k * 1.01
+    assert k < narrow.high <= wide.high < math.inf
+
+
+@given(k=st.floats(0.001, 0.3), n=st.integers(5, 200))
+def test_more_runs_narrow_the_interval(k, n):
+    few, many = spread.cov_interval(k, n), spread.cov_interval(k, 2 * n)
+    assert few.low < many.low < many.high < few.high
+
+
+def test_the_interval_does_not_jump_where_the_method_changes():
+    below = spread.cov_interval(0.3299, 24)
+    above = spread.cov_interval(0.3301, 24)
+    assert above.low == pytest.approx(below.low, rel=0.05)
+    assert above.high == pytest.approx(below.high, rel=0.05)
+
+
+def test_no_interval_from_one_number():
+    with pytest.raises(ValueError, match="no interval"):
+        spread.cov_interval(0.1, 1)
+
+
+@given(SERIES)
+def test_cov_is_the_textbook_formula(values):
+    expected = statistics.stdev(values) / statistics.mean(values)
+    assert spread.cov(values) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=4, max_size=60), st.floats(1e-3, 1e3))
+def test_no_measure_depends_on_the_unit(values, factor):
+    scaled = [factor * value for value in values]
+    for measure in (spread.cov, spread.mad_cv, spread.quartile_dispersion):
+        assert measure(scaled) == pytest.approx(measure(values), rel=1e-6, abs=1e-9)
+    assert spread.excess_kurtosis(scaled) == pytest.approx(
+        spread.excess_kurtosis(values), rel=1e-4, abs=1e-4
+    )
+
+
+@given(SERIES)
+def test_every_interval_is_in_order(values):
+    for interval in (
+        spread.mean_interval(values),
+        spread.median_interval(values),
+        spread.cov_interval_of_history(values),
+    ):
+        assert interval is None or interval.low <= interval.high
+
+
+@given(st.integers(2, 50), POSITIVE)
+def test_equal_values_scatter_by_exactly_0(n, value):
+    values = [value] * n
+    assert spread.cov(values) == 0
+    assert spread.mad_cv(values) == 0
+    assert spread.lag1_autocorrelation(values) == pytest.approx(0)
+
+
+def test_what_is_undefined_is_none():
+    assert spread.cov([]) is spread.cov([5.0]) is spread.cov([0.0, 0.0]) is None
+    assert spread.mad_cv([5.0]) is spread.mad_cv([0.0, 0.0, 1.0]) is None
+    assert spread.quartile_dispersion([1.0, 2.0, 3.0]) is None
+    assert spread.mean_interval([1.0]) is None
+    assert spread.median_interval([1.0] * 5) is None
+    assert spread.cov_interval_of_history([1.0, 2.0, 3.0]) is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    "measure", [spread.cov, spread.mad_cv, spread.median_interval, spread.lag1_autocorrelation]
+)
+def test_what_is_no_number_is_refused(measure, bad):
+    with pytest.raises(ValueError, match="cannot be judged"):
+        measure([1.0, bad, 2.0])
+
+
+def test_mad_cv_and_quartiles_of_normal_numbers_are_near_the_cov():
+    values = (1 + 0.08 * np.random.default_rng(5).standard_normal(20_000)).tolist()
+    assert spread.mad_cv(values) == pytest.approx(0.08, rel=0.03)
+    assert spread.quartile_dispersion(values) == pytest.approx(0.6745 * 0.08, rel=0.03)
+
+
+@given(st.lists(POSITIVE, min_size=4, max_size=40))
+def test_quartiles_are_numpys(values):
+    first, third = np.quantile(values, [0.25, 0.75])
+    assert spread.quartile_dispersion(values) == pytest.approx(
+        (third - first) / (third + first), rel=1e-6, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("n", range(6, 13))
+def test_median_interval_keeps_its_level_and_no_narrower_one_does(n):
+    """All orderings of signs about the median are equally likely: count them."""
+    interval = spread.median_interval([float(value) for value in range(n)])
+    assert interval is not None
+    rank = int(interval.low) + 1
+    assert interval.high == n - rank
+
+    def held(rank):
+        below = (sum(signs) for signs in itertools.product((0, 1), repeat=n))
+        return sum(rank <= count <= n - rank for count in below) / 2**n
+
+    assert held(rank) >= 0.95
+    assert held(rank + 1) < 0.95
+
+
+def test_a_series_with_memory_is_seen_through_its_dips():
+    rng = np.random.default_rng(7)
+    series = [0.0]
+    for shock in rng.standard_normal(4000):
+        series.append(0.6 * series[-1] + 0.8 * shock)
+    values = 10 + np.array(series)
+    assert spread.lag1_autocorrelation(values.tolist()) == pytest.approx(0.6, abs=0.05)
+    values[rng.random(values.size) < 0.03] -= 9
+    robust = spread.lag1_autocorrelation(values.tolist())
+    deviations = values - values.mean()
+    plain = (deviations[1:] @ deviations[:-1]) / (deviations @ deviations)
+    assert robust > 0.5 > 0.45 > plain
+
+
+def test_small_samples_are_corrected_for_their_bias():
+    rng = np.random.default_rng(11)
+    plain, corrected = [], []
+    for _ in range(600):
+        series = [rng.standard_normal()]
+        for shock in rng.standard_normal(23):
+            series.append(0.5 * series[-1] + math.sqrt(0.75) * shock)
+        plain.append(spread.lag1_autocorrelation(series))
+        corrected.append(spread.corrected_autocorrelation(series))
+    assert statistics.mean(plain) < 0.42
+    assert statistics.mean(corrected) == pytest.approx(0.5, abs=0.05)
+
+
+@given(SERIES)
+def test_autocorrelation_stays_in_its_bounds(values):
+    assert -1 <= spread.lag1_autocorrelation(values) <= 1
+    careful = spread.corrected_autocorrelation(values, cautious=True)
+    assert 0 <= spread.corrected_autocorrelation(values) <= careful <= 0.95
+
+
+@given(st.floats(2, 1000), st.floats(0, 0.95), st.floats(0, 50))
+def test_nothing_counts_as_more_than_itself(n, phi, kurtosis):
+    assert 0 < spread.effective_n_mean(n, phi) <= spread.effective_n_cov(n, phi) <= n
+    assert spread.effective_n_cov(n, phi, kurtosis) <= spread.effective_n_cov(n, phi)
+
+
+@given(st.lists(POSITIVE, min_size=4, max_size=40, unique=True))
+def test_kurtosis_is_scipys(values):
+    from scipy.stats import kurtosis
+
+    if (spread.cov(values) or 0) > 1e-6:
+        assert spread.excess_kurtosis(values) == pytest.approx(
+            kurtosis(values, bias=False), rel=1e-3, abs=1e-3
+        )

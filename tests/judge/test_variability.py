@@ -1,0 +1,309 @@
+"""Verdicts: what the words say, what is missing, and the edges of the window."""
+
+import csv
+import dataclasses
+import gzip
+import os
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.judge.history import points, with_cov
+
+from trimtab.judge.variability import judge_history, judge_repetitions
+from trimtab.model.check import HistoryPoint
+from trimtab.model.verdict import Interval, Scope, VerdictStatus
+
+MET, MISSED, CANNOT_TELL = VerdictStatus.MET, VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL
+HOUR_S = 3600.0
+REAL_DATA = Path(os.environ.get("TRIMTAB_REAL_DATA", "../shared/data"))
+
+
+def repetitions(values, **more):
+    return judge_repetitions(values, metric="write_bandwidth", probe="check", goal=0.08, **more)
+
+
+def history(series, metric="write_bandwidth", **more):
+    return judge_history(series, metric=metric, probe="check", goal=0.08, **more)
+
+
+# --- repetitions
+
+
+@given(st.lists(st.floats(0, 1e12), max_size=20))
+def test_repetitions_never_meet_or_miss_the_goal(values):
+    verdict = repetitions(values)
+    assert verdict.status is CANNOT_TELL
+    assert verdict.scope is Scope.REPETITIONS
+    assert verdict.n == len(values)
+    assert verdict.reason
+
+
+def test_five_repetitions_have_all_their_numbers():
+    verdict = repetitions([98.0, 99.0, 100.0, 101.0, 102.0])
+    assert (verdict.mean, verdict.median, verdict.slowest, verdict.goal) == (100, 100, 98, 0.08)
+    assert verdict.cov == pytest.approx(0.0158114)
+    assert verdict.mad_cv == pytest.approx(0.014826)
+    assert verdict.cov_interval is not None
+    assert verdict.cov_interval.low < 0.0158114 < verdict.cov_interval.high
+    assert verdict.mean_interval is not None
+    assert verdict.mean_interval.low == pytest.approx(100 - 2.776445 * (2.5 / 5) ** 0.5)
+    assert verdict.unit == "B/s"
+    assert "day to day" in verdict.reason
+    assert "8 %" in verdict.reason
+
+
+def test_no_one_and_two_repetitions():
+    none, one, two = repetitions([]), repetitions([5.0]), repetitions([4.0, 6.0])
+    assert none.mean is none.median is none.slowest is none.cov is none.mean_interval is None
+    assert none.reason == "there is no repetition to judge"
+    assert (one.mean, one.median, one.slowest) == (5, 5, 5)
+    assert one.cov is one.cov_interval is one.mad_cv is one.mean_interval is None
+    assert one.reason.startswith("one repetition has no spread")
+    assert two.cov == pytest.approx(0.2828427)
+    assert two.cov_interval is not None
+    assert two.cov_interval.high > 1  # two numbers exclude next to nothing
+
+
+def test_repetitions_that_moved_nothing_have_no_cov():
+    verdict = repetitions([0.0, 0.0, 0.0])
+    assert verdict.cov is verdict.cov_interval is None
+    assert "mean is 0" in verdict.reason
+
+
+def test_what_was_not_believed_is_said_first():
+    some = repetitions([1.0, 2.0], disbelieved=["too short", "cached", "cached"])
+    assert some.reason.startswith(
+        "3 of 5 repetitions were not to be believed: cached (and 1 other reason); "
+    )
+    assert repetitions([], disbelieved=["cached"] * 5).reason == (
+        "none of the 5 repetitions was to be believed: cached"
+    )
+    assert repetitions([], disbelieved=["cached"]).reason == (
+        "the only repetition was not to be believed: cached"
+    )
+
+
+def test_the_slowest_of_a_time_is_the_longest():
+    verdict = judge_repetitions([1.0, 3.0, 2.0], metric="output_time", probe="wrf", goal=0.08)
+    assert (verdict.slowest, verdict.unit) == (3.0, "s")
+
+
+# --- history: the three answers
+
+
+@pytest.mark.parametrize(
+    ("cov", "status"),
+    [(0.04, MET), (0.06, MET), (0.07, CANNOT_TELL), (0.09, CANNOT_TELL), (0.11, MISSED)],
+)
+def test_48_hourly_runs(cov, status):
+    verdict = history(points(with_cov(48, cov)))
+    assert verdict.status is status
+    assert verdict.scope is Scope.HISTORY
+    assert (verdict.n, verdict.unfinished) == (48, 0)
+    assert verdict.cov == pytest.approx(cov)
+    assert verdict.cov_finished == pytest.approx(cov)
+    assert verdict.cov_interval is not None
+    assert verdict.cov_interval.low < cov < verdict.cov_interval.high
+    assert "goal of 8 %" in verdict.reason
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=30, max_size=60), st.floats(0.001, 0.5))
+def test_status_is_where_the_interval_lies(values, goal):
+    verdict = judge_history(
+        points(values, step_s=1.5 * HOUR_S),
+        metric="write_bandwidth",
+        probe="p",
+        goal=goal,
+        window_s=200 * HOUR_S,
+    )
+    if verdict.cov_interval is None:
+        assert verdict.status is CANNOT_TELL
+    elif verdict.cov_interval.high <= goal:
+        assert verdict.status is MET
+    elif verdict.cov_interval.low > goal:
+        assert verdict.status is MISSED
+    else:
+        assert verdict.status is CANNOT_TELL
+
+
+# --- history: what is missing
+
+
+@pytest.mark.parametrize(
+    ("n", "step_h", "reason"),
+    [
+        (23, 2, "23 runs over 44 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
+                "1 more run to go"),
+        (24, 1, "24 runs over 23 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
+                "13 h more to go"),
+        (1, 1, "1 run over 0 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
+               "23 more runs and 36 h more to go"),
+        (0, 1, "0 runs over 0 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
+               "24 more runs and 36 h more to go"),
+    ],
+)  # fmt: skip
+def test_too_little_history_says_what_is_missing(n, step_h, reason):
+    verdict = history(points(with_cov(50, 0.02)[:n], step_s=step_h * HOUR_S))
+    assert verdict.status is CANNOT_TELL
+    assert verdict.reason == reason
+    assert verdict.n == n
+
+
+def test_24_runs_over_exactly_36_hours_are_enough():
+    steps_s = 36 * HOUR_S / 23
+    assert history(points(with_cov(24, 0.02), step_s=steps_s)).status is MET
+    assert history(points(with_cov(24, 0.02), step_s=steps_s - 1)).status is CANNOT_TELL
+
+
+def test_runs_back_to_back_do_not_make_a_history():
+    burst = points(with_cov(40, 0.002), step_s=60)
+    later = dataclasses.replace(burst[0], at=points([1] * 40)[-1].at, run="later")
+    verdict = history([*burst, later])
+    assert verdict.status is CANNOT_TELL
+    assert "41 runs over 39 h" in verdict.reason
+    assert "4 of them at least 15 min apart" in verdict.reason
+    assert "20 more runs to go" in verdict.reason
+
+
+def test_a_window_that_can_never_hold_enough_is_named():
+    verdict = history(points(with_cov(48, 0.02)), window_s=24 * HOUR_S)
+    assert verdict.status is CANNOT_TELL
+    assert verdict.reason.startswith("the window is 24 h: ")
+
+
+# --- history: the window
+
+
+def test_the_window_ends_with_the_last_run_and_leaves_out_its_beginning():
+    series = points([1.0, *([9.0] * 200), *with_cov(48, 0.05)])
+    verdict = history(series)
+    assert verdict.n == 48
+    assert verdict.from_ == series[-48].at
+    assert verdict.to == series[-1].at
+    assert verdict.cov == pytest.approx(0.05)
+
+
+@given(st.randoms(use_true_random=False))
+def test_order_and_doubles_change_nothing(shuffler: random.Random):
+    series = points(with_cov(60, 0.07))
+    mixed = series + series[10:30] + points([5.0] * 9, metric="read_bandwidth")
+    shuffler.shuffle(mixed)
+    assert history(mixed) == history(series)
+
+
+def test_two_runs_at_the_same_moment_both_count():
+    series = points(with_cov(48, 0.02))
+    twin = dataclasses.replace(series[-1], run="other")
+    assert history([*series, twin]).n == 49
+
+
+# --- history: unfinished runs, zeros, constants
+
+
+def test_an_unfinished_run_counts_as_0():
+    series = points(with_cov(48, 0.02), unfinished={7, 20, 33})
+    verdict = history(series)
+    plain = history([dataclasses.replace(p, unfinished=False) for p in series])
+    assert verdict.status is MISSED
+    assert verdict.unfinished == 3
+    assert verdict.slowest == 0
+    assert verdict.cov == plain.cov
+    assert verdict.cov_finished == pytest.approx(0.02, rel=0.2)
+    assert "3 of them unfinished and counted as 0" in verdict.reason
+
+
+def test_a_value_beside_an_unfinished_run_is_not_used():
+    series = points(with_cov(48, 0.02), unfinished={7})
+    told = [dataclasses.replace(p, value=1e9) if p.unfinished else p for p in series]
+    assert history(told) == history(series)
+
+
+def test_one_event_is_too_few_to_tell_but_is_seen():
+    verdict = history(points(with_cov(48, 0.02), unfinished={7}))
+    assert verdict.cov is not None
+    assert verdict.cov > 0.08
+    assert verdict.status is CANNOT_TELL
+
+
+def test_nothing_finished():
+    verdict = history(points([1.0] * 48, unfinished=set(range(48))))
+    assert verdict.status is MISSED
+    assert verdict.reason == "none of the 48 runs finished in its time"
+    assert verdict.cov is verdict.cov_interval is verdict.cov_finished is verdict.mad_cv is None
+    assert (verdict.mean, verdict.unfinished) == (0, 48)
+
+
+def test_finished_runs_of_0_have_no_cov():
+    verdict = history(points([0.0] * 48))
+    assert verdict.status is CANNOT_TELL
+    assert "not defined" in verdict.reason
+
+
+def test_a_constant_series_is_met_and_wondered_at():
+    verdict = history(points([0.1] * 48))
+    assert verdict.status is MET
+    assert verdict.cov == 0
+    assert verdict.cov_interval == Interval(0.0, 0.0)
+    assert "very same value" in verdict.reason
+
+
+def test_an_unfinished_run_is_no_short_time():
+    steady = with_cov(48, 0.02)
+    series = points(steady, metric="output_time", unfinished={7})
+    verdict = history(series, metric="output_time")
+    assert verdict.status is CANNOT_TELL
+    assert (verdict.n, verdict.unfinished) == (47, 1)
+    assert verdict.slowest == max(steady[:7] + steady[8:])
+    assert "1 run that did not finish cannot be counted in a time" in verdict.reason
+    wild = points(with_cov(48, 0.2), metric="output_time", unfinished={7})
+    assert history(wild, metric="output_time").status is MISSED
+    hung = points(steady, metric="output_time", unfinished=set(range(48)))
+    assert history(hung, metric="output_time").status is CANNOT_TELL
+
+
+def test_a_series_that_drifts_slowly_has_few_independent_runs():
+    verdict = history(points(1 + 0.05 * (i // 12 % 2) for i in range(48)))
+    assert verdict.status is CANNOT_TELL
+    assert "resemble their neighbours" in verdict.reason
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused(bad):
+    with pytest.raises(ValueError, match="cannot be judged"):
+        history(points([1.0, bad]))
+    with pytest.raises(ValueError, match="cannot be judged"):
+        repetitions([1.0, bad])
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(KeyError):
+        judge_repetitions([1.0], metric="speed", probe="p", goal=0.08)
+
+
+# --- a real year
+
+
+def test_a_real_year_of_daily_reads_is_uneven_through_few_bad_days():
+    """HACC-IO reads on Mira, 2017: COV 20 % against a MAD-CV of 2.5 % [TOKIO, SC18]."""
+    file = REAL_DATA / "tokio-abc" / "mira-summaries_2017-02-14_2018-02-15.csv.gz"
+    if not file.exists():
+        pytest.skip(f"{file} is not here: set TRIMTAB_REAL_DATA")
+    series = []
+    with gzip.open(file, "rt") as text:
+        rows = csv.reader(text)
+        column = {name: index for index, name in enumerate(next(rows))}
+        for row in rows:
+            if row[column["darshan_app"]].split("/")[-1] == "hacc_io_read":
+                at = datetime.fromtimestamp(float(row[column["darshan_start_time"]]), UTC)
+                speed = float(row[column["darshan_agg_perf_by_slowest_posix"]]) * 2**20
+                run = row[column["darshan_jobid"]] + str(at)
+                series.append(HistoryPoint(at, "read_bandwidth", speed, False, run))
+    verdict = history(series, metric="read_bandwidth", window_s=400 * 86400.0)
+    assert verdict.n > 300
+    assert verdict.status is MISSED
+    assert verdict.cov == pytest.approx(0.20, abs=0.01)
+    assert verdict.mad_cv == pytest.approx(0.025, abs=0.002)
