@@ -1,0 +1,314 @@
+"""Opening a store's database: created when missing, migrated when older, refused when not ours.
+
+A SQLite store that is up to date costs one look at its revision. Everything else happens under a
+lock, since two processes may open a new or an old store at the same moment: on SQLite a lock on
+the directory (which leaves no file behind), on PostgreSQL an advisory lock of the transaction.
+
+A new SQLite file is made under another name, migrated, and only then linked to its own, so that
+at its own name there is a whole store or nothing. An older one is migrated in one transaction,
+after a copy was put beside it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.pool import QueuePool
+
+from trimtab.errors import UnreadableError, UsageError
+from trimtab.record import schema
+from trimtab.record.failures import BUSY_TIMEOUT_S, told
+from trimtab.record.location import Location, refuse_shared_file_system
+from trimtab.record.raw import make_directories
+
+_ADVISORY_LOCK = 0x7472696D  # any number will do, as long as all of us use the same
+WRITES = {"trimtab_writes": True}
+"""Execution options of a connection that is going to write."""
+
+
+def open_database(location: Location) -> Engine:
+    """Return an engine on the store at that place, created or migrated if need be.
+
+    Raises
+    ------
+    UnreadableError
+        Damaged, of a newer or unknown revision, of another program, or not to be reached.
+    RefusedError
+        SQLite on a network or parallel file system.
+    """
+    if location.path is None:
+        return _open_postgresql(location)
+    refuse_shared_file_system(location.path)
+    with told(location):
+        _open_sqlite(location, location.path)
+    return _sqlite_engine(location.path)
+
+
+def _open_sqlite(location: Location, path: Path) -> None:
+    if not _is_there(path):
+        make_directories(path.parent)
+        with _directory_lock(path, location):
+            if not _is_there(path):
+                _create_sqlite(path)
+    _refuse_other_files(path)
+    if not _is_current(_sqlite_revision(path), location):
+        with _directory_lock(path, location):
+            _migrate_sqlite(path, location)
+    with closing(_connect(path)) as connection:
+        # Kept in the file; a store that was restored from a dump or backup may lack it.
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise UnreadableError(
+                f"the store {path} is a link to {path.readlink()}, which is missing",
+                hint="mount what it points to, or remove the link",
+            ) from None
+        return False
+    return True
+
+
+def _refuse_other_files(path: Path) -> None:
+    if not path.is_file():
+        raise UnreadableError(
+            f"the store {path} is a directory or device, not a file",
+            hint=f"name a file in it, as {path}/trimtab.db",
+        )
+    # Its size only: reading it here would drop the locks that other connections of this process
+    # hold on it (closing any descriptor of a file does, fcntl(2)).
+    if path.stat().st_size == 0:
+        raise UnreadableError(
+            f"the store {path} is an empty file: something has cut it off, or only touched it",
+            hint="restore a copy, or remove it to start a new store",
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Never creates the file: a store that vanished must not come back empty.
+    connection = sqlite3.connect(
+        f"file:{quote(os.fsencode(path))}?mode=rw",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("PRAGMA foreign_keys=ON")
+        # With a write-ahead log NORMAL may lose the last commits in a power failure; FULL does not.
+        connection.execute("PRAGMA synchronous=FULL")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _sqlite_engine(path: Path) -> Engine:
+    engine = create_engine("sqlite://", creator=lambda: _connect(path), poolclass=QueuePool)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A transaction that reads first and then writes fails at once when another wrote in
+        # between (SQLITE_BUSY_SNAPSHOT); one that says so at its beginning waits its turn.
+        writes = connection.get_execution_options().get("trimtab_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _sqlite_revision(path: Path) -> str | None:
+    """Return the revision; ``None`` for a database that is empty of tables."""
+    with closing(_connect(path)) as connection:
+        tables = {
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+        if not tables:
+            return None
+        if schema.VERSION_TABLE not in tables:
+            raise _foreign(str(path), tables)
+        rows = connection.execute(f"SELECT version_num FROM {schema.VERSION_TABLE}").fetchall()
+    return rows[0][0] if rows else ""
+
+
+def _is_current(revision: str | None, location: Location) -> bool:
+    """Return whether nothing needs doing; raise for a revision that this program does not know."""
+    if revision is not None and revision not in schema.REVISIONS:
+        newer = revision.isdigit() and revision > schema.HEAD
+        why = "a newer Trimtab wrote it" if newer else "no Trimtab that this one knows of wrote it"
+        raise UnreadableError(
+            f"the store {location} has schema revision {revision!r}, this program knows up to "
+            f"{schema.HEAD!r}: {why}; nothing in it was touched",
+            hint="use the program that wrote it, or name another store with --store",
+        )
+    return revision == schema.HEAD
+
+
+def _foreign(name: str, tables: set[str]) -> UnreadableError:
+    some = ", ".join(sorted(tables)[:5])
+    return UnreadableError(
+        f"the store {name} is a database of another program (tables {some}); it was not touched",
+        hint="name another store with --store or TRIMTAB_STORE",
+    )
+
+
+@contextmanager
+def _directory_lock(path: Path, location: Location) -> Iterator[None]:
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while not _locked(descriptor):
+            if time.monotonic() > deadline:
+                raise UnreadableError(
+                    f"the store {location} was being created or migrated by another process for "
+                    f"{BUSY_TIMEOUT_S:.0f} s",
+                    hint=f"see what holds {path.parent} (fuser), then try again",
+                )
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)  # which also unlocks
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _create_sqlite(path: Path) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        # SQLite would play this log into the new file and make rubbish of it.
+        raise UnreadableError(
+            f"the store {path} is missing, but its write-ahead log {log} is there",
+            hint="put the store back beside its log, or move the log away to start a new store",
+        )
+    new = path.with_name(f".{path.name}.new")
+    _remove_with_companions(new)  # of a process that was killed here
+    try:
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640))
+        with closing(_connect(new)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        engine = _sqlite_engine(new)
+        try:
+            with engine.connect().execution_options(**WRITES) as connection, connection.begin():
+                _upgrade(connection)
+        finally:
+            engine.dispose()  # the last connection empties the log into the file
+        _synchronise(new)
+        os.link(new, path)
+    finally:
+        _remove_with_companions(new)
+        _synchronise(path.parent)
+
+
+def _migrate_sqlite(path: Path, location: Location) -> None:
+    engine = _sqlite_engine(path)
+    try:
+        with engine.connect().execution_options(**WRITES) as connection, connection.begin():
+            # Nobody else writes from here on, so this look holds and the copy is of one moment.
+            revision = _sqlite_revision(path)
+            if _is_current(revision, location):
+                return
+            if revision is not None:
+                _copy_beside(path, revision)
+            _upgrade(connection)
+    finally:
+        engine.dispose()
+
+
+def _copy_beside(path: Path, revision: str) -> None:
+    """Keep the store as it was, as ``<name>.before-migration-of-<revision>``."""
+    copy = path.with_name(f"{path.name}.before-migration-of-{revision}")
+    part = path.with_name(f".{copy.name}.part")
+    _remove_with_companions(part)
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640))
+        with closing(_connect(path)) as source, closing(_connect(part)) as target:
+            source.backup(target)
+        _synchronise(part)
+        part.rename(copy)
+    finally:
+        _remove_with_companions(part)
+        _synchronise(path.parent)
+
+
+def _remove_with_companions(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _synchronise(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _upgrade(connection: Connection) -> None:
+    """Run what is missing of the revisions, in the transaction that is open."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    scripts = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", scripts.replace("%", "%%"))  # it interpolates
+    config.attributes["connection"] = connection
+    config.attributes["version_table"] = schema.VERSION_TABLE
+    command.upgrade(config, schema.HEAD)
+
+
+def _open_postgresql(location: Location) -> Engine:
+    try:
+        import psycopg  # noqa: F401  # to say what is missing before SQLAlchemy does
+    except ImportError as error:
+        raise UsageError(
+            f"the store {location} needs psycopg, which is not installed",
+            hint="pip install 'trimtab[postgresql]'",
+        ) from error
+    engine = create_engine(location.url, pool_pre_ping=True)
+    try:
+        with told(location):
+            with engine.connect() as connection:
+                current = _is_current(_postgresql_revision(connection, location), location)
+            if not current:
+                _migrate_postgresql(engine, location)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _postgresql_revision(connection: Connection, location: Location) -> str | None:
+    """Return the revision; ``None`` where none of our tables is there."""
+    found = connection.execute(text("SELECT to_regclass(:name)"), {"name": schema.VERSION_TABLE})
+    if found.scalar() is None:
+        # Other programs' tables may stand beside ours, but not under our names.
+        taken = set(inspect(connection).get_table_names()) & set(schema.metadata.tables)
+        if taken:
+            raise _foreign(str(location), taken)
+        return None
+    rows = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).fetchall()
+    return rows[0][0] if rows else ""
+
+
+def _migrate_postgresql(engine: Engine, location: Location) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+        if not _is_current(_postgresql_revision(connection, location), location):
+            _upgrade(connection)

@@ -1,0 +1,124 @@
+"""What the database says when it cannot, in words that name the store and the way out."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from trimtab.errors import UnreadableError
+from trimtab.record.location import Location
+
+BUSY_TIMEOUT_S = 30.0
+"""How long one process waits for another that writes."""
+
+_FULL_MARGIN_BYTES = 64 * 1024  # less than this and SQLite cannot even grow its log's index
+# PostgreSQL's codes (its manual, appendix A). Classes: connection, log-in, no such database or
+# schema, resources (a full disk is 53100), shut down, system, damaged data. Single ones: no
+# permission, read-only, lock not to be had.
+_OF_THE_SERVER = {"08", "28", "3D", "3F", "53", "57", "58", "XX"}
+_OF_THE_DATABASE = {"42501", "25006", "55P03"}
+_NOTHING_LOST = "what was kept before is whole"
+_DAMAGED_HINT = (
+    "keep the file as it is and restore a copy; `sqlite3 FILE .recover` saves what can be read"
+)
+
+
+@contextmanager
+def told(location: Location) -> Iterator[None]:
+    """Turn what the database raises inside into an `UnreadableError` that names the store.
+
+    A broken constraint and wrong SQL pass: the first is for the caller to judge, the second is
+    a bug.
+    """
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        if (told_error := explained(error.orig, location)) is None:
+            raise
+        raise told_error from error
+    except sqlite3.Error as error:
+        if (told_error := explained(error, location)) is None:
+            raise
+        raise told_error from error
+    except OSError as error:
+        raise operating_system_error(error, location) from error
+
+
+def operating_system_error(error: OSError, location: Location) -> UnreadableError:
+    """Return what the operating system said about the store's file or directory."""
+    path = location.path or location.raw
+    place = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(path)
+    hint = "name another with --store or TRIMTAB_STORE, or see who may write there"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = _full(location)[1]
+    return UnreadableError(
+        f"the store {location} cannot be opened: {place}: {error.strerror}", hint=hint
+    )
+
+
+def explained(error: BaseException | None, location: Location) -> UnreadableError | None:
+    """Return the error in our words, ``None`` where it is not the store's fault."""
+    if isinstance(error, sqlite3.Error):
+        return _sqlite(error, location)
+    return _postgresql(error, location)
+
+
+def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
+    name = getattr(error, "sqlite_errorname", None) or ""
+    family = "_".join(name.split("_")[:2])
+    told_text, hint = f"({error})", None
+    match family:
+        case "SQLITE_CORRUPT" | "SQLITE_NOTADB":
+            what, hint = "is damaged or is not a SQLite database", _DAMAGED_HINT
+        case "SQLITE_BUSY" | "SQLITE_LOCKED":
+            what = f"was held by another process for {BUSY_TIMEOUT_S:.0f} s"
+            hint = f"see what holds it (fuser {location}), then try again"
+        case "SQLITE_FULL":
+            what, hint = _full(location)
+        case "SQLITE_IOERR" | "SQLITE_CANTOPEN" if _disk_is_full(location.path):
+            what, hint = _full(location)
+        case "SQLITE_READONLY" | "SQLITE_CANTOPEN" | "SQLITE_PERM" | "SQLITE_AUTH":
+            what = "cannot be opened or written"
+            hint = f"see who may write the file and its directory; {_NOTHING_LOST}"
+        case "SQLITE_IOERR" | "SQLITE_PROTOCOL" | "SQLITE_NOMEM":
+            what, hint = "cannot be read or written: the disk beneath fails", _NOTHING_LOST
+        case _:
+            return None
+    return UnreadableError(f"the store {location} {what} {told_text}", hint=hint)
+
+
+def _full(location: Location) -> tuple[str, str]:
+    directory = location.path.parent if location.path else location.raw
+    return "has no space left on its disk", f"free space for {directory}; {_NOTHING_LOST}"
+
+
+def _disk_is_full(path: Path | None) -> bool:
+    if path is None:
+        return False
+    try:
+        status = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return status.f_bavail * status.f_frsize < _FULL_MARGIN_BYTES or status.f_favail == 0
+
+
+def _postgresql(error: BaseException | None, location: Location) -> UnreadableError | None:
+    # Without a code the server was not reached.
+    if error is None or location.kind != "postgresql":
+        return None
+    code = getattr(error, "sqlstate", None)
+    if code is not None and code[:2] not in _OF_THE_SERVER and code not in _OF_THE_DATABASE:
+        return None
+    first_line = (str(error).strip().splitlines() or ["no reason given"])[0]
+    return UnreadableError(
+        f"the store {location} cannot be used: {first_line}",
+        hint="see that the server runs, that the database exists and that this user may write it",
+    )

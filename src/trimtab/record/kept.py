@@ -1,0 +1,90 @@
+"""What the store gives back that has no place in the model: sites, kept outputs, series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from trimtab.model.run import RawOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One file system that something is kept of.
+
+    Attributes
+    ----------
+    name
+        Its name in a site file, or the identity of a path without one.
+    driver
+        ``local``, ``lustre``, ``twin`` ...; ``None`` until something is known of it.
+    identity
+        File-system UUID and mount point, as `PathDescription.identity` gives them.
+    """
+
+    name: str
+    driver: str | None = None
+    identity: str | None = None
+    path: str | None = None
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOutput:
+    """One raw output of a run as the store lists it: everything but the bytes.
+
+    Attributes
+    ----------
+    ordinal
+        Its place in the run, from 0; `Sample.output` refers to it.
+    stdout_sha256, stderr_sha256
+        Hash of the whole, uncompressed content; the name under which it lies beside the store.
+    """
+
+    ordinal: int
+    label: str
+    argv: tuple[str, ...]
+    stdout_sha256: str
+    stdout_bytes: int
+    stderr_sha256: str
+    stderr_bytes: int
+    exit_code: int | None
+    started_at: datetime | None
+    elapsed_s: float | None
+    truncated: bool
+
+    def with_content(self, stdout: bytes, stderr: bytes) -> RawOutput:
+        """Return the raw output as the run had it."""
+        return RawOutput(
+            label=self.label,
+            argv=self.argv,
+            stdout=stdout,
+            stderr=stderr,
+            exit_code=self.exit_code,
+            started_at=self.started_at,
+            elapsed_s=self.elapsed_s,
+            truncated=self.truncated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Runs of one site that may be compared with one another.
+
+    Attributes
+    ----------
+    comparability
+        What `trimtab.record.comparability.comparability_key` gives for each of them.
+    runs
+        How many, whatever their status.
+    first_at, last_at
+        ``None`` when none of them has a time.
+    """
+
+    site: str
+    probe: str
+    kind: str
+    comparability: str
+    runs: int
+    first_at: datetime | None
+    last_at: datetime | None

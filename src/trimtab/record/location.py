@@ -1,0 +1,206 @@
+"""Where a store lies: the default, what a URL or path means, and which file systems will not do.
+
+No database library is imported here: ``trimtab --help`` names the default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trimtab.errors import RefusedError, UsageError
+
+FILE_NAME = "trimtab.db"
+
+_POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+
+# SQLite's write-ahead log keeps its index in memory that all processes map (sqlite.org/wal.html):
+# that memory is not shared between hosts, so on these the log can be overwritten.
+_NETWORK = {
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "kafs", "coda", "9p", "virtiofs",
+    "vboxsf", "vmhgfs", "prl_fs", "dvs",
+}  # fmt: skip
+_PARALLEL = {
+    "lustre", "lustre_lite", "gpfs", "mmfs", "beegfs", "beegfs_nodev", "fhgfs", "ceph", "orangefs",
+    "pvfs2", "panfs", "wekafs", "glusterfs", "ocfs2", "gfs2", "snfs", "cvfs", "acfs",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A store's place.
+
+    Attributes
+    ----------
+    kind
+        Which database.
+    url
+        As SQLAlchemy takes it; may hold a password, so it is never shown.
+    path
+        SQLite's file, absolute; ``None`` for PostgreSQL.
+    raw
+        Directory of the raw outputs.
+    """
+
+    kind: Literal["sqlite", "postgresql"]
+    url: str
+    path: Path | None
+    raw: Path
+
+    def __str__(self) -> str:
+        """Return it as people may see it: without a password."""
+        return str(self.path) if self.path is not None else _PASSWORD.sub(r"\1:***@", self.url)
+
+
+def default_url(environment: Mapping[str, str] | None = None, *, root: bool | None = None) -> str:
+    """Return where the store is when nobody says: ``$TRIMTAB_STORE``, else a file of this user.
+
+    Parameters
+    ----------
+    environment
+        ``os.environ`` where ``None``.
+    root
+        Whether the system's own place is ours to use; where ``None``, whether we are root.
+    """
+    environment = os.environ if environment is None else environment
+    if url := environment.get("TRIMTAB_STORE"):
+        return url
+    return f"sqlite:///{_default_directory(environment, root) / FILE_NAME}"
+
+
+def locate(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    raw: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Location:
+    """Return the place that a URL or a plain path names.
+
+    Parameters
+    ----------
+    url
+        ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://user@host/name``,
+        or a path, which is a SQLite file. ``None`` is the default.
+    raw
+        Directory of raw outputs; beside SQLite's file, or beside the default store, if ``None``.
+
+    Raises
+    ------
+    UsageError
+        It is none of these, or names a database in memory.
+    """
+    environment = os.environ if environment is None else environment
+    text = os.fspath(url) if url is not None else default_url(environment)
+    if _POSTGRESQL.match(text):
+        directory = Path(raw) if raw else _default_directory(environment, None) / "raw"
+        normal = _POSTGRESQL.sub("postgresql+psycopg://", text, count=1)
+        return Location("postgresql", normal, None, directory.absolute())
+    path = Path(_sqlite_path(text)).absolute()
+    directory = Path(raw) if raw else path.parent / "raw"
+    return Location("sqlite", f"sqlite:///{path}", path, directory.absolute())
+
+
+def refuse_shared_file_system(path: Path, mountinfo: str | None = None) -> None:
+    """Raise where the directory of ``path`` is on a network or parallel file system.
+
+    The path as it is written is looked at first, without touching it: a dead server would not
+    answer. Then links are followed.
+
+    Raises
+    ------
+    RefusedError
+        With the mount point and the type.
+    """
+    if mountinfo is None:
+        mountinfo = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    for candidate in (os.path.normpath(path.parent), os.path.realpath(path.parent)):
+        mount_point, fs_type = mount_of(candidate, mountinfo)
+        if reason := why_not(fs_type):
+            raise RefusedError(
+                f"the store {path} would lie on {mount_point}, which is {fs_type}, {reason}",
+                hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
+                "for several hosts use postgresql://",
+            )
+
+
+def why_not(fs_type: str) -> str | None:
+    """Return why SQLite's write-ahead log may not be kept on that file system, ``None`` if it may.
+
+    Examples
+    --------
+    >>> why_not("nfs4"), why_not("ext4")
+    ('a network file system: its hosts share no memory for the write-ahead log', None)
+    """
+    if fs_type in _NETWORK:
+        noun = "a network file system"
+    elif fs_type in _PARALLEL:
+        noun = "a parallel file system"
+    elif fs_type == "fuse" or fs_type.startswith("fuse."):
+        noun = "a file system in user space, mostly a remote one"
+    else:
+        return None
+    return f"{noun}: its hosts share no memory for the write-ahead log"
+
+
+def mount_of(path: str, mountinfo: str) -> tuple[str, str]:
+    """Return mount point and file system type of an absolute path, links not followed.
+
+    Where several are mounted on one directory the last one hides the others.
+
+    Parameters
+    ----------
+    mountinfo
+        The text of ``/proc/self/mountinfo`` (proc(5)).
+    """
+    best, best_type = "", "unknown"
+    for line in mountinfo.splitlines():
+        left, separator, right = line.partition(" - ")
+        fields = left.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = _unescaped(fields[4])
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, best_type = point, right.split(" ")[0]
+    return best, best_type
+
+
+def _unescaped(text: str) -> str:
+    """Return the path with octal escapes of space, tab, newline and backslash undone."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def _default_directory(environment: Mapping[str, str], root: bool | None) -> Path:
+    if os.geteuid() == 0 if root is None else root:
+        return Path("/var/lib/trimtab")
+    data = environment.get("XDG_DATA_HOME", "")
+    # The specification says that a relative path here is to be ignored.
+    base = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
+    return base / "trimtab"
+
+
+def _sqlite_path(text: str) -> str:
+    """Return the path in a SQLite URL, or the plain path."""
+    hint = "write a path, sqlite:////absolute/path.db or postgresql://user@host/name"
+    shown = _PASSWORD.sub(r"\1:***@", text)
+    if "\0" in text:
+        raise UsageError(f"the store {shown!r} has a NUL in its name", hint=hint)
+    scheme, separator, rest = text.partition("://")
+    if not separator or "/" in scheme:
+        path = os.path.expanduser(text)  # noqa: PTH111  # leaves what it does not know
+    elif scheme not in ("sqlite", "sqlite+pysqlite"):
+        raise UsageError(f"a store cannot be kept at {shown!r}: unknown kind {scheme!r}", hint=hint)
+    elif rest and not rest.startswith("/"):
+        raise UsageError(f"{shown!r} names a host; SQLite has none", hint=hint)
+    elif "?" in rest:
+        raise UsageError(f"{shown!r} has options after '?', which are not supported", hint=hint)
+    else:
+        path = rest[1:]
+    if path in ("", ":memory:"):
+        raise UsageError(f"{shown!r} names no file: nothing would be kept", hint=hint)
+    return path

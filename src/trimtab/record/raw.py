@@ -1,0 +1,157 @@
+"""Raw outputs as files: compressed, named by the hash of their content, never changed.
+
+``<directory>/ab/abcdef....z`` holds the zlib stream of the content whose sha256 is ``abcdef...``.
+A file appears under its name only when it is whole and on stable storage: it is written under
+another name, synchronised, renamed, and the directory synchronised. Equal content is kept once,
+and an empty one not at all: its hash says everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import UnreadableError
+
+EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RawDirectory:
+    """The directory that holds the raw outputs of a store."""
+
+    path: Path
+
+    def file(self, sha256: str) -> Path:
+        """Return where the content with that hash lies."""
+        return self.path / sha256[:2] / f"{sha256}.z"
+
+    def put(self, content: bytes) -> str:
+        """Return the sha256 of the content, which is on stable storage when this returns.
+
+        Raises
+        ------
+        UnreadableError
+            It could not be written; nothing is left behind.
+        """
+        sha256 = hashlib.sha256(content).hexdigest()
+        if not content:
+            return sha256
+        file = self.file(sha256)
+        try:
+            _make_directory(file.parent)
+            # One that was damaged since is written anew: we hold the content in our hands.
+            if not self._is_intact(sha256, len(content)):
+                _write(file, zlib.compress(content, 6))
+            # Also for a file found here: its writer may not have come this far yet.
+            _synchronise_directory(file.parent)
+        except OSError as error:
+            raise _cannot("write", file, error) from error
+        return sha256
+
+    def get(self, sha256: str, size_bytes: int) -> bytes:
+        """Return the content with that hash and size.
+
+        Raises
+        ------
+        UnreadableError
+            The file is missing, cannot be read or is not what was kept; its name is said.
+        """
+        if sha256 == EMPTY_SHA256:
+            return b""
+        file = self.file(sha256)
+        try:
+            compressed = file.read_bytes()
+        except FileNotFoundError as error:
+            raise UnreadableError(
+                f"the raw output {file} is missing", hint="restore it from a copy of the store"
+            ) from error
+        except OSError as error:
+            raise _cannot("read", file, error) from error
+        content = _decompressed(compressed, size_bytes)
+        if content is None or hashlib.sha256(content).hexdigest() != sha256:
+            raise UnreadableError(
+                f"the raw output {file} is damaged: its content does not match its hash",
+                hint="restore it from a copy of the store; the samples taken from it still stand",
+            )
+        return content
+
+    def _is_intact(self, sha256: str, size_bytes: int) -> bool:
+        try:
+            self.get(sha256, size_bytes)
+        except UnreadableError:
+            return False
+        return True
+
+
+def make_directories(directory: Path) -> None:
+    """Make the directory and its parents where missing, durably; ours alone to write in.
+
+    The last one is open to root's group when root makes it (0750), else to the user alone (0700).
+    """
+    if directory.is_dir():
+        return
+    if not directory.parent.is_dir():
+        make_directories(directory.parent)
+    _make_directory(directory)
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(0o750 if os.geteuid() == 0 else 0o700)
+    except FileExistsError:
+        return  # another process was first, or this one long ago
+    except FileNotFoundError:
+        make_directories(directory.parent)
+        _make_directory(directory)
+        return
+    _synchronise_directory(directory.parent)
+
+
+def _write(file: Path, data: bytes) -> None:
+    temporary = file.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(file)
+    except BaseException:
+        # The first error is the one to tell; that there may be nothing to remove is not.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _synchronise_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _decompressed(compressed: bytes, size_bytes: int) -> bytes | None:
+    """Return the content, ``None`` if it is not a whole stream of just that size."""
+    stream = zlib.decompressobj()
+    try:
+        # A byte more than it should have, so that a file made to grow without end stays small.
+        content = stream.decompress(compressed, size_bytes + 1)
+    except zlib.error:
+        return None
+    return content if len(content) == size_bytes and stream.eof else None
+
+
+def _cannot(verb: str, file: Path, error: OSError) -> UnreadableError:
+    hint = f"see who may {verb} in {file.parent}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = f"free space for {file.parent}; what was kept before is whole"
+    return UnreadableError(f"cannot {verb} the raw output {file}: {error.strerror}", hint=hint)

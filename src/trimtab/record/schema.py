@@ -1,0 +1,156 @@
+"""The store's tables, as the newest migration leaves them.
+
+::
+
+    site 1──n run 1──n output    what was run, and the hash of what it printed
+                  1──n sample    each number, with the output and line that it came from
+         1──n snapshot           one compressed Arrow batch of telemetry each
+         1──n event              what happened
+
+Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
+programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
+
+A change here needs a new revision in ``migrations/versions`` and its name in `REVISIONS`; a test
+compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
+
+REVISIONS: Final = ("0001",)
+"""Every revision that this program knows, oldest first."""
+HEAD: Final = REVISIONS[-1]
+VERSION_TABLE: Final = "trimtab_revision"
+"""Where the revision stands. Not Alembic's default name: a database of another program that uses
+Alembic must not be taken for ours."""
+
+NAMING: Final = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+metadata = MetaData(naming_convention=NAMING)
+
+# SQLite numbers rows itself only where the type is INTEGER to the letter.
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+# Byte order, so that a prefix is a range of the index whatever the database's language is.
+_ID = Text().with_variant(Text(collation="C"), "postgresql")
+
+site = Table(
+    "site",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("name", AnyText, nullable=False, unique=True),
+    Column("driver", AnyText),
+    Column("identity", AnyText),
+    Column("path", AnyText),
+    Column("timezone", AnyText),
+)
+
+run = Table(
+    "run",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False, unique=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("probe", AnyText, nullable=False),
+    Column("kind", AnyText, nullable=False),
+    Column("comparability", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("at", UtcMicroseconds),
+    Column("until", UtcMicroseconds),
+    Column("at_reason", AnyText),
+    Column("tool_version", AnyText),
+    Column("path", AnyText),
+    Column("host", AnyText),
+    Column("trimtab_version", AnyText),
+    Column("parameters", PlainJson, nullable=False),
+    Column("problem", AnyText),
+    # sha256 of the raw output of an imported run; several runs of our own may print the same.
+    Column("import_key", AnyText),
+    Index(None, "site", "kind", "import_key", unique=True),
+    Index(None, "site", "comparability", "at"),
+    Index(None, "site", "at"),
+)
+
+output = Table(
+    "output",
+    metadata,
+    Column("run", ForeignKey("run.number"), primary_key=True),
+    Column("ordinal", Integer, primary_key=True),
+    Column("label", AnyText, nullable=False),
+    Column("argv", PlainJson, nullable=False),
+    Column("stdout_sha256", Text, nullable=False),
+    Column("stdout_bytes", BigInteger, nullable=False),
+    Column("stderr_sha256", Text, nullable=False),
+    Column("stderr_bytes", BigInteger, nullable=False),
+    Column("exit_code", Integer),
+    Column("started_at", UtcMicroseconds),
+    Column("elapsed_s", Double),
+    Column("truncated", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+sample = Table(
+    "sample",
+    metadata,
+    Column("run", ForeignKey("run.number"), primary_key=True),
+    Column("ordinal", Integer, primary_key=True),
+    Column("metric", Text, nullable=False),
+    Column("value", Double),
+    Column("repetition", Integer),
+    Column("target", AnyText),
+    Column("statistic", AnyText, nullable=False),
+    Column("output", Integer),
+    Column("line", BigInteger),
+    Column("reason", AnyText),
+    # The rows themselves in the order of the key: the samples of a run lie together.
+    sqlite_with_rowid=False,
+)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False, unique=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("at", UtcMicroseconds, nullable=False),
+    Column("driver", AnyText, nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("batch", LargeBinary, nullable=False),
+    Index(None, "site", "at"),
+)
+
+event = Table(
+    "event",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False, unique=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("at", UtcMicroseconds, nullable=False),
+    Column("until", UtcMicroseconds),
+    Column("targets", PlainJson, nullable=False),
+    Column("detail", AnyText, nullable=False),
+    Column("source", AnyText, nullable=False),
+    Index(None, "site", "at"),
+)

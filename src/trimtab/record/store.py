@@ -1,0 +1,544 @@
+"""The store: the only door to what is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    CursorResult,
+    Engine,
+    Row,
+    Select,
+    Table,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from trimtab.errors import UsageError
+from trimtab.model.check import HistoryPoint
+from trimtab.model.event import Event
+from trimtab.model.identifier import new_identifier
+from trimtab.model.run import RawOutput, Run, Sample
+from trimtab.model.telemetry import Snapshot
+from trimtab.record import batch, history, rows, schema
+from trimtab.record.database import WRITES, open_database
+from trimtab.record.failures import told
+from trimtab.record.integrity import problems
+from trimtab.record.kept import KeptOutput, Series, Site
+from trimtab.record.location import Location, locate
+from trimtab.record.raw import RawDirectory
+
+_CANDIDATES_SHOWN = 5
+_RUNS_AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
+_ID_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
+_AFTER_EVERY_DIGIT = "g"  # so that a prefix is a range of the index
+
+
+class Store:
+    """Everything that is kept of all sites, in one database with its raw outputs beside it.
+
+    Safe to use from several threads and by several processes at once. Every method raises
+    `UnreadableError` when the database or a raw output cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory, Store.open(f"{directory}/t.db") as store:
+    ...     store.ensure_site("scratch", driver="local").name
+    'scratch'
+    """
+
+    def __init__(self, engine: Engine, location: Location) -> None:
+        self._engine = engine
+        self.location = location
+        self.raw = RawDirectory(location.raw)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str] | None = None,
+        *,
+        raw: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Return the store at a URL or path, created or migrated if need be.
+
+        Parameters
+        ----------
+        url
+            ``sqlite:////absolute.db``, a path, or ``postgresql://user@host/name``; where ``None``
+            the default of `trimtab.record.location.default_url`.
+        raw
+            Directory of the raw outputs; see `trimtab.record.location.locate` for the default.
+
+        Raises
+        ------
+        UsageError
+            The URL means nothing to us.
+        RefusedError
+            SQLite on a network or parallel file system.
+        UnreadableError
+            Damaged, of a newer revision, of another program, full, or without permission.
+        """
+        location = locate(url, raw=raw)
+        return cls(open_database(location), location)
+
+    def close(self) -> None:
+        """Give back all connections; the store is not to be used after that."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Sites
+
+    def sites(self) -> tuple[Site, ...]:
+        """Return every site that something is kept of, by name."""
+        with self._reading() as connection:
+            found = connection.execute(select(schema.site).order_by(schema.site.c.name))
+            return tuple(rows.to_site(row) for row in found)
+
+    def ensure_site(
+        self,
+        name: str,
+        *,
+        driver: str | None = None,
+        identity: str | None = None,
+        path: str | None = None,
+        timezone: str | None = None,
+    ) -> Site:
+        """Return the site of that name, added when new, with what is known now filled in.
+
+        Raises
+        ------
+        UsageError
+            The name already stands for a file system with another identity: two histories under
+            one name would be judged as one.
+        """
+        known = {"driver": driver, "identity": identity, "path": path, "timezone": timezone}
+        given = {key: value for key, value in known.items() if value is not None}
+        with self._writing() as connection:
+            number = self._site_number(connection, name)
+            this = schema.site.c.number == number
+            before = rows.to_site(connection.execute(select(schema.site).where(this)).one())
+            if identity is not None and before.identity not in (None, identity):
+                raise UsageError(
+                    f"site {name!r} is kept as {before.identity}; this is {identity}",
+                    hint="give this file system a name of its own with --site",
+                )
+            after = replace(before, **given)
+            if after != before:
+                connection.execute(update(schema.site).where(this).values(given))
+        return after
+
+    # Runs
+
+    def add_run(self, run: Run, *, import_key: str | None = None) -> bool:
+        """Keep a run for good and return whether it was new.
+
+        Its raw outputs are on stable storage before the row that names them, and everything in
+        the database is one transaction: there is a whole run or none.
+
+        Parameters
+        ----------
+        import_key
+            For an imported run, the sha256 of the raw output it was read from: a second import
+            into the same site with the same kind adds nothing and returns False.
+
+        Raises
+        ------
+        UsageError
+            Another run is kept under this id.
+        ValueError
+            A time has no zone, or a parameter is not plain JSON (which NaN is not): a bug of the
+            caller. Nothing was kept.
+        """
+        hashes = [(self.raw.put(one.stdout), self.raw.put(one.stderr)) for one in run.outputs]
+        try:
+            with self._writing() as connection:
+                if self._imported(connection, run.site, run.kind, import_key) is not None:
+                    return False
+                self._insert_run(connection, run, import_key, hashes)
+        except IntegrityError:
+            # Another process imported the same in between (PostgreSQL), or the id is taken.
+            if self.imported(run.site, run.kind, import_key) is not None:
+                return False
+            if not self._matching(run.id):
+                raise
+            raise UsageError(f"run {run.id} is already kept") from None
+        return True
+
+    def imported(self, site: str, kind: str, import_key: str | None) -> str | None:
+        """Return the id of the run that was imported under that key, ``None`` if none was."""
+        with self._reading() as connection:
+            return self._imported(connection, site, kind, import_key)
+
+    def run(self, prefix: str, *, outputs: bool = False) -> Run:
+        """Return the run whose id begins with ``prefix``, with its samples.
+
+        Parameters
+        ----------
+        outputs
+            Whether to read its raw outputs too; `Run.outputs` is empty otherwise.
+
+        Raises
+        ------
+        UsageError
+            No run or several begin with it; those are listed.
+        """
+        found = self._one(prefix)
+        with self._reading() as connection:
+            samples = self._samples(connection, [found.number])
+        kept = self._outputs(found.number) if outputs else ()
+        raw = tuple(self.raw_output(one) for one in kept)
+        return rows.to_run(found, samples.get(found.number, ()), raw)
+
+    def runs(
+        self,
+        *,
+        site: str | None = None,
+        probe: str | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> tuple[Run, ...]:
+        """Return runs with their samples, without their outputs, the newest first.
+
+        Runs without a time come last.
+
+        Parameters
+        ----------
+        since
+            Aware; leaves out runs without a time.
+        limit
+            At most so many; all where ``None``.
+        """
+        at = schema.run.c.at
+        query = _runs().order_by(at.is_(None), at.desc(), schema.run.c.id.desc()).limit(limit)
+        for column, value in ((schema.site.c.name, site), (schema.run.c.probe, probe)):
+            if value is not None:
+                query = query.where(column == value)
+        if since is not None:
+            query = query.where(at >= since)
+        with self._reading() as connection:
+            found = connection.execute(query).all()
+            samples = self._samples(connection, [row.number for row in found])
+        return tuple(rows.to_run(row, samples.get(row.number, ()), ()) for row in found)
+
+    def outputs(self, run: str) -> tuple[KeptOutput, ...]:
+        """Return what is kept of each raw output of a run, without reading their content."""
+        return self._outputs(self._one(run).number)
+
+    def raw_output(self, output: KeptOutput) -> RawOutput:
+        """Return a raw output with its content, checked against its hash."""
+        return output.with_content(
+            self.raw.get(output.stdout_sha256, output.stdout_bytes),
+            self.raw.get(output.stderr_sha256, output.stderr_bytes),
+        )
+
+    # The past, for judging
+
+    def series(self, site: str | None = None) -> tuple[Series, ...]:
+        """Return every set of comparable runs, of one site or of all, the longest first."""
+        with self._reading() as connection:
+            return history.series(connection, site)
+
+    def history(
+        self,
+        site: str,
+        comparability: str,
+        *,
+        metric: str | None = None,
+        target: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[HistoryPoint, ...]:
+        """Return one point for each run and metric of a series, by time.
+
+        See `trimtab.record.history.points` for what the value is and which runs count.
+
+        Parameters
+        ----------
+        comparability
+            `Series.comparability`, or `comparability_key` of a run.
+        """
+        with self._reading() as connection:
+            return history.points(
+                connection,
+                site,
+                comparability,
+                metric=metric,
+                target=target,
+                since=since,
+                until=until,
+            )
+
+    # Snapshots and events
+
+    def add_snapshot(self, site: str, snapshot: Snapshot) -> str:
+        """Keep a snapshot for good and return its id."""
+        identifier = new_identifier(snapshot.at)
+        values = {
+            "id": identifier,
+            "at": snapshot.at,
+            "driver": snapshot.driver,
+            "complete": snapshot.complete,
+            "batch": batch.encode(snapshot),
+        }
+        with self._writing() as connection:
+            number = self._site_number(connection, site)
+            connection.execute(insert(schema.snapshot).values(site=number, **values))
+        return identifier
+
+    def latest_snapshot(self, site: str, at: datetime | None = None) -> Snapshot | None:
+        """Return the last snapshot of a site, or the last one not after ``at``."""
+        found = self.snapshots(site, until=at, limit=1)
+        return found[0] if found else None
+
+    def snapshots(
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> tuple[Snapshot, ...]:
+        """Return snapshots of a site, the newest first; ``since`` and ``until`` are within."""
+        at = schema.snapshot.c.at
+        query = (
+            select(schema.snapshot)
+            .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
+            .where(schema.site.c.name == site)
+            .order_by(at.desc(), schema.snapshot.c.number.desc())
+            .limit(limit)
+        )
+        with self._reading() as connection:
+            found = connection.execute(_between(query, at, since, until)).all()
+        return tuple(
+            batch.decode(row.batch, at=row.at, driver=row.driver, complete=row.complete)
+            for row in found
+        )
+
+    def add_event(self, event: Event) -> None:
+        """Keep an event for good.
+
+        Raises
+        ------
+        UsageError
+            Another event is kept under this id.
+        """
+        try:
+            with self._writing() as connection:
+                number = self._site_number(connection, event.site)
+                connection.execute(insert(schema.event).values(rows.of_event(event, number)))
+        except IntegrityError:
+            raise UsageError(f"event {event.id} is already kept") from None
+
+    def events(
+        self,
+        *,
+        site: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Event, ...]:
+        """Return events that began within ``since`` and ``until``, the oldest first."""
+        query = (
+            select(schema.event, schema.site.c.name.label("site_name"))
+            .join(schema.site, schema.site.c.number == schema.event.c.site)
+            .order_by(schema.event.c.at, schema.event.c.number)
+        )
+        if site is not None:
+            query = query.where(schema.site.c.name == site)
+        with self._reading() as connection:
+            found = connection.execute(_between(query, schema.event.c.at, since, until)).all()
+        return tuple(rows.to_event(row) for row in found)
+
+    def integrity(self, *, contents: bool = False) -> tuple[str, ...]:
+        """Return what is wrong with the store in plain words; empty where nothing is.
+
+        Parameters
+        ----------
+        contents
+            Whether to read every raw output and check its hash; otherwise only that it is there.
+        """
+        with self._reading() as connection:
+            return tuple(problems(connection, self.raw, contents=contents))
+
+    # Within
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with told(self.location), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with told(self.location), self._engine.connect() as connection:
+            writer = connection.execution_options(**WRITES)
+            with writer.begin():
+                yield writer
+
+    def _site_number(self, connection: Connection, name: str) -> int:
+        query = select(schema.site.c.number).where(schema.site.c.name == name)
+        number = connection.execute(query).scalar()
+        if number is None:
+            # Two processes may add it at once; both databases have this word for it.
+            dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+            added = dialect.insert(schema.site).values(name=name).on_conflict_do_nothing()
+            connection.execute(added)
+            number = connection.execute(query).scalar_one()
+        return number
+
+    @staticmethod
+    def _imported(
+        connection: Connection, site: str, kind: str, import_key: str | None
+    ) -> str | None:
+        if import_key is None:
+            return None
+        query = (
+            select(schema.run.c.id)
+            .join(schema.site, schema.site.c.number == schema.run.c.site)
+            .where(
+                schema.site.c.name == site,
+                schema.run.c.kind == kind,
+                schema.run.c.import_key == import_key,
+            )
+        )
+        return connection.execute(query).scalar()
+
+    def _insert_run(
+        self,
+        connection: Connection,
+        run: Run,
+        import_key: str | None,
+        hashes: Sequence[tuple[str, str]],
+    ) -> None:
+        site = self._site_number(connection, run.site)
+        added = connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
+        number = _number(added)
+        _insert_all(
+            connection,
+            schema.output,
+            [
+                rows.of_output(one, number, ordinal, hashes=hashes[ordinal])
+                for ordinal, one in enumerate(run.outputs)
+            ],
+        )
+        _insert_all(
+            connection,
+            schema.sample,
+            [rows.of_sample(one, number, ordinal) for ordinal, one in enumerate(run.samples)],
+        )
+
+    def _one(self, prefix: str) -> Row[Any]:
+        """Return the row of the only run whose id begins so."""
+        found = self._matching(prefix)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise UsageError(
+                f"no run begins with {prefix!r} in the store {self.location}",
+                hint=self._newest_named(),
+            )
+        shown = "; ".join(_named(row) for row in found[:_CANDIDATES_SHOWN])
+        more = "" if len(found) <= _CANDIDATES_SHOWN else " and more"
+        raise UsageError(
+            f"several runs begin with {prefix!r}: {shown}{more}",
+            hint="write more of the id",
+        )
+
+    def _matching(self, prefix: str) -> Sequence[Row[Any]]:
+        """Return the runs whose id begins so, at most one more than are ever shown."""
+        wanted = prefix.strip().lower()
+        if not _ID_PREFIX.fullmatch(wanted):
+            return ()
+        identifier = schema.run.c.id
+        query = (
+            _runs()
+            .where(identifier >= wanted, identifier < wanted + _AFTER_EVERY_DIGIT)
+            .order_by(identifier)
+            .limit(_CANDIDATES_SHOWN + 1)
+        )
+        with self._reading() as connection:
+            return connection.execute(query).all()
+
+    def _newest_named(self) -> str:
+        query = _runs().order_by(schema.run.c.id.desc()).limit(_CANDIDATES_SHOWN)
+        with self._reading() as connection:
+            newest = connection.execute(query).all()
+        if not newest:
+            return "the store holds no run yet"
+        return "the newest are " + "; ".join(_named(row) for row in newest)
+
+    @staticmethod
+    def _samples(connection: Connection, runs: Sequence[int]) -> dict[int, tuple[Sample, ...]]:
+        """Return number of the run to its samples, in their order."""
+        sample = schema.sample.c
+        samples: dict[int, list[Sample]] = {}
+        for start in range(0, len(runs), _RUNS_AT_ONCE):
+            wanted = runs[start : start + _RUNS_AT_ONCE]
+            query = (
+                select(schema.sample)
+                .where(sample.run.in_(wanted))
+                .order_by(sample.run, sample.ordinal)
+            )
+            for row in connection.execute(query):
+                samples.setdefault(row.run, []).append(rows.to_sample(row))
+        return {number: tuple(found) for number, found in samples.items()}
+
+    def _outputs(self, number: int) -> tuple[KeptOutput, ...]:
+        output = schema.output.c
+        query = select(schema.output).where(output.run == number).order_by(output.ordinal)
+        with self._reading() as connection:
+            return tuple(rows.to_output(row) for row in connection.execute(query))
+
+
+def _runs() -> Select[Any]:
+    return select(schema.run, schema.site.c.name.label("site_name")).join(
+        schema.site, schema.site.c.number == schema.run.c.site
+    )
+
+
+def _between(
+    query: Select[Any], at: Column[Any], since: datetime | None, until: datetime | None
+) -> Select[Any]:
+    if since is not None:
+        query = query.where(at >= since)
+    if until is not None:
+        query = query.where(at <= until)
+    return query
+
+
+def _number(added: CursorResult[Any]) -> int:
+    key = added.inserted_primary_key
+    if key is None:  # only when the row was not added, which would have raised
+        raise AssertionError("a row was added without a number")
+    return key[0]
+
+
+def _insert_all(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
+    if values:
+        connection.execute(insert(table), values)
+
+
+def _named(row: Row[Any]) -> str:
+    at = "no time" if row.at is None else f"{row.at:%Y-%m-%d %H:%M} UTC"
+    return f"{row.id} ({at}, {row.probe} on {row.site_name})"
