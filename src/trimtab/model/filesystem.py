@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 PathKind = Literal["local", "lustre", "network", "memory", "opaque"]
 """``local``: block devices can be seen; ``opaque``: FUSE, overlay or anything unknown."""
 
-DeviceKind = Literal["disk", "partition", "loop", "device-mapper", "md", "nvme-multipath", "other"]
+DeviceKind = Literal[
+    "disk",
+    "partition",
+    "loop",
+    "device-mapper",
+    "dm-multipath",
+    "md",
+    "nvme-multipath",
+    "other",
+]
+MULTIPATH_KINDS: Final = frozenset({"dm-multipath", "nvme-multipath"})
+"""One drive, reached over several paths: what is beneath are the paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,8 @@ class BlockDevice:
         0 means that the device takes no discard.
     link_bytes_per_s
         What the bus can carry (PCIe speed x width), where the system says so.
+    label
+        The name that people know it by: a device-mapper name, an md level.
     """
 
     name: str
@@ -53,6 +66,7 @@ class BlockDevice:
     discard_granularity_bytes: int | None = None
     discard_max_bytes: int | None = None
     link_bytes_per_s: float | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +107,54 @@ class PathDescription:
 
     @property
     def drives(self) -> tuple[BlockDevice, ...]:
-        """The devices that are made of no other: drives, and what looks like one from here."""
-        return tuple(device for device in self.devices if not device.beneath)
+        """The drives, and what looks like one from here: devices that are made of no other.
+
+        A drive that is reached over several paths counts once, as its multipath device.
+        """
+        paths = {
+            name
+            for device in self.devices
+            if device.kind in MULTIPATH_KINDS
+            for name in device.beneath
+        }
+        return tuple(
+            device
+            for device in self.devices
+            if device.kind in MULTIPATH_KINDS or not (device.beneath or device.name in paths)
+        )
+
+    @property
+    def own_devices(self) -> tuple[BlockDevice, ...]:
+        """The devices down to the first loop device on each way, nearest first.
+
+        What lies behind a loop device's file belongs to another file system.
+        """
+        by_name = {device.name: device for device in self.devices}
+        own: dict[str, BlockDevice] = {}
+        waiting = [device.name for device in self.devices[:1]]
+        while waiting:
+            device = by_name.get(waiting.pop(0))
+            if device is None or device.name in own:
+                continue
+            own[device.name] = device
+            if device.kind != "loop":
+                waiting += device.beneath
+        return tuple(own.values())
 
     @property
     def is_flash(self) -> bool | None:
         """Whether the target is flash.
 
-        True if the device that the file system stands on and every device beneath it say that
+        True if the device that the file system stands on and the devices beneath it say that
         they do not rotate, False if any says that it does, ``None`` if not known.
+
+        Notes
+        -----
+        What is behind a loop device's file is not asked: the kernel gives a loop device the
+        answer of its backing device when it is set up, and an administrator who corrects that
+        answer corrects it on the loop device.
         """
-        known = [device.rotational for device in self.devices if device.rotational is not None]
+        known = [device.rotational for device in self.own_devices if device.rotational is not None]
         if not known:
             return None
         return not any(known)

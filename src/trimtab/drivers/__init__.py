@@ -1,0 +1,5 @@
+"""How to reach a file system: the protocol, and the drivers that speak it.
+
+A driver answers what it can and says why not where it cannot; it decides nothing. ``local`` sees
+a mounted file system of this host through ``/proc``, ``/sys`` and a few tools.
+"""

@@ -1,0 +1,156 @@
+"""The ext4 block allocator of a mounted file system: its counters and its free space.
+
+Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it), and never runs e2freefrag unasked:
+it reads every bitmap of the file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.mballoc import (
+    AllocatorStatistics,
+    FreeExtents,
+    mean_free_extent_blocks,
+    parse_e2freefrag,
+    parse_mb_alloc_stats,
+    parse_mb_stats,
+    parse_structs_summary,
+)
+from trimtab.drivers.local.tools import run_tool
+from trimtab.errors import ToolError
+from trimtab.launch.launchers import Execute
+from trimtab.model.telemetry import NotAvailable
+
+
+@dataclass(frozen=True, slots=True)
+class Ext4:
+    """Where one mounted ext4 keeps its knobs and counters.
+
+    Attributes
+    ----------
+    device
+        The kernel's name of the device that it stands on (``dm-3``).
+    variant
+        ``ext4``, or ``ldiskfs`` for the file system beneath a Lustre target.
+    """
+
+    device: str
+    variant: str = "ext4"
+
+    @property
+    def settings(self) -> str:
+        """The directory of its settings."""
+        return f"/sys/fs/{self.variant}/{self.device}"
+
+    @property
+    def statistics(self) -> str:
+        """The directory of its statistics."""
+        return f"/proc/fs/{self.variant}/{self.device}"
+
+
+def read_statistics(host: Host, ext4: Ext4) -> tuple[AllocatorStatistics | NotAvailable, str]:
+    """Return the allocator's counters and the file that they were read from."""
+    old = f"{ext4.statistics}/mb_alloc_stats"
+    path = f"{ext4.statistics}/mb_stats"
+    if not host.exists(path) and host.exists(old):
+        text = host.read_text(old)
+        return (text if isinstance(text, NotAvailable) else parse_mb_alloc_stats(text)), old
+    text = host.read_text(path)
+    if isinstance(text, NotAvailable):
+        return text, path
+    statistics = parse_mb_stats(text)
+    if isinstance(statistics, NotAvailable):
+        reason = f"{path}: {statistics.reason}"
+        if "counters are off" in reason:
+            reason += f"; writing 1 to {ext4.settings}/mb_stats turns them on, at little cost"
+        return NotAvailable(reason), path
+    return statistics, path
+
+
+def read_mean_free_extent_bytes(
+    host: Host, ext4: Ext4, block_bytes: int | None
+) -> tuple[float | NotAvailable, str]:
+    """Return an estimate of the mean free extent in bytes, and what it was read from and how."""
+    path = f"{ext4.statistics}/mb_structs_summary"
+    text = host.read_text(path)
+    if isinstance(text, NotAvailable):
+        return text, path
+    summary = parse_structs_summary(text)
+    blocks = summary if isinstance(summary, NotAvailable) else mean_free_extent_blocks(summary)
+    if isinstance(blocks, NotAvailable):
+        return NotAvailable(f"{path}: {blocks.reason}"), path
+    if block_bytes is None:
+        return NotAvailable(f"{path}: the block size is not known"), path
+    statistics, _ = read_statistics(host, ext4)
+    return blocks * block_bytes, f"{path} (estimate within a factor of 2{_seen(statistics)})"
+
+
+def read_free_extents(
+    execute: Execute, device_node: str, *, timeout_s: float = 600.0
+) -> FreeExtents | NotAvailable:
+    """Return the free extents as e2freefrag counts them in the bitmaps on the device.
+
+    Only when a person asks: it reads the whole bitmap, minutes of disk time on a large target.
+    """
+    result = run_tool(execute, ("e2freefrag", device_node), timeout_s=timeout_s)
+    if isinstance(result, NotAvailable):
+        return result
+    return parse_e2freefrag(result.stdout.decode("utf-8", "replace"))
+
+
+@contextmanager
+def counting(host: Host, ext4: Ext4, *, allowed: bool) -> Iterator[NotAvailable | None]:
+    """Let the allocator count inside the block, and put ``mb_stats`` back as it was.
+
+    Yields ``None`` when the counters count, else why not. Nothing is written when they count
+    already, or when it is not allowed.
+
+    Raises
+    ------
+    ToolError
+        The setting could not be put back.
+    """
+    path = f"{ext4.settings}/mb_stats"
+    before = host.read_text(path)
+    if isinstance(before, NotAvailable):
+        # The older mb_alloc_stats counts always where mb_stats is not there at all.
+        counts = host.exists(f"{ext4.statistics}/mb_alloc_stats")
+        yield None if counts else before
+        return
+    if before.strip() != "0":
+        yield None
+        return
+    if not allowed:
+        yield NotAvailable(f"{path} is 0, and turning it on was not allowed")
+        return
+    try:
+        error = host.write_text(path, "1")
+        yield None if error is None else NotAvailable(f"{path}: {error.strerror}")
+    finally:
+        _put_back(host, path, before.strip())
+
+
+def _put_back(host: Host, path: str, value: str) -> None:
+    now = host.read_text(path)
+    # Unmounted meanwhile: the setting went with it.
+    if isinstance(now, NotAvailable) or now.strip() == value:
+        return
+    error = host.write_text(path, value)
+    if error is not None:
+        raise ToolError(
+            f"{path} could not be set back to {value}: {error.strerror}",
+            hint=f"set it by hand: echo {value} > {path}",
+        )
+
+
+def _seen(statistics: AllocatorStatistics | NotAvailable) -> str:
+    """Say which groups the lists speak of: only those that were read since the mount."""
+    if isinstance(statistics, NotAvailable) or statistics.groups is None:
+        return ", over the groups read since the mount"
+    if statistics.groups_loaded == statistics.groups:
+        return ""
+    return f", over {statistics.groups_loaded} of {statistics.groups} groups: those read so far"

@@ -1,0 +1,180 @@
+"""What a path stands on: its mount, its file system's UUID and the devices beneath."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.devices import devices_beneath
+from trimtab.drivers.local.mounts import Mount, find_mount, kind_of, parse_mountinfo
+from trimtab.drivers.local.tools import run_tool
+from trimtab.errors import ToolError, UsageError
+from trimtab.launch import bounded
+from trimtab.launch.launchers import Execute
+from trimtab.launch.process import execute as run_process
+from trimtab.model.filesystem import BlockDevice, PathDescription
+from trimtab.model.telemetry import NotAvailable
+
+Touch = Callable[[str], bounded.PathState]
+"""`trimtab.launch.bounded.describe`, or what stands for it in a test."""
+
+MOUNT_TABLE: Final = "/proc/self/mountinfo"
+_BLKID_TIMEOUT_S: Final = 10.0
+
+
+def describe(
+    path: str,
+    *,
+    host: Host | None = None,
+    touch: Touch = bounded.describe,
+    execute: Execute = run_process,
+) -> PathDescription:
+    """Return what a path is and what stands beneath it.
+
+    The path is touched only by ``touch``, in a child with a deadline; the rest comes from /proc
+    and /sys.
+
+    Raises
+    ------
+    NoAnswer
+        The file system did not answer.
+    UsageError
+        The path does not exist, or is a link to nothing.
+    ToolError
+        The mount table cannot be read or does not name the path's mount.
+    """
+    host = host or Host()
+    state = touch(path)
+    real_path = existing(state)
+    mount = find_mount(mount_table(host), real_path, state.device)
+    if mount is None:
+        raise ToolError(f"{MOUNT_TABLE} names no mount for {bounded.printable(real_path)}")
+    return describe_mount(host, mount, path=path, real_path=real_path, execute=execute)
+
+
+def describe_mount(
+    host: Host, mount: Mount, *, path: str, real_path: str, execute: Execute
+) -> PathDescription:
+    """Return what stands beneath a mount, for a path on it; the path is not touched."""
+    kind = kind_of(mount.fs_type)
+    notes = [note] if (note := _note(mount)) else []
+    devices: tuple[BlockDevice, ...] = ()
+    if kind == "local":
+        devices, unseen = devices_beneath(host, mount_table(host), mount)
+        notes += unseen
+    uuid = file_system_uuid(host, mount, devices, execute) if devices else None
+    if isinstance(uuid, NotAvailable):
+        notes.append(uuid.reason)
+    return PathDescription(
+        path=path,
+        real_path=real_path,
+        mount_point=mount.mount_point,
+        # A local type without a device to look at (a ZFS-like or remote root) shows nothing.
+        kind="opaque" if kind == "local" and not devices else kind,
+        fs_type=mount.fs_type,
+        source=mount.source,
+        options=mount.all_options,
+        fs_uuid=None if isinstance(uuid, NotAvailable) else uuid,
+        device_number=mount.device_number,
+        read_only=mount.read_only,
+        devices=devices,
+        notes=tuple(notes),
+    )
+
+
+def mount_table(host: Host) -> tuple[Mount, ...]:
+    """Return the mounts that this process sees.
+
+    Raises
+    ------
+    ToolError
+        The table cannot be read.
+    """
+    text = host.read_text(MOUNT_TABLE, limit_bytes=1 << 24)
+    if isinstance(text, NotAvailable):
+        raise ToolError(f"the mount table cannot be read: {text.reason}")
+    return parse_mountinfo(text)
+
+
+def existing(state: bounded.PathState) -> str:
+    """Return the path with its links resolved.
+
+    Raises
+    ------
+    TrimtabError
+        There is nothing there, or the system would not say.
+    """
+    if state.dangling and state.failure is not None and state.failure.name == "ENOENT":
+        raise UsageError(
+            f"{bounded.printable(state.path)} is a link to nothing",
+            hint="see where it leads: readlink -f",
+        )
+    if state.real_path is None:
+        if state.failure is None:
+            raise UsageError(f"{bounded.printable(state.path)} does not exist")
+        raise bounded.error_of(state.failure, state.path)
+    return state.real_path
+
+
+def file_system_uuid(
+    host: Host, mount: Mount, devices: tuple[BlockDevice, ...], execute: Execute
+) -> str | NotAvailable:
+    """Return the UUID of a file system, or why it is not known.
+
+    From udev's links, else udev's database, else the superblock through blkid, which reads the
+    device and not the mount. Superblock reading needs root.
+    """
+    name = devices[0].name
+    links = host.list_directory("/dev/disk/by-uuid")
+    for uuid in () if isinstance(links, NotAvailable) else links:
+        node = host.resolve(f"/dev/disk/by-uuid/{uuid}")
+        if not isinstance(node, NotAvailable) and PurePosixPath(node).name == name:
+            return uuid
+    database = host.read_text(f"/run/udev/data/b{mount.device_number}")
+    if isinstance(database, str) and (
+        found := re.search(r"^E:ID_FS_UUID=(\S+)$", database, re.MULTILINE)
+    ):
+        return found.group(1)
+    if not host.is_this_one:
+        return NotAvailable("the file system's UUID is in none of udev's files")
+    if os.geteuid() != 0:
+        return NotAvailable("the file system's UUID is not in udev's files; blkid needs root")
+    # -p reads the superblock itself: the cache may remember the file system before this one.
+    argv = ("blkid", "-p", "-o", "value", "-s", "UUID", f"/dev/{name}")
+    result = run_tool(execute, argv, timeout_s=_BLKID_TIMEOUT_S)
+    if isinstance(result, NotAvailable):
+        return NotAvailable(f"the file system's UUID is not known: {result.reason}")
+    return result.stdout.decode("utf-8", "replace").strip() or NotAvailable(
+        f"blkid finds no UUID on /dev/{name}"
+    )
+
+
+def _note(mount: Mount) -> str | None:
+    """Return what keeps Trimtab from seeing beneath a mount, ``None`` where nothing does."""
+    match kind_of(mount.fs_type):
+        case "lustre" if mount.source.startswith("/"):
+            return f"a Lustre server's mount of the target on {mount.source}"
+        case "lustre":
+            return f"a Lustre client of {mount.source}: targets and drives are on its servers"
+        case "network":
+            return f"{mount.fs_type} from {mount.source}: the drives are on its servers"
+        case "memory":
+            return f"{mount.fs_type} lives in memory: there is no drive beneath"
+        case "opaque" if mount.fs_type == "overlay":
+            upper = mount.super_option("upperdir")
+            return "an overlay: " + (
+                f"what is written goes to {upper}; check that path instead"
+                if upper
+                else "it has no upper directory and takes no writes"
+            )
+        case "opaque" if mount.fs_type.startswith("fuse"):
+            return f"{mount.fs_type}: a user's process stands between and hides what is beneath"
+        case "opaque" if mount.fs_type == "zfs":
+            return "zfs keeps its drives to itself: see zpool status and zpool iostat"
+        case "opaque":
+            return f"{mount.fs_type} is not a file system that Trimtab can see into"
+    return None

@@ -1,0 +1,163 @@
+"""The block devices beneath a file system, down to the drives, from sysfs.
+
+::
+
+    259:3 ─ partition ─ nvme-multipath ─┬─ nvme0c0n1 (path)
+                                        └─ nvme0c1n1 (path)
+    253:0 ─ device-mapper ─ md ─┬─ partition ─ disk
+                                └─ ...
+      7:0 ─ loop ─ (backing file) ─ its mount ─ disk
+
+Sources: the kernel's Documentation/ABI/stable/sysfs-block and testing/sysfs-block-dm,
+Documentation/admin-guide/md.rst, drivers/nvme/host/multipath.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.mounts import Mount, find_mount
+from trimtab.drivers.local.queue import kind_and_label, queue_attributes
+from trimtab.model.filesystem import BlockDevice
+from trimtab.model.telemetry import NotAvailable
+
+DEVICES_LIMIT: Final = 4096
+"""More than any server holds; a tree that goes on longer is not one."""
+
+_CONTROLLER: Final = re.compile(r"nvme\d+\Z")
+
+
+@dataclass(slots=True)
+class _Found:
+    devices: dict[str, BlockDevice] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def devices_beneath(
+    host: Host, mounts: Sequence[Mount], mount: Mount
+) -> tuple[tuple[BlockDevice, ...], tuple[str, ...]]:
+    """Return every block device beneath a mount, nearest first, and what could not be seen.
+
+    Each device is listed once, before those that it is made of.
+    """
+    first = device_directory(host, mount)
+    if isinstance(first, NotAvailable):
+        return (), (first.reason,)
+    found = _Found()
+    # Breadth first: the tree is shallow and wide (24 drives under one md), and a device that is
+    # reached twice (two partitions of one disk) is visited once, which ends cycles too.
+    waiting = [first]
+    while waiting and len(found.devices) < DEVICES_LIMIT:
+        directory = waiting.pop(0)
+        name = PurePosixPath(directory).name
+        if name in found.devices:
+            continue
+        beneath = _beneath(host, mounts, directory, found.notes)
+        found.devices[name] = _describe(host, directory, beneath)
+        waiting += beneath
+    return tuple(found.devices.values()), tuple(dict.fromkeys(found.notes))
+
+
+def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
+    """Return the sysfs directory of the device that a mount stands on.
+
+    By the mount's device number; where that has no device (btrfs numbers itself), by the source.
+    """
+    directory = host.resolve(f"/sys/dev/block/{mount.device_number}")
+    if not isinstance(directory, NotAvailable):
+        return directory
+    if mount.source.startswith("/dev/"):
+        node = host.resolve(mount.source)
+        node_name = PurePosixPath(mount.source if isinstance(node, NotAvailable) else node).name
+        by_name = host.resolve(f"/sys/class/block/{node_name}")
+        if not isinstance(by_name, NotAvailable):
+            return by_name
+    return NotAvailable(
+        f"no block device is seen beneath {mount.mount_point} "
+        f"({mount.fs_type} from {mount.source}, device {mount.device_number})"
+    )
+
+
+def _describe(host: Host, directory: str, beneath: Sequence[str]) -> BlockDevice:
+    kind, label = kind_and_label(host, directory)
+    # A partition has no queue directory: its disk's queue serves it.
+    queue_of = str(PurePosixPath(directory).parent) if kind == "partition" else directory
+    sectors = host.read_number(f"{directory}/size")
+    backing = host.read_text(f"{directory}/loop/backing_file") if kind == "loop" else None
+    direct = host.read_number(f"{directory}/loop/dio") if kind == "loop" else None
+    return BlockDevice(
+        name=PurePosixPath(directory).name,
+        kind=kind,
+        label=label,
+        # sysfs counts in sectors of 512 bytes whatever the device's own block is.
+        size_bytes=None if isinstance(sectors, NotAvailable) else sectors * 512,
+        beneath=tuple(PurePosixPath(inner).name for inner in beneath),
+        backing_file=backing if isinstance(backing, str) else None,
+        direct_to_backing=bool(direct) if isinstance(direct, int) else None,
+        **queue_attributes(host, queue_of),
+    )
+
+
+def _beneath(host: Host, mounts: Sequence[Mount], directory: str, notes: list[str]) -> list[str]:
+    """Return the sysfs directories of the devices that one is made of."""
+    if host.exists(f"{directory}/partition"):
+        return [str(PurePosixPath(directory).parent)]
+    if host.exists(f"{directory}/loop"):
+        return _behind_loop(host, mounts, directory, notes)
+    slaves = host.list_directory(f"{directory}/slaves")
+    if not isinstance(slaves, NotAvailable) and slaves:
+        resolved = [host.resolve(f"{directory}/slaves/{slave}") for slave in slaves]
+        notes += [link.reason for link in resolved if isinstance(link, NotAvailable)]
+        return [link for link in resolved if not isinstance(link, NotAvailable)]
+    return _multipath_legs(host, directory)
+
+
+def _behind_loop(
+    host: Host, mounts: Sequence[Mount], directory: str, notes: list[str]
+) -> list[str]:
+    name = PurePosixPath(directory).name
+    backing = host.read_text(f"{directory}/loop/backing_file")
+    if isinstance(backing, NotAvailable):
+        notes.append(f"{name}: {backing.reason}")
+        return []
+    if backing.endswith(" (deleted)"):
+        notes.append(f"{name}: its backing file {backing.removesuffix(' (deleted)')} was deleted")
+    # The file is found by the mount table alone: it may lie on a file system that hangs.
+    mount = find_mount(mounts, backing.removesuffix(" (deleted)"))
+    if mount is None:
+        notes.append(f"{name}: the mount of its backing file {backing} is not in the mount table")
+        return []
+    below = device_directory(host, mount)
+    if isinstance(below, NotAvailable):
+        notes.append(f"{name}: beneath its backing file {backing}: {below.reason}")
+        return []
+    return [below]
+
+
+def _multipath_legs(host: Host, directory: str) -> list[str]:
+    """Return the hidden per-controller devices of an NVMe multipath head, else nothing.
+
+    The head ``nvme0n1`` lies in its subsystem's directory, which links the controllers; the legs
+    ``nvme0c1n1`` lie in theirs. Linux 6.15 and later also link them under ``multipath/``.
+    """
+    head = PurePosixPath(directory)
+    match = re.fullmatch(r"(nvme\d+)(n\d+)", head.name)
+    if match is None or "/nvme-subsystem/" not in directory:
+        return []
+    leg = re.compile(rf"{match.group(1)}c\d+{match.group(2)}\Z")
+    names = host.list_directory(str(head.parent))
+    legs: list[str] = []
+    for name in () if isinstance(names, NotAvailable) else names:
+        if _CONTROLLER.fullmatch(name) is None:
+            continue
+        controller = host.resolve(f"{head.parent}/{name}")
+        inner = () if isinstance(controller, NotAvailable) else host.list_directory(controller)
+        if isinstance(inner, NotAvailable):
+            continue
+        legs += [f"{controller}/{one}" for one in inner if leg.fullmatch(one)]
+    return legs

@@ -1,0 +1,296 @@
+"""The local driver: one mounted file system of this host, behind the driver protocol."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local import settings as named
+from trimtab.drivers.local.allocator import Ext4, counting
+from trimtab.drivers.local.counters import (
+    CpuTimes,
+    busy_fraction,
+    read_cpu_times,
+    read_device_bytes,
+)
+from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
+from trimtab.drivers.local.mounts import find_mount
+from trimtab.drivers.local.smart import read_drive
+from trimtab.drivers.local.telemetry import LocalState, readings
+from trimtab.drivers.local.tools import complaint
+from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer, trim_practice
+from trimtab.drivers.protocol import Clock, Placement, TrimResult
+from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.launch import bounded
+from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
+from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import execute as run_process
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, TargetSnapshot
+from trimtab.model.trim import TrimPractice
+
+TRIM_TIMEOUT_S: Final = 3600.0
+"""A first trim of a large, slow target takes minutes; an hour means that something is stuck."""
+
+_EXT4_TYPES: Final = {"ext4": "ext4", "ldiskfs": "ldiskfs"}
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class LocalDriver:
+    """A mounted file system of this host.
+
+    Parameters
+    ----------
+    path
+        Any existing path on it.
+    host
+        Whose /proc and /sys are read; this machine's unless a test says otherwise.
+    touch
+        Answers for the path itself, with a deadline: `trimtab.launch.bounded.describe`.
+    execute
+        Runs tools: `trimtab.launch.process.execute`.
+    clock
+        Returns the time now, aware UTC.
+
+    Raises
+    ------
+    TrimtabError
+        What `trimtab.drivers.local.describe.describe` raises for the path.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        host: Host | None = None,
+        touch: Touch = bounded.describe,
+        execute: Execute = run_process,
+        clock: Clock = _utc_now,
+    ) -> None:
+        self._host = host or Host()
+        self._touch = touch
+        self._execute = execute
+        self._clock = clock
+        self._cpu_times: CpuTimes | None = None
+        self._description = describe(path, host=self._host, touch=touch, execute=execute)
+
+    @property
+    def clock(self) -> Clock:
+        """Returns the time now, aware UTC."""
+        return self._clock
+
+    @property
+    def description(self) -> PathDescription:
+        """What the path stood on at the last look."""
+        return self._description
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What can be done here: writing and trimming need root and this very machine."""
+        able = {"settings", "run", "launcher"}
+        if self._host.is_this_one and os.geteuid() == 0 and self._description.devices:
+            able |= {"set", "trim"}
+        return frozenset(able)
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return the file system itself, named by its mount point, as the one target."""
+        return (self._target(),)
+
+    def snapshot(self, at: datetime) -> Snapshot:
+        """Return what the file system looks like; not complete when it does not answer."""
+        space = self._look_again()
+        description = self._description
+        state = LocalState(
+            description=description,
+            hostname=self._host.read_text("/proc/sys/kernel/hostname"),
+            space=space,
+            ext4=self._ext4(),
+            timer=read_timer(self._host, self._execute),
+            cpu_fraction=self._cpu_fraction(),
+            health=tuple(
+                read_drive(self._host, drive, self._execute) for drive in description.drives
+            ),
+        )
+        target = TargetSnapshot(self._target(), readings(self._host, state))
+        complete = isinstance(space, bounded.Space)
+        return Snapshot(at=at, driver=self.name, complete=complete, targets=(target,))
+
+    def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
+        """Return the named settings of the file system and of the devices beneath."""
+        self._check(target)
+        return named.read_settings(self._host, self._description, self._ext4())
+
+    def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
+        """Write one setting and return it as read back; see `settings.write_setting`."""
+        self._check(target)
+        return named.write_setting(self._host, self._description, self._ext4(), name, value)
+
+    def trim(
+        self, target: str, start: int = 0, length: int | None = None
+    ) -> TrimResult | NotAvailable:
+        """Trim a byte range of the file system with fstrim, and return what fstrim counted."""
+        self._check(target)
+        if start < 0 or (length is not None and length <= 0):
+            raise UsageError(f"{start} and {length} are not the start and length of a range")
+        if "trim" not in self.capabilities:
+            return NotAvailable(self._why_no_trim())
+        self._check_still_mounted()
+        argv = fstrim_command(self._description.mount_point, start, length)
+        result = self._execute(argv, timeout_s=TRIM_TIMEOUT_S, output_limit_bytes=1 << 20)
+        if result.problem is not None:
+            said = complaint(result)
+            if "not supported" in said:
+                return NotAvailable(f"the discard operation is not supported on {target}")
+            if "Invalid argument" in said:
+                raise UsageError(
+                    f"{target} has no range from {start} of length {length} to trim",
+                    hint="ranges lie inside the file system and are at least one block long",
+                )
+            raise ToolError(f"trim of {target}: {result.problem}{said}")
+        trimmed = parse_fstrim(result.stdout.decode("utf-8", "replace"))
+        if isinstance(trimmed, NotAvailable):
+            raise ToolError(f"trim of {target}: {trimmed.reason}")
+        return TrimResult(target, start, length, trimmed, argv)
+
+    def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
+        """Return how the file system is trimmed without Trimtab."""
+        self._check(target)
+        if not self._description.devices:
+            return NotAvailable("no block device is seen beneath")
+        counters = read_device_bytes(self._host, self._description.devices[0].name)
+        discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
+        return trim_practice(
+            self._host,
+            self._description,
+            timer=read_timer(self._host, self._execute),
+            discarded_bytes=discarded,
+        )
+
+    @contextmanager
+    def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:
+        """Let ext4's allocator count inside the block; see `allocator.counting`."""
+        self._check(target)
+        ext4 = self._ext4()
+        if ext4 is None:
+            yield NotAvailable(f"{self._description.fs_type} does not show its block allocator")
+            return
+        with counting(self._host, ext4, allowed=allowed) as why_not:
+            yield why_not
+
+    def set_creation(self, target: str, enabled: bool) -> NotAvailable:
+        """Answer that a local file system cannot be closed to new files alone."""
+        self._check(target)
+        return NotAvailable("a local file system cannot be closed to new files alone")
+
+    def reset_allocator(self, target: str) -> NotAvailable:
+        """Answer that the allocator's goal cannot be set: only ldiskfs has ``mb_last_group``."""
+        self._check(target)
+        return NotAvailable("only ldiskfs of a Lustre target lets its allocator's goal be reset")
+
+    def placement(self, path: str) -> Placement | NotAvailable:
+        """Return the one target, if the path is on this file system."""
+        try:
+            state = self._touch(path)
+        except NoAnswer as error:
+            return NotAvailable(error.message)
+        real_path = existing(state)
+        mount = find_mount(mount_table(self._host), real_path, state.device)
+        if mount is None or mount.mount_point != self._description.mount_point:
+            return NotAvailable(f"{bounded.printable(path)} is on another file system")
+        return Placement(path, (self._description.mount_point,))
+
+    def run(
+        self, server: str | None, argv: Sequence[str], timeout_s: float
+    ) -> ProcessResult | NotAvailable:
+        """Run a program on this host, the only server there is."""
+        if server not in {None, self._target().server}:
+            return NotAvailable(f"{server} is not this host")
+        if not self._host.is_this_one:
+            return NotAvailable("programs of another machine are not run")
+        return self._execute(argv, timeout_s=timeout_s)
+
+    def launcher(self, name: str) -> Launcher | NotAvailable:
+        """Return the launcher of that name, or why it cannot be used here."""
+        find = LAUNCHERS.get(name)
+        if find is None:
+            return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+        return find()
+
+    def _target(self) -> Target:
+        hostname = self._host.read_text("/proc/sys/kernel/hostname")
+        server = platform.node() if isinstance(hostname, NotAvailable) else hostname.strip()
+        return Target(self._description.mount_point, "file-system", server or None)
+
+    def _ext4(self) -> Ext4 | None:
+        variant = _EXT4_TYPES.get(self._description.fs_type)
+        if variant is None or not self._description.devices:
+            return None
+        return Ext4(self._description.devices[0].name, variant)
+
+    def _check(self, target: str) -> None:
+        if target != self._description.mount_point:
+            raise UsageError(
+                f"there is no target {target!r}",
+                hint=f"the one target here is {self._description.mount_point}",
+            )
+
+    def _look_again(self) -> bounded.Space | NotAvailable:
+        """Read the devices' settings anew, and ask the path for its space within a deadline."""
+        description = self._description
+        try:
+            state = self._touch(description.path)
+            mount = find_mount(mount_table(self._host), existing(state), state.device)
+        except TrimtabError as error:
+            return NotAvailable(error.message)
+        if mount is None or mount.device_number != description.device_number:
+            return NotAvailable(f"{description.mount_point} is no longer mounted")
+        self._description = describe_mount(
+            self._host,
+            mount,
+            path=description.path,
+            real_path=description.real_path,
+            execute=self._execute,
+        )
+        if state.space is None:
+            return NotAvailable(f"statvfs of {description.path} failed")
+        return state.space
+
+    def _check_still_mounted(self) -> None:
+        """Make sure that fstrim meets this file system: on a mere directory it trims another."""
+        description = self._description
+        mount = find_mount(mount_table(self._host), description.mount_point)
+        if (
+            mount is None
+            or mount.mount_point != description.mount_point
+            or mount.device_number != description.device_number
+        ):
+            raise RefusedError(
+                f"{description.mount_point} is not the mount point of this file system any more",
+                hint="see what is mounted there: findmnt",
+            )
+
+    def _why_no_trim(self) -> str:
+        if not self._host.is_this_one:
+            return "another machine's file systems are not trimmed from here"
+        if not self._description.devices:
+            return "no block device is seen beneath"
+        return "trimming needs root"
+
+    def _cpu_fraction(self) -> float | NotAvailable:
+        now = read_cpu_times(self._host)
+        if isinstance(now, NotAvailable):
+            return now
+        before, self._cpu_times = self._cpu_times, now
+        if before is None:
+            return NotAvailable("needs two snapshots: it is the share between them")
+        return busy_fraction(before, now)

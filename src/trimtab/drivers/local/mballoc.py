@@ -1,0 +1,252 @@
+"""Parsers of what ext4's block allocator (mballoc) says of itself. Pure: text in, values out.
+
+ext4 has told the same story in four formats; `AllocatorStatistics.family` says which one it was:
+
+======================== ============================ ========================================
+family                   where                        criteria
+======================== ============================ ========================================
+``criteria-by-name``     ``mb_stats``, Linux 6.5+     ``cr_p2_aligned`` ... ``cr_any_free``
+``criteria-by-number``   ``mb_stats``, 5.13 to 6.4,   ``cr0`` ... ``cr3``
+                         RHEL 9
+``loops-by-number``      ``mb_alloc_stats``, ldiskfs  ``cr0`` ... ``cr3``
+                         of RHEL 8 and before
+``loops-by-number-       the same before LU-17744:    ``cr0`` ... ``cr2``, put right here
+shifted``                every loop carries the name
+                         of the next one
+======================== ============================ ========================================
+
+Sources: fs/ext4/mballoc.c (``ext4_seq_mb_stats_show``, ``ext4_mb_seq_structs_summary_show``),
+Lustre's ldiskfs patch series, e2fsprogs misc/e2freefrag.c.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.model.telemetry import NotAvailable
+
+_SECTION: Final = re.compile(r"(cr[\w.]*?)_stats:")
+_FIELD: Final = re.compile(r"([\w^]+):\s*(\d+)(?:/(\d+))?\Z")
+_OLD_USELESS: Final = re.compile(r"useless_c(\d)_loops\Z")
+_LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionStatistics:
+    """How often one criterion of the search was tried, and how often for nothing.
+
+    ``None`` where the format does not count it.
+    """
+
+    name: str
+    useless_loops: int
+    hits: int | None = None
+    groups_considered: int | None = None
+    extents_scanned: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorStatistics:
+    """Counters of the block allocator since mount, or since they were cleared.
+
+    Attributes
+    ----------
+    groups_loaded, groups
+        Block groups whose free space the allocator has in memory, and all; ``None`` where not
+        told.
+    """
+
+    family: str
+    requests: int
+    criteria: tuple[CriterionStatistics, ...]
+    groups_loaded: int | None = None
+    groups: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpaceSummary:
+    """Groups sorted by their free space, as ``mb_structs_summary`` lists them.
+
+    Attributes
+    ----------
+    optimize_scan
+        Whether the kernel keeps these lists; below 16 groups it does not.
+    largest_free
+        Item ``i``: groups whose largest free chunk is ``2**i`` blocks.
+    average_fragment
+        Item ``i``: groups whose mean free extent is of the order ``i``, see
+        `mean_free_extent_blocks`. Empty before Linux 6.1, which kept a tree instead.
+    """
+
+    optimize_scan: bool
+    largest_free: tuple[int, ...]
+    average_fragment: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeExtents:
+    """The free extents of a whole file system, counted in its bitmaps by e2freefrag."""
+
+    block_bytes: int
+    free_blocks: int
+    extents: int
+    smallest_bytes: int
+    largest_bytes: int
+
+    @property
+    def mean_bytes(self) -> float | None:
+        """The mean free extent; ``None`` where nothing is free."""
+        return self.free_blocks * self.block_bytes / self.extents if self.extents else None
+
+
+def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
+    """Return the counters of ``mb_stats`` (Linux 5.13 and later), or why there are none."""
+    if "collection turned off" in text:
+        return NotAvailable("the counters are off (mb_stats is 0)")
+    top: dict[str, tuple[int, int | None]] = {}
+    sections: dict[str, dict[str, int]] = {}
+    current: dict[str, int] | None = None
+    for line in text.splitlines():
+        stripped = line.strip()
+        if section := _SECTION.fullmatch(stripped):
+            current = sections.setdefault(section.group(1), {})
+            continue
+        field = _FIELD.fullmatch(stripped)
+        if field is None:
+            continue
+        name, value, of = field.group(1), int(field.group(2)), field.group(3)
+        if line.startswith("\t\t") and current is not None:
+            current[name] = value
+        else:
+            # One tab again: the section is over. What stands below it belongs to the whole.
+            current = None
+            top[name] = (value, None if of is None else int(of))
+    incomplete = [name for name, section in sections.items() if "useless_loops" not in section]
+    if "reqs" not in top or not sections or incomplete:
+        return NotAvailable("mb_stats is not in a format that is known, or was cut off")
+    loaded, groups = top.get("buddies_generated", (None, None))
+    numbered = all(re.fullmatch(r"cr[\d.]+", name) for name in sections)
+    return AllocatorStatistics(
+        family="criteria-by-number" if numbered else "criteria-by-name",
+        requests=top["reqs"][0],
+        criteria=tuple(_criterion(name, section) for name, section in sections.items()),
+        groups_loaded=loaded if groups is not None else None,
+        groups=groups,
+    )
+
+
+def parse_mb_alloc_stats(text: str) -> AllocatorStatistics | NotAvailable:
+    """Return the counters of the older ``mb_alloc_stats`` with the right name for each loop.
+
+    Before LU-17744 (Lustre 2.15.63) the file printed the failures of loop 0 as
+    ``useless_c1_loops`` and so on, and no ``useless_c0_loops`` at all: that absence tells the two
+    formats apart.
+    """
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        # "useless_c1_loops: 12" in some builds, "12 useless_c1_loops" or "name 12" in others.
+        words = line.replace(":", " ").split()
+        numbers = [word for word in words if word.isdigit()]
+        names = [word for word in words if not word.isdigit()]
+        if len(numbers) == 1 and len(names) == 1:
+            values[names[0]] = int(numbers[0])
+    loops = {
+        int(match.group(1)): value
+        for name, value in values.items()
+        if (match := _OLD_USELESS.match(name))
+    }
+    if "reqs" not in values or not loops:
+        return NotAvailable("mb_alloc_stats is not in a format that is known, or was cut off")
+    shift = 0 if 0 in loops else 1
+    return AllocatorStatistics(
+        family="loops-by-number" if shift == 0 else "loops-by-number-shifted",
+        requests=values["reqs"],
+        criteria=tuple(
+            CriterionStatistics(f"cr{number - shift}", value)
+            for number, value in sorted(loops.items())
+        ),
+    )
+
+
+def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
+    """Return the lists of ``mb_structs_summary`` (Linux 5.14 and later), or why there are none."""
+    optimize = re.search(r"^optimize_scan:\s*(\d)", text, re.MULTILINE)
+    if optimize is None:
+        return NotAvailable("mb_structs_summary is not in a format that is known")
+    lists: dict[str, list[int]] = {"max_free_order_lists": [], "avg_fragment_size_lists": []}
+    current: list[int] | None = None
+    for line in text.splitlines():
+        stripped = line.strip()
+        if match := _LIST_ORDER.fullmatch(stripped):
+            # The lists stand in order; a gap means that lines are missing.
+            if current is None or int(match.group(1)) != len(current):
+                return NotAvailable("mb_structs_summary is not in a format that is known")
+            current.append(int(match.group(2)))
+        else:
+            current = lists.get(stripped.rstrip(":"))
+    return FreeSpaceSummary(
+        optimize_scan=optimize.group(1) == "1",
+        largest_free=tuple(lists["max_free_order_lists"]),
+        average_fragment=tuple(lists["avg_fragment_size_lists"]),
+    )
+
+
+def mean_free_extent_blocks(summary: FreeSpaceSummary) -> float | NotAvailable:
+    """Return an estimate of the mean free extent, in blocks; good to about a factor of 2.
+
+    Notes
+    -----
+    The kernel files a group under order ``fls(average) - 2`` (``mb_avg_fragment_size_order``), so
+    list ``i`` holds averages from ``2**(i+1)`` up to twice that (the first list from 1 to 3); the
+    middle is taken as their geometric mean. With about as much free space in each listed group
+    the mean extent is the harmonic mean over groups: it is small as soon as a few groups are
+    badly fragmented, as the count of extents is. Groups that are full, or not read since the
+    mount, stand in no list.
+    """
+    if not summary.optimize_scan:
+        return NotAvailable("the kernel keeps no lists of groups here (optimize_scan is 0)")
+    if not summary.average_fragment:
+        return NotAvailable("this kernel does not list groups by their mean free extent")
+    groups = sum(summary.average_fragment)
+    if groups == 0:
+        return NotAvailable("no group with free space was read since the mount")
+    reciprocal = sum(
+        count / (2.0**0.5 * 2 ** (order + 1) if order else 3.0**0.5)
+        for order, count in enumerate(summary.average_fragment)
+    )
+    return groups / reciprocal
+
+
+def parse_e2freefrag(text: str) -> FreeExtents | NotAvailable:
+    """Return what e2freefrag counted, or why that cannot be read."""
+    found: dict[str, int] = {}
+    for name, pattern in (
+        ("block_bytes", r"^Blocksize:\s*(\d+) bytes"),
+        ("free_blocks", r"^Free blocks:\s*(\d+)"),
+        ("smallest_kib", r"^Min\. free extent:\s*(\d+) KB"),
+        ("largest_kib", r"^Max\. free extent:\s*(\d+) KB"),
+        ("extents", r"^Num\. free extent:\s*(\d+)"),
+    ):
+        match = re.search(pattern, text, re.MULTILINE)
+        if match is None:
+            return NotAvailable("e2freefrag printed something that is not known, or was cut off")
+        found[name] = int(match.group(1))
+    return FreeExtents(
+        block_bytes=found["block_bytes"],
+        free_blocks=found["free_blocks"],
+        extents=found["extents"],
+        smallest_bytes=found["smallest_kib"] * 1024,
+        largest_bytes=found["largest_kib"] * 1024,
+    )
+
+
+def _criterion(name: str, section: dict[str, int]) -> CriterionStatistics:
+    return CriterionStatistics(
+        name=name,
+        useless_loops=section["useless_loops"],
+        hits=section.get("hits"),
+        groups_considered=section.get("groups_considered"),
+        extents_scanned=section.get("extents_scanned"),
+    )

@@ -1,0 +1,144 @@
+"""What one block device says of itself in sysfs: its kind, its queue, its drive and its link."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from trimtab.drivers.host import Host
+from trimtab.model.filesystem import DeviceKind
+from trimtab.model.telemetry import NotAvailable
+
+_ENCODING: Final = (
+    # (giga-transfers/s up to, share of the bits that carries data), PCI Express base
+    # specification: 8b/10b, then 128b/130b, then 236 bytes of a 256-byte flit.
+    (5.0, 0.8),
+    (32.0, 128 / 130),
+    (64.0, 236 / 256),
+)
+_SPEED: Final = re.compile(r"([0-9.]+) GT/s")
+
+
+def kind_and_label(host: Host, directory: str) -> tuple[DeviceKind, str | None]:
+    """Return what kind of device a sysfs directory is, and the name people know it by."""
+    if host.exists(f"{directory}/partition"):
+        return "partition", None
+    if host.exists(f"{directory}/loop"):
+        return "loop", None
+    if host.exists(f"{directory}/dm"):
+        label = _text(host, f"{directory}/dm/name")
+        uuid = _text(host, f"{directory}/dm/uuid") or ""
+        return ("dm-multipath" if uuid.startswith("mpath-") else "device-mapper"), label
+    if host.exists(f"{directory}/md"):
+        return "md", _text(host, f"{directory}/md/level")
+    if "/nvme-subsystem/" in directory:
+        return "nvme-multipath", None
+    # A drive and everything that shows itself as one has a link to its device; zram has none.
+    return ("disk" if host.exists(f"{directory}/device") else "other"), None
+
+
+def queue_attributes(host: Host, directory: str) -> dict[str, Any]:
+    """Return the fields of `BlockDevice` that the queue and the drive give, by field name.
+
+    What the device does not say is ``None``: device-mapper and md have no throttling of their
+    own, virtio disks no model.
+    """
+    queue = f"{directory}/queue"
+    throttling_us = host.read_number(f"{queue}/wbt_lat_usec")
+    rotational = host.read_number(f"{queue}/rotational")
+    return {
+        "rotational": None if isinstance(rotational, NotAvailable) else bool(rotational),
+        "writeback_throttling_s": (
+            None if isinstance(throttling_us, NotAvailable) else throttling_us / 1e6
+        ),
+        "scheduler": active_choice(_text(host, f"{queue}/scheduler")),
+        "write_cache": _text(host, f"{queue}/write_cache"),
+        "logical_block_bytes": _number(host, f"{queue}/logical_block_size"),
+        "discard_granularity_bytes": _number(host, f"{queue}/discard_granularity"),
+        "discard_max_bytes": _number(host, f"{queue}/discard_max_bytes"),
+        "model": model_of(host, directory),
+        "transport": transport_of(host, directory),
+        "link_bytes_per_s": link_bytes_per_s(host, directory),
+    }
+
+
+def active_choice(text: str | None) -> str | None:
+    """Return the chosen word of a sysfs choice: ``none`` of ``[none] mq-deadline kyber``."""
+    if text is None:
+        return None
+    chosen = re.search(r"\[([^\]]+)\]", text)
+    return chosen.group(1) if chosen else text.strip() or None
+
+
+def model_of(host: Host, directory: str) -> str | None:
+    """Return the drive's model as it calls itself.
+
+    SCSI and NVMe keep it beside the ``device`` link; an NVMe multipath head links its subsystem,
+    which has one too; the legs of the head lie in their controller's directory.
+    """
+    for place in (f"{directory}/device/model", f"{PurePosixPath(directory).parent}/model"):
+        if text := _text(host, place):
+            return " ".join(text.split())
+    return None
+
+
+def transport_of(host: Host, directory: str) -> str | None:
+    """Return how the drive is attached: ``pcie``, ``tcp``, ``sata``, ``sas``, ``virtio`` ..."""
+    for place in (f"{directory}/device/transport", f"{PurePosixPath(directory).parent}/transport"):
+        if text := _text(host, place):
+            return text  # NVMe's own word
+    parts = PurePosixPath(directory).parts
+    for mark, transport in (
+        ("usb", "usb"),
+        ("ata", "sata"),
+        ("end_device-", "sas"),
+        ("virtio", "virtio"),
+        ("mmc", "mmc"),
+    ):
+        if any(re.match(rf"{mark}\d", part) for part in parts):
+            return transport
+    return None
+
+
+def link_bytes_per_s(host: Host, directory: str) -> float | None:
+    """Return what the PCIe link of an NVMe drive can carry; packet overhead still comes off it.
+
+    Only for NVMe on PCIe: a SATA or SAS drive shares the link of its adapter.
+    """
+    if transport_of(host, directory) != "pcie":
+        return None
+    start = host.resolve(f"{directory}/device")
+    place = PurePosixPath(directory if isinstance(start, NotAvailable) else start)
+    for parent in (place, *place.parents):
+        speed = _text(host, f"{parent}/current_link_speed")
+        width = _number(host, f"{parent}/current_link_width")
+        if speed is not None:
+            return pcie_bytes_per_s(speed, width or 0)
+    return None
+
+
+def pcie_bytes_per_s(speed: str, width: int) -> float | None:
+    """Return the data rate of a PCIe link, from ``16.0 GT/s PCIe`` and its number of lanes.
+
+    Examples
+    --------
+    >>> round(pcie_bytes_per_s("16.0 GT/s PCIe", 4) / 1e9, 2)
+    7.88
+    """
+    match = _SPEED.match(speed)
+    if match is None or width <= 0:
+        return None
+    transfers = float(match.group(1))
+    share = next((share for limit, share in _ENCODING if transfers <= limit), None)
+    return None if share is None else transfers * 1e9 * share * width / 8
+
+
+def _text(host: Host, path: str) -> str | None:
+    text = host.read_text(path)
+    return None if isinstance(text, NotAvailable) else text.strip() or None
+
+
+def _number(host: Host, path: str) -> int | None:
+    number = host.read_number(path)
+    return None if isinstance(number, NotAvailable) else number

@@ -1,0 +1,156 @@
+"""Named settings of a local file system: what can be read, what may be written, and how.
+
+A name is a path of its own: ``block/nvme0n1/queue/wbt_lat_usec``, ``ext4/dm-3/mb_stats``,
+``md/md127/stripe_cache_size``, ``mount/options``. Only what stands in `_TABLES` with ``True`` may
+be written: settings that a system runs well without being restarted, and that can be set back.
+Write caches and everything else that guards data are read only.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.allocator import Ext4
+from trimtab.drivers.local.queue import active_choice
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.telemetry import NotAvailable, Setting
+
+_QUEUE: Final[Mapping[str, bool]] = {
+    "wbt_lat_usec": True,
+    "scheduler": True,
+    "nr_requests": True,
+    "read_ahead_kb": True,
+    "max_sectors_kb": True,
+    "discard_max_bytes": True,
+    "discard_granularity": False,
+    "rotational": False,
+    "write_cache": False,
+}
+_EXT4: Final[Mapping[str, bool]] = {
+    "mb_stats": True,
+    "mb_group_prealloc": True,
+    "mb_max_linear_groups": True,
+    "mb_max_to_scan": True,
+    "mb_min_to_scan": True,
+    "mb_order2_req": True,
+    "mb_stream_req": True,
+    "mb_best_avail_max_trim_order": True,
+}
+_MD: Final[Mapping[str, bool]] = {
+    "stripe_cache_size": True,
+    "group_thread_count": True,
+    "level": False,
+    "degraded": False,
+}
+_DEFAULT_AGAIN: Final = "-1"
+"""Written to ``wbt_lat_usec``, it brings the kernel's default back and is never read back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    path: str
+    writable: bool
+
+
+def read_settings(
+    host: Host, description: PathDescription, ext4: Ext4 | None
+) -> dict[str, Setting | NotAvailable]:
+    """Return every named setting with its value, or why it cannot be read."""
+    values: dict[str, Setting | NotAvailable] = {
+        "mount/options": Setting(
+            "mount/options", ",".join(description.options), "/proc/self/mountinfo"
+        )
+    }
+    for name, place in _places(description, ext4):
+        values[name] = _read(host, name, place)
+    return values
+
+
+def write_setting(
+    host: Host, description: PathDescription, ext4: Ext4 | None, name: str, value: str
+) -> Setting | NotAvailable:
+    """Write one setting and return it as read back.
+
+    Raises
+    ------
+    UsageError
+        No such setting, or the kernel refuses the value.
+    RefusedError
+        The setting is not one that may be written, or writing 0 to ``discard_max_bytes``.
+    ToolError
+        What is read back is not what was written.
+    """
+    place = _writable_place(dict(_places(description, ext4)), name)
+    if not value or any(ord(character) < 32 for character in value):
+        raise UsageError(f"{value!r} is not a value for {name}")
+    if name.endswith("/discard_max_bytes") and _is_zero(value):
+        raise RefusedError(
+            f"{name} is never set to 0",
+            hint="some devices take no discard again until they are attached anew",
+        )
+    error = host.write_text(place.path, value)
+    if error is not None:
+        if error.errno in {errno.EINVAL, errno.ERANGE, errno.EOVERFLOW, errno.ENOTSUP}:
+            raise UsageError(f"{place.path} does not take {value!r}: {error.strerror}")
+        return NotAvailable(f"{place.path} cannot be written: {error.strerror}")
+    setting = _read(host, name, place)
+    if isinstance(setting, Setting) and value != _DEFAULT_AGAIN and setting.value != value.strip():
+        raise ToolError(
+            f"{place.path} was set to {value!r} and reads {setting.value!r}",
+            hint="the kernel may round or limit the value; see its documentation",
+        )
+    return setting
+
+
+def _writable_place(places: Mapping[str, _Place], name: str) -> _Place:
+    place = places.get(name)
+    if place is not None and place.writable:
+        return place
+    if place is not None or name == "mount/options":
+        raise RefusedError(f"{name} is read only here")
+    known = sorted(one for one, where in places.items() if where.writable)
+    raise UsageError(
+        f"there is no setting {name!r} here",
+        hint=f"settings that can be written: {', '.join(known) or 'none'}",
+    )
+
+
+def _places(description: PathDescription, ext4: Ext4 | None) -> Iterator[tuple[str, _Place]]:
+    for device in description.own_devices:
+        if device.kind == "partition":
+            continue  # its disk's queue serves it
+        directory = f"/sys/class/block/{device.name}"
+        for name, writable in _QUEUE.items():
+            path = f"{directory}/queue/{name}"
+            yield f"block/{device.name}/queue/{name}", _Place(path, writable)
+        if device.kind == "md":
+            for name, writable in _MD.items():
+                yield f"md/{device.name}/{name}", _Place(f"{directory}/md/{name}", writable)
+    if ext4 is not None:
+        for name, writable in _EXT4.items():
+            path = f"{ext4.settings}/{name}"
+            yield f"{ext4.variant}/{ext4.device}/{name}", _Place(path, writable)
+
+
+def _read(host: Host, name: str, place: _Place) -> Setting | NotAvailable:
+    text = host.read_text(place.path)
+    if isinstance(text, NotAvailable):
+        return text
+    value = text.strip()
+    if name.endswith("/scheduler"):
+        value = active_choice(text) or value
+    return Setting(name, value, place.path)
+
+
+def _is_zero(value: str) -> bool:
+    try:
+        return int(value, 0) == 0
+    except ValueError:
+        # Octal with a leading zero, or not a number: the kernel decides, except over nothing
+        # but zeros.
+        return not value.strip(" 0")

@@ -1,0 +1,253 @@
+"""What NVMe drives say of their wear: percentage used, media errors, write amplification.
+
+The parsers are pure and read the JSON of nvme-cli 1.x and 2.x: a counter is a number, a number in
+a string (128-bit ones), or an object ``{"hi": ..., "lo": ...}``, under names that changed their
+case and spacing between versions.
+
+Sources: NVM Express base specification, SMART / Health Information log; OCP Datacenter NVMe SSD
+Specification, log page C0h; nvme-cli's plugins ``ocp``, ``solidigm``/``intel``, ``wdc``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.tools import run_tool
+from trimtab.launch.launchers import Execute
+from trimtab.model.filesystem import BlockDevice
+from trimtab.model.telemetry import NotAvailable
+
+_TIMEOUT_S: Final = 15.0
+_DATA_UNIT_BYTES: Final = 512_000
+"""A data unit is a thousand sectors of 512 bytes, whatever the drive's block size."""
+
+_INTEL_UNIT_BYTES: Final = 32 * 1024**2
+"""Intel and Solidigm count NAND and host writes in units of 32 MiB."""
+
+# PCI vendor ids whose drives have a log of media writes besides OCP's, and the plugin that reads
+# it. Others answer OCP or nothing.
+_VENDOR_LOGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "0x8086": ("intel", "smart-log-add"),
+    "0x025e": ("solidigm", "smart-log-add"),
+    "0x1b96": ("wdc", "vs-smart-add-log"),
+    "0x15b7": ("wdc", "vs-smart-add-log"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SmartLog:
+    """The standard health log of an NVMe drive.
+
+    Attributes
+    ----------
+    percentage_used
+        As a fraction; the vendor's estimate of life consumed, can pass 1.
+    host_written_bytes
+        What the host wrote over the drive's life, in steps of 512,000 bytes.
+    """
+
+    percentage_used: float | None
+    host_written_bytes: int | None
+    media_errors: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DriveHealth:
+    """What one drive says, each part with its command or its reason.
+
+    Attributes
+    ----------
+    write_amplification
+        Bytes written to the flash over bytes written by the host, over the drive's whole life.
+    """
+
+    drive: str
+    percentage_used: float | NotAvailable
+    media_errors: int | NotAvailable
+    write_amplification: float | NotAvailable
+    log_source: str
+    media_source: str
+
+
+def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> DriveHealth:
+    """Return what a drive says of its health; asking sends it two or three short commands."""
+    node = f"/dev/{drive.name}"
+    argv = ("nvme", "smart-log", "-o", "json", node)
+    source = " ".join(argv)
+    if not drive.name.startswith("nvme"):
+        kind = drive.transport or drive.kind
+        nothing = NotAvailable(f"{drive.name} is not an NVMe drive ({kind})")
+        return DriveHealth(drive.name, nothing, nothing, nothing, source, source)
+    if not host.is_this_one:
+        nothing = NotAvailable("drives of another machine are not asked")
+        return DriveHealth(drive.name, nothing, nothing, nothing, source, source)
+    result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
+    log = result if isinstance(result, NotAvailable) else parse_smart_log(_decode(result.stdout))
+    if isinstance(log, NotAvailable):
+        return DriveHealth(drive.name, log, log, log, source, source)
+    missing = NotAvailable(f"{source} does not say")
+    amplification, media_source = _amplification(host, drive, log, execute)
+    return DriveHealth(
+        drive=drive.name,
+        percentage_used=missing if log.percentage_used is None else log.percentage_used,
+        media_errors=missing if log.media_errors is None else log.media_errors,
+        write_amplification=amplification,
+        log_source=source,
+        media_source=media_source,
+    )
+
+
+def parse_smart_log(text: str) -> SmartLog | NotAvailable:
+    """Return the standard log from ``nvme smart-log -o json``, or why there is none."""
+    values = _json_object(text)
+    if isinstance(values, NotAvailable):
+        return values
+    if "error" in values and "data_units_written" not in values:
+        return NotAvailable(f"nvme smart-log: {str(values['error'])[:200]}")
+    units = integer(values.get("data_units_written"))
+    # nvme-cli 2.x prints percent_used in JSON, 1.x both spellings over its versions.
+    used = integer(values.get("percent_used", values.get("percentage_used")))
+    errors = integer(values.get("media_errors"))
+    if units is None and used is None and errors is None:
+        return NotAvailable("nvme smart-log printed none of the values of a health log")
+    return SmartLog(
+        percentage_used=None if used is None else used / 100,
+        host_written_bytes=None if units is None else units * _DATA_UNIT_BYTES,
+        media_errors=errors,
+    )
+
+
+def parse_media_written(text: str) -> int | NotAvailable:
+    """Return the bytes written to the flash from an OCP or WDC log in JSON, or why not.
+
+    "Physical media units written" counts bytes, user data and the drive's own alike (OCP
+    specification, SMART-1).
+    """
+    values = _json_object(text)
+    if isinstance(values, NotAvailable):
+        return values
+    for name, value in _walk(values):
+        if name == "physical_media_units_written":
+            number = integer(value)
+            return NotAvailable("its count is not a number") if number is None else number
+    return NotAvailable("the log has no physical media units written")
+
+
+def parse_intel_log(text: str) -> tuple[int, int] | NotAvailable:
+    """Return bytes written to the flash and by the host, from the Intel or Solidigm log in JSON."""
+    values = _json_object(text)
+    if isinstance(values, NotAvailable):
+        return values
+    found: dict[str, int] = {}
+    for name, value in _walk(values):
+        if name in {"nand_bytes_written", "host_bytes_written"}:
+            raw = integer(value.get("raw") if isinstance(value, dict) else value)
+            if raw is not None:
+                found[name] = raw * _INTEL_UNIT_BYTES
+    if len(found) < 2:
+        return NotAvailable("the log has no bytes written by host and to NAND")
+    return found["nand_bytes_written"], found["host_bytes_written"]
+
+
+def integer(value: Any) -> int | None:
+    """Return a counter as nvme-cli writes it: number, text of one, or halves of 64 bits each.
+
+    Examples
+    --------
+    >>> integer(7), integer("123,456"), integer({"hi": 1, "lo": 0}), integer("n/a")
+    (7, 123456, 18446744073709551616, None)
+    """
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case float():
+            return int(value) if value.is_integer() else None
+        case str():
+            digits = value.replace(",", "").strip().removesuffix("%")
+            return int(digits) if digits.isdecimal() else None
+        case {"hi": hi, "lo": lo}:
+            high, low = integer(hi), integer(lo)
+            return None if high is None or low is None else (high << 64) + low
+        case _:
+            return None
+
+
+def write_amplification(media_bytes: int, host_bytes: int | None) -> float | NotAvailable:
+    """Return media over host bytes; not for a drive that was hardly written to.
+
+    The host's count is rounded up to 512,000 bytes, so below 1 GB the ratio would be noise.
+    """
+    if host_bytes is None:
+        return NotAvailable("the drive does not say what the host wrote")
+    if host_bytes < 10**9:
+        return NotAvailable(f"the host has written only {host_bytes} bytes to the drive")
+    return media_bytes / host_bytes
+
+
+def _amplification(
+    host: Host, drive: BlockDevice, log: SmartLog, execute: Execute
+) -> tuple[float | NotAvailable, str]:
+    """Ask OCP's log first, then the vendor's; return the ratio and the command it came from."""
+    node = f"/dev/{drive.name}"
+    argv = ("nvme", "ocp", "smart-add-log", "-o", "json", node)
+    result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
+    media = (
+        result if isinstance(result, NotAvailable) else parse_media_written(_decode(result.stdout))
+    )
+    if not isinstance(media, NotAvailable):
+        return write_amplification(media, log.host_written_bytes), " ".join(argv)
+    vendor = host.read_text(f"/sys/class/block/{drive.name}/device/device/vendor")
+    plugin = None if isinstance(vendor, NotAvailable) else _VENDOR_LOGS.get(vendor.strip())
+    if plugin is None:
+        reason = f"no log of media writes: OCP's is not there ({media.reason}), nor a vendor's"
+        return NotAvailable(reason), " ".join(argv)
+    argv = ("nvme", *plugin, "-o", "json", node)
+    result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
+    if isinstance(result, NotAvailable):
+        return result, " ".join(argv)
+    text = _decode(result.stdout)
+    if plugin[0] == "wdc":
+        media = parse_media_written(text)
+        if isinstance(media, NotAvailable):
+            return media, " ".join(argv)
+        return write_amplification(media, log.host_written_bytes), " ".join(argv)
+    both = parse_intel_log(text)
+    if isinstance(both, NotAvailable):
+        return both, " ".join(argv)
+    return write_amplification(*both), " ".join(argv)
+
+
+def _walk(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every name, in lower case with underscores, and its value, at any depth."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, dict):
+            for name, inner in one.items():
+                yield re.sub(r"[^a-z0-9]+", "_", str(name).lower()).strip("_"), inner
+                waiting.append(inner)
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _json_object(text: str) -> dict[str, Any] | NotAvailable:
+    # Warnings of nvme-cli may stand before the object.
+    start = text.find("{")
+    if start < 0:
+        return NotAvailable("nvme printed no JSON")
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text[start:])
+    except (ValueError, RecursionError) as error:
+        return NotAvailable(f"nvme printed JSON that cannot be read: {error}")
+    return value
+
+
+def _decode(output: bytes) -> str:
+    return output.decode("utf-8", "replace")

@@ -1,0 +1,208 @@
+"""The contract's telemetry of a local file system: every name, with its source or its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.allocator import (
+    Ext4,
+    read_mean_free_extent_bytes,
+    read_statistics,
+)
+from trimtab.drivers.local.counters import read_device_bytes
+from trimtab.drivers.local.smart import DriveHealth
+from trimtab.drivers.local.trim import Timer, timer_covers
+from trimtab.launch.bounded import Space
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.telemetry import NotAvailable, Reading
+
+Value = float | int | str | bool
+
+_NO_PARALLEL: Final = "only a target of a parallel file system has this"
+_ELSEWHERE: Final = {
+    "create_enabled": _NO_PARALLEL,
+    "failover_active": _NO_PARALLEL,
+    "import_state": _NO_PARALLEL,
+    "client_bytes_written_total": _NO_PARALLEL,
+    "client_bytes_read_total": _NO_PARALLEL,
+    "network_bytes_total": "no network lies between a local file system and its drives",
+    "metadata_operations_total": "the kernel does not count them for a local file system",
+    "concurrent_jobs": "no scheduler was asked",
+    "checksum_errors_total": "this file system does not count checksum errors of data",
+}
+"""What a local file system never has, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalState:
+    """What was gathered for one snapshot, before it is put under the contract's names.
+
+    Attributes
+    ----------
+    space
+        ``statvfs`` of the path, or why it did not come.
+    ext4
+        Where the ext4 keeps its counters; ``None`` for other file systems.
+    """
+
+    description: PathDescription
+    hostname: str | NotAvailable
+    space: Space | NotAvailable
+    ext4: Ext4 | None
+    timer: Timer
+    cpu_fraction: float | NotAvailable
+    health: tuple[DriveHealth, ...]
+
+
+def readings(host: Host, state: LocalState) -> tuple[Reading, ...]:
+    """Return at least one reading for every telemetry name."""
+    return tuple(
+        [
+            *_space(state),
+            *_state(host, state),
+            *_devices(host, state.description),
+            *_trim(host, state),
+            *_allocator(host, state),
+            *_drives(state.health),
+            *(Reading(name, None, reason=reason) for name, reason in _ELSEWHERE.items()),
+        ]
+    )
+
+
+def _reading(
+    name: str, value: Value | NotAvailable, source: str | None, label: str | None = None
+) -> Reading:
+    if isinstance(value, NotAvailable):
+        return Reading(name, None, source=source, reason=value.reason, label=label)
+    return Reading(name, value, source=source, label=label)
+
+
+def _space(state: LocalState) -> Iterator[Reading]:
+    space, source = state.space, f"statvfs {state.description.path}"
+    if isinstance(space, NotAvailable):
+        for name in (
+            "capacity_bytes",
+            "used_bytes",
+            "available_bytes",
+            "inodes_total",
+            "inodes_free",
+        ):
+            yield _reading(name, space, source)
+        return
+    yield _reading("capacity_bytes", space.capacity_bytes, source)
+    yield _reading("used_bytes", space.used_bytes, source)
+    yield _reading("available_bytes", space.available_bytes, source)
+    # btrfs and others without a table of inodes give 0 for both: that is not a count.
+    none = NotAvailable("this file system has no fixed number of inodes")
+    yield _reading("inodes_total", space.inodes if space.inodes else none, source)
+    yield _reading("inodes_free", space.inodes_free if space.inodes else none, source)
+
+
+def _state(host: Host, state: LocalState) -> Iterator[Reading]:
+    description = state.description
+    remounted = isinstance(state.space, Space) and state.space.read_only
+    source = "statvfs" if remounted else "/proc/self/mountinfo"
+    yield _reading("read_only", description.read_only or remounted, source)
+    yield _reading("server", state.hostname, "/proc/sys/kernel/hostname")
+    yield _reading("server_cpu_fraction", state.cpu_fraction, "/proc/stat")
+    if state.ext4 is not None:
+        path = f"{state.ext4.settings}/errors_count"
+        yield _reading("errors_total", host.read_number(path), path)
+    else:
+        reason = NotAvailable(f"{description.fs_type} does not count its errors")
+        yield _reading("errors_total", reason, None)
+    arrays = [device for device in description.own_devices if device.kind == "md"]
+    if not arrays:
+        yield _reading("degraded", NotAvailable("no md array is seen beneath"), None)
+    for array in arrays:
+        path = f"/sys/class/block/{array.name}/md/degraded"
+        missing = host.read_number(path)
+        value = missing if isinstance(missing, NotAvailable) else missing > 0
+        yield _reading("degraded", value, path, label=array.name)
+
+
+def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
+    top = description.devices[0] if description.devices else None
+    nothing = NotAvailable("no block device is seen beneath")
+    counters = nothing if top is None else read_device_bytes(host, top.name)
+    path = None if top is None else f"/sys/class/block/{top.name}/stat"
+    for name, attribute in (
+        ("bytes_read_total", "read_bytes"),
+        ("bytes_written_total", "written_bytes"),
+        ("bytes_discarded_total", "discarded_bytes"),
+    ):
+        value = counters if isinstance(counters, NotAvailable) else getattr(counters, attribute)
+        yield _reading(name, value, path)
+    granularity: int | NotAvailable = nothing
+    if top is not None:
+        granularity = _or_missing(top.discard_granularity_bytes, f"{top.name} does not say")
+        path = f"/sys/class/block/{top.name}/queue/discard_granularity"
+    yield _reading("discard_granularity_bytes", granularity, path)
+    throttled = [d for d in description.own_devices if d.writeback_throttling_s is not None]
+    if not throttled:
+        reason = NotAvailable("no device beneath has writeback throttling") if top else nothing
+        yield _reading("wbt_latency_s", reason, None)
+    for device in throttled:
+        if device.kind != "partition" and device.writeback_throttling_s is not None:
+            path = f"/sys/class/block/{device.name}/queue/wbt_lat_usec"
+            yield _reading("wbt_latency_s", device.writeback_throttling_s, path, device.name)
+
+
+def _trim(host: Host, state: LocalState) -> Iterator[Reading]:
+    last: datetime | NotAvailable = state.timer.last_run
+    if not isinstance(last, NotAvailable):
+        covered = timer_covers(host, state.description)
+        last = covered if isinstance(covered, NotAvailable) else last
+    value = last if isinstance(last, NotAvailable) else last.isoformat()
+    yield _reading("last_trim_at", value, "systemctl show fstrim.timer -p LastTriggerUSec")
+
+
+def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
+    ext4 = state.ext4
+    counted = ("allocator_useless_loops_total", "allocator_groups_considered_total")
+    names = ("allocator_family", "allocator_requests_total", *counted, "free_extent_mean_bytes")
+    if ext4 is None:
+        reason = NotAvailable(f"{state.description.fs_type} does not show its block allocator")
+        yield from (_reading(name, reason, None) for name in names)
+        return
+    block = state.space.block_size_bytes if isinstance(state.space, Space) else None
+    mean, mean_source = read_mean_free_extent_bytes(host, ext4, block)
+    yield _reading("free_extent_mean_bytes", mean, mean_source)
+    statistics, source = read_statistics(host, ext4)
+    if isinstance(statistics, NotAvailable):
+        yield from (_reading(name, statistics, source) for name in names[:-1])
+        return
+    yield _reading("allocator_family", statistics.family, source)
+    yield _reading("allocator_requests_total", statistics.requests, source)
+    uncounted = NotAvailable(f"{source} does not count this")
+    for criterion in statistics.criteria:
+        yield _reading(counted[0], criterion.useless_loops, source, criterion.name)
+        groups = criterion.groups_considered
+        yield _reading(counted[1], uncounted if groups is None else groups, source, criterion.name)
+
+
+def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
+    found = tuple(health)
+    if not found:
+        reason = NotAvailable("no drive is seen beneath")
+        for name in (
+            "drive_percentage_used",
+            "drive_media_errors_total",
+            "drive_write_amplification",
+        ):
+            yield _reading(name, reason, None)
+    for drive in found:
+        label, source = drive.drive, drive.log_source
+        yield _reading("drive_percentage_used", drive.percentage_used, source, label)
+        yield _reading("drive_media_errors_total", drive.media_errors, source, label)
+        yield _reading(
+            "drive_write_amplification", drive.write_amplification, drive.media_source, label
+        )
+
+
+def _or_missing(value: int | None, reason: str) -> int | NotAvailable:
+    return NotAvailable(reason) if value is None else value

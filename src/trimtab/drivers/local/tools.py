@@ -1,0 +1,45 @@
+"""Running small system tools (fstrim, blkid, nvme, systemctl) with a deadline and no shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trimtab.errors import ToolError
+from trimtab.launch.launchers import Execute
+from trimtab.launch.process import ProcessResult
+from trimtab.model.telemetry import NotAvailable
+
+OUTPUT_LIMIT_BYTES: Final = 1 << 22
+"""These tools print a page; a drive's JSON log is the longest, with some 10 KiB."""
+
+
+def run_tool(
+    execute: Execute,
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    environment: dict[str, str] | None = None,
+) -> ProcessResult | NotAvailable:
+    """Return the result of a tool that ended well, or why there is none.
+
+    Raises nothing of its own: that a tool is missing, late or unhappy is a reason.
+    """
+    try:
+        result = execute(
+            argv,
+            timeout_s=timeout_s,
+            output_limit_bytes=OUTPUT_LIMIT_BYTES,
+            environment=environment,
+        )
+    except ToolError as error:
+        return NotAvailable(error.message)
+    if result.problem is not None:
+        return NotAvailable(f"{' '.join(argv[:2])}: {result.problem}{complaint(result)}")
+    return result
+
+
+def complaint(result: ProcessResult) -> str:
+    """Return the first line that a tool wrote to its standard error, as ``: text``, shortened."""
+    text = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
+    return f": {text.splitlines()[0][:200]}" if text else ""

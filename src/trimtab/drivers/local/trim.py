@@ -1,0 +1,266 @@
+"""How a file system is trimmed, and trimming it: mount option, timer, cron, fstrim."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.mounts import unescape
+from trimtab.drivers.local.tools import run_tool
+from trimtab.launch.launchers import Execute
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.telemetry import NotAvailable
+from trimtab.model.trim import TrimPractice
+
+_TIMER: Final = "fstrim.timer"
+_SYSTEMCTL_TIMEOUT_S: Final = 10.0
+_UNIT_DIRECTORIES: Final = (
+    # In systemd's own order of precedence, systemd.unit(5).
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
+_CRON_DIRECTORIES: Final = (
+    "/etc/cron.d",
+    "/etc/cron.hourly",
+    "/etc/cron.daily",
+    "/etc/cron.weekly",
+    "/etc/cron.monthly",
+    "/var/spool/cron",
+    "/var/spool/cron/crontabs",
+)
+_TRIMMED: Final = re.compile(r"\((\d+) bytes\) trimmed")
+_TIMESTAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:UTC|GMT)")
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """systemd's ``fstrim.timer`` as it is.
+
+    Attributes
+    ----------
+    active
+        Whether it will run; ``None`` with the reason where that cannot be seen.
+    last_run
+        When it last ran, aware UTC.
+    """
+
+    active: bool | NotAvailable
+    last_run: datetime | NotAvailable
+
+
+def trim_practice(
+    host: Host,
+    description: PathDescription,
+    *,
+    timer: Timer,
+    discarded_bytes: int | NotAvailable,
+) -> TrimPractice:
+    """Return how a file system is trimmed without Trimtab, and what the system shows of it."""
+    sources = {"mount_option": "/proc/self/mountinfo", "scheduled": "/etc/cron*"}
+    reasons: dict[str, str] = {}
+    option = mount_option(description.options)
+    if option is None:
+        reasons["mount_option"] = "the mount has neither discard nor fstrim among its options"
+    covered = timer_covers(host, description)
+    active = timer.active
+    if active is True and isinstance(covered, NotAvailable):
+        active = False
+        reasons["timer_active"] = covered.reason
+    elif isinstance(active, NotAvailable):
+        reasons["timer_active"] = active.reason
+    sources["timer_active"] = f"systemctl is-active {_TIMER}"
+    if description.devices:
+        name = description.devices[0].name
+        sources["discarded_bytes"] = f"/sys/class/block/{name}/stat"
+        sources["trimmed_since_mount"] = (
+            f"/sys/class/block/{name}/stat"
+            if discarded_bytes == 0
+            else f"/sys/fs/{description.fs_type}/{name}/last_trim_minblks"
+        )
+    trimmed = trimmed_since_mount(host, description, discarded_bytes)
+    if isinstance(trimmed, NotAvailable):
+        reasons["trimmed_since_mount"] = trimmed.reason
+        sources.pop("trimmed_since_mount", None)
+    if isinstance(discarded_bytes, NotAvailable):
+        reasons["discarded_bytes"] = discarded_bytes.reason
+    return TrimPractice(
+        mount_option=option,
+        timer_active=None if isinstance(active, NotAvailable) else active,
+        scheduled=cron_files(host),
+        trimmed_since_mount=None if isinstance(trimmed, NotAvailable) else trimmed,
+        discarded_bytes=None if isinstance(discarded_bytes, NotAvailable) else discarded_bytes,
+        sources=sources,
+        reasons=reasons,
+    )
+
+
+def mount_option(options: Sequence[str]) -> str | None:
+    """Return the mount option that trims as files are deleted, ``None`` where there is none.
+
+    ``discard`` of ext4, xfs and others, ``discard=async`` of btrfs; ``fstrim`` and
+    ``fstrim=BLOCKS`` of ldiskfs (LU-17980), which trims group by group in the background.
+    """
+    for option in options:
+        name, _, value = option.partition("=")
+        if name in {"discard", "fstrim"} and value not in {"off", "0"}:
+            return option
+    return None
+
+
+def read_timer(host: Host, execute: Execute) -> Timer:
+    """Return the state of ``fstrim.timer``, asked of systemd where it runs.
+
+    Notes
+    -----
+    Where systemd is installed but does not run (a container), ``systemctl is-enabled`` still
+    says ``enabled``: the directory that sd_booted(3) looks for decides. A persistent timer's last
+    run is also the time of its stamp file, which is there for those whom systemd does not answer.
+    """
+    if not host.exists("/run/systemd/system"):
+        nothing = NotAvailable("systemd does not run here")
+        return Timer(active=False, last_run=nothing)
+    stamp = host.modified_at_s(f"/var/lib/systemd/timers/stamp-{_TIMER}")
+    by_stamp = (
+        NotAvailable(f"{_TIMER} has not run yet")
+        if isinstance(stamp, NotAvailable)
+        else datetime.fromtimestamp(stamp, UTC)
+    )
+    if not host.is_this_one:
+        return Timer(NotAvailable("systemd of another machine is not asked"), by_stamp)
+    result = run_tool(
+        execute,
+        ("systemctl", "show", _TIMER, "-p", "ActiveState", "-p", "LastTriggerUSec"),
+        timeout_s=_SYSTEMCTL_TIMEOUT_S,
+        # It prints times in the zone of its environment; a zone's short name is ambiguous.
+        environment={"TZ": "UTC"},
+    )
+    if isinstance(result, NotAvailable):
+        return Timer(result, by_stamp)
+    active, last_run = parse_timer(result.stdout.decode("utf-8", "replace"))
+    return Timer(active, by_stamp if isinstance(last_run, NotAvailable) else last_run)
+
+
+def parse_timer(text: str) -> tuple[bool | NotAvailable, datetime | NotAvailable]:
+    """Return from ``systemctl show`` whether the timer is active, and when it last ran (UTC)."""
+    state = _property(text, "ActiveState")
+    active = NotAvailable("systemctl names no state") if state is None else state == "active"
+    when = _TIMESTAMP.search(_property(text, "LastTriggerUSec") or "")
+    if when is None:
+        return active, NotAvailable(f"{_TIMER} has not run yet")
+    at = datetime.strptime(when.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    return active, at
+
+
+def timer_covers(host: Host, description: PathDescription) -> str | NotAvailable:
+    """Return why ``fstrim.service`` trims this mount too, or why it does not.
+
+    Notes
+    -----
+    The service trims what ``/etc/fstab`` lists, as long as that file lists anything
+    (``fstrim --listed-in /etc/fstab:/proc/self/mountinfo``, or ``-A``), not all that is mounted: a
+    scratch file system that was mounted by hand or by a cluster manager is left out.
+    """
+    command = " ".join(_service_commands(host))
+    if re.search(r"fstrim.* (-a|--all)\b", command):
+        return "fstrim.service trims every mounted file system"
+    fstab = host.read_text("/etc/fstab")
+    if isinstance(fstab, NotAvailable):
+        return "there is no /etc/fstab, so fstrim.service trims what is mounted"
+    entries = [
+        words
+        for line in fstab.splitlines()
+        if len(words := line.split()) >= 3 and not words[0].startswith("#")
+    ]
+    if not entries:
+        return "/etc/fstab is empty, so fstrim.service trims what is mounted"
+    for words in entries:
+        if unescape(words[1]).rstrip("/") == description.mount_point.rstrip("/"):
+            if len(words) > 3 and "X-fstrim.notrim" in words[3].split(","):
+                return NotAvailable("/etc/fstab marks the mount X-fstrim.notrim")
+            return "the mount stands in /etc/fstab, which fstrim.service goes through"
+    return NotAvailable(
+        f"{_TIMER} trims what stands in /etc/fstab, and {description.mount_point} does not"
+    )
+
+
+def cron_files(host: Host) -> tuple[str, ...]:
+    """Return the cron files with a line, not commented out, that mentions fstrim."""
+    files = ["/etc/crontab", "/etc/anacrontab"]
+    for directory in _CRON_DIRECTORIES:
+        names = host.list_directory(directory)
+        files += [] if isinstance(names, NotAvailable) else [f"{directory}/{n}" for n in names]
+    return tuple(path for path in files if _mentions_fstrim(host.read_text(path)))
+
+
+def trimmed_since_mount(
+    host: Host, description: PathDescription, discarded_bytes: int | NotAvailable
+) -> bool | NotAvailable:
+    """Return whether an ext4 was trimmed since it was mounted, as far as it remembers.
+
+    Notes
+    -----
+    A trim leaves its smallest extent, in blocks, in ``last_trim_minblks``, which is 0 at mount
+    (fs/ext4/mballoc.c, ``ext4_trim_fs``). On a device whose discard granularity is under a block
+    that smallest extent is 0 too, and 0 says nothing. A trim of a part counts as well.
+    """
+    if not description.devices:
+        return NotAvailable("no block device is seen beneath")
+    device = description.devices[0]
+    if discarded_bytes == 0:
+        return False
+    if description.fs_type not in {"ext4", "ldiskfs"}:
+        return NotAvailable(f"{description.fs_type} keeps no record of it")
+    blocks = host.read_number(f"/sys/fs/{description.fs_type}/{device.name}/last_trim_minblks")
+    if isinstance(blocks, NotAvailable):
+        return blocks
+    if blocks > 0:
+        return True
+    if (device.discard_granularity_bytes or 0) >= 4096:
+        return False
+    return NotAvailable("last_trim_minblks is 0 before and after a trim on this device")
+
+
+def fstrim_command(mount_point: str, start: int, length: int | None) -> tuple[str, ...]:
+    """Return the command that trims a byte range of a mounted file system."""
+    offset = ("-o", str(start)) if start else ()
+    limit = ("-l", str(length)) if length is not None else ()
+    return ("fstrim", "-v", *offset, *limit, "--", mount_point)
+
+
+def parse_fstrim(text: str) -> int | NotAvailable:
+    """Return the bytes that ``fstrim -v`` says it trimmed: the exact count in parentheses.
+
+    Examples
+    --------
+    >>> parse_fstrim("/scratch: 1.5 GiB (1663283200 bytes) trimmed")
+    1663283200
+    """
+    match = _TRIMMED.search(text)
+    if match is None:
+        return NotAvailable(f"fstrim printed {text.strip()[:100]!r}, which names no bytes")
+    return int(match.group(1))
+
+
+def _property(text: str, name: str) -> str | None:
+    match = re.search(rf"^{name}=(.*)$", text, re.MULTILINE)
+    return None if match is None else match.group(1)
+
+
+def _service_commands(host: Host) -> list[str]:
+    for directory in _UNIT_DIRECTORIES:
+        text = host.read_text(f"{directory}/fstrim.service")
+        if not isinstance(text, NotAvailable):
+            return [line for line in text.splitlines() if line.startswith("ExecStart=")]
+    return []
+
+
+def _mentions_fstrim(text: str | NotAvailable) -> bool:
+    return isinstance(text, str) and any(
+        "fstrim" in line and not line.lstrip().startswith("#") for line in text.splitlines()
+    )

@@ -1,0 +1,174 @@
+"""What a file system must offer so that Trimtab can look after it.
+
+Every method may answer `NotAvailable` with the reason: a missing thing is never an error and
+never a zero. Wrong use (a target or setting that does not exist) raises `UsageError`, what a
+safety rule forbids raises `RefusedError`, a tool that fails raises `ToolError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
+from trimtab.model.trim import TrimPractice
+
+if TYPE_CHECKING:
+    from trimtab.launch.launchers import Launcher
+    from trimtab.launch.process import ProcessResult
+
+Clock = Callable[[], datetime]
+"""Returns the time now, aware UTC; the twin's is simulated."""
+
+CAPABILITIES: Final = frozenset(
+    {"settings", "set", "trim", "creation", "allocator-reset", "placement", "run", "launcher"}
+)
+"""What a driver may be able to do; `Driver.capabilities` is a part of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrimResult:
+    """What one trim of one target did.
+
+    Attributes
+    ----------
+    start_bytes, length_bytes
+        The range that was asked for; ``length_bytes`` is ``None`` for everything from the start.
+    trimmed_bytes
+        What the file system says it handed to the device. ext4 leaves out groups in which nothing
+        was freed since the last trim; xfs hands over all free space each time.
+    argv
+        The command, where one was run.
+    """
+
+    target: str
+    start_bytes: int
+    length_bytes: int | None
+    trimmed_bytes: int
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the data of one file lies.
+
+    Attributes
+    ----------
+    targets
+        Names of the targets that hold it, in stripe order.
+    stripe_bytes
+        Bytes on one target before the next takes over; ``None`` where there is only one.
+    """
+
+    path: str
+    targets: tuple[str, ...]
+    stripe_bytes: int | None = None
+
+
+@runtime_checkable
+class Driver(Protocol):
+    """One file system, as Trimtab reaches it.
+
+    Three implementations and one in memory (part of the tests) pass one contract suite,
+    ``tests/drivers/test_contract.py``.
+    """
+
+    @property
+    def name(self) -> str:
+        """``local``, ``lustre``, ``twin`` or ``memory``: what snapshots carry as their driver."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What this driver can do here and now, out of `CAPABILITIES`.
+
+        What is not listed answers `NotAvailable`; what is listed still may, for one target.
+        """
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time that this file system lives in; simulated for the twin."""
+        ...
+
+    def targets(self) -> tuple[Target, ...] | NotAvailable:
+        """Return the targets: OSTs and MDTs, or the one file system of a local driver."""
+        ...
+
+    def snapshot(self, at: datetime) -> Snapshot:
+        """Return the telemetry of all targets, stamped with ``at`` exactly as given.
+
+        Every name of `TELEMETRY_UNITS` is there for every target, with a value and its source or
+        without and with the reason. ``complete`` is False when a target did not answer.
+        """
+        ...
+
+    def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
+        """Return every named setting of a target, or why one that is known cannot be read.
+
+        Raises
+        ------
+        UsageError
+            There is no such target.
+        """
+        ...
+
+    def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
+        """Write a setting and return it as read back.
+
+        Raises
+        ------
+        UsageError
+            There is no such target or setting, or the system refuses the value.
+        RefusedError
+            The setting is not among those that may be written, or the value does harm that
+            cannot be undone.
+        ToolError
+            What is read back is not what was written.
+        """
+        ...
+
+    def trim(
+        self, target: str, start: int = 0, length: int | None = None
+    ) -> TrimResult | NotAvailable:
+        """Tell the flash beneath a target what is free, in the byte range given.
+
+        Raises
+        ------
+        UsageError
+            There is no such target, or the range is not one.
+        ToolError
+            The trim failed or did not end in its time.
+        """
+        ...
+
+    def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
+        """Return how trim happens on a target without Trimtab, and what the system shows of it."""
+        ...
+
+    def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
+        """Open or close a target to new files; existing files are not touched."""
+        ...
+
+    def reset_allocator(self, target: str) -> NotAvailable | None:
+        """Set the block allocator's goal back to the start of the target."""
+        ...
+
+    def placement(self, path: str) -> Placement | NotAvailable:
+        """Return on which targets a file lies."""
+        ...
+
+    def run(
+        self, server: str | None, argv: Sequence[str], timeout_s: float
+    ) -> ProcessResult | NotAvailable:
+        """Run a program on a server and return what came of it; ``None`` is this host.
+
+        No shell stands in between. A program that fails is a result, not an error.
+        """
+        ...
+
+    def launcher(self, name: str) -> Launcher | NotAvailable:
+        """Return the launcher of that name, with which probes are started."""
+        ...
