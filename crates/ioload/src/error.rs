@@ -1,0 +1,219 @@
+//! Everything that can go wrong, with its kind in the report and its exit code.
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What went wrong; `Display` says what, where, and what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line or the environment asks for something impossible.
+    #[error("{0}")]
+    Usage(String),
+    /// A system call on a file failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// The verb: open, write, read, flush, close, remove ...
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's own error.
+        source: io::Error,
+    },
+    /// A file ended, or took no more bytes, in the middle of a transfer.
+    #[error("cannot {action} {}: only {done_bytes} of {wanted_bytes} bytes at offset {offset}", path.display())]
+    ShortTransfer {
+        /// read or write.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// File offset of the transfer.
+        offset: u64,
+        /// Bytes that were transferred.
+        done_bytes: usize,
+        /// Bytes of a whole transfer.
+        wanted_bytes: usize,
+    },
+    /// A file was removed while the run used it.
+    #[error("{} was removed by someone else during the run", .0.display())]
+    Vanished(PathBuf),
+    /// Files of that name are there already.
+    #[error("{} exists already; hint: --overwrite writes into it, --name PREFIX takes another name", .0.display())]
+    Exists(PathBuf),
+    /// A read phase found not even one whole transfer.
+    #[error("nothing to read in {}: it holds {size_bytes} bytes, less than one transfer of this task", path.display())]
+    NothingToRead {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// What was read is not what was written.
+    #[error("{} holds wrong data: {mismatches} bytes differ, the first at offset {offset}", path.display())]
+    Mismatch {
+        /// The file with the first difference.
+        path: PathBuf,
+        /// File offset of the first difference.
+        offset: u64,
+        /// Bytes that differ, over all tasks.
+        mismatches: u64,
+    },
+    /// Another rank did not come, or fell silent.
+    #[error(
+        "rank {rank} did not answer in {timeout_s} s ({waiting_for}); hint: was every rank started with the same --run-id and --dir?"
+    )]
+    RankSilent {
+        /// The silent rank.
+        rank: u64,
+        /// How long it was waited for.
+        timeout_s: f64,
+        /// What it was expected to do.
+        waiting_for: String,
+    },
+    /// Another rank gave up; its own report says why.
+    #[error("stopped because rank {0} failed")]
+    PeerFailed(u64),
+    /// A signal asked to stop.
+    #[error("interrupted by {0}")]
+    Interrupted(&'static str),
+    /// A file of the rendezvous cannot be understood.
+    #[error("the rendezvous file {} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A failure that stands in the report of a phase already.
+    #[error("{}", .0.message)]
+    Reported(ErrorReport),
+    /// The system refused a resource: memory or a thread.
+    #[error("cannot get {what}: {source}")]
+    Resource {
+        /// What was asked for.
+        what: String,
+        /// The system's own error.
+        source: io::Error,
+    },
+}
+
+/// Result of anything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Exit code for wrong use.
+pub const EXIT_USAGE: u8 = 2;
+/// Exit code for failed input or output.
+pub const EXIT_FAILED: u8 = 3;
+/// Exit code after SIGINT, SIGTERM or SIGHUP.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+impl Error {
+    /// An error of a system call on `path`.
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io {
+            action,
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// The exit code that belongs to this error.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => EXIT_USAGE,
+            Self::Interrupted(_) => EXIT_INTERRUPTED,
+            Self::Reported(error) => error.exit_code(),
+            _ => EXIT_FAILED,
+        }
+    }
+
+    /// The system's error number, if one stands behind this.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Io { source, .. } | Self::Resource { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::Io { source, .. } => io_kind(source),
+            Self::ShortTransfer { .. } => "short_transfer",
+            Self::Vanished(_) => "vanished",
+            Self::Exists(_) => "exists",
+            Self::NothingToRead { .. } => "nothing_to_read",
+            Self::Mismatch { .. } => "mismatch",
+            Self::RankSilent { .. } => "rank_silent",
+            Self::PeerFailed(_) => "peer_failed",
+            Self::Interrupted(_) => "interrupted",
+            Self::Damaged { .. } => "damaged_rendezvous",
+            Self::Resource { .. } => "resource",
+            Self::Reported(_) => "reported",
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. }
+            | Self::ShortTransfer { path, .. }
+            | Self::NothingToRead { path, .. }
+            | Self::Mismatch { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Vanished(path)
+            | Self::Exists(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// This error as it stands in the report.
+    pub fn report(&self) -> ErrorReport {
+        if let Self::Reported(error) = self {
+            return error.clone();
+        }
+        ErrorReport {
+            kind: self.kind().to_string(),
+            message: self.to_string(),
+            path: self.path().map(|path| path.to_string_lossy().into_owned()),
+            errno: self.errno(),
+        }
+    }
+}
+
+fn io_kind(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC) => "no_space",
+        Some(libc::EDQUOT) => "quota",
+        Some(libc::EFBIG) => "file_too_large",
+        Some(libc::EIO) => "io_error",
+        Some(libc::EROFS) => "read_only",
+        Some(libc::EACCES | libc::EPERM) => "permission",
+        Some(libc::ENOENT | libc::ESTALE | libc::ENOTCONN | libc::ENODEV) => "vanished",
+        Some(libc::EINVAL) => "invalid",
+        _ => "system",
+    }
+}
+
+/// An error in the JSON report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorReport {
+    /// Stable word: `no_space`, `io_error`, `vanished`, `interrupted` ...
+    pub kind: String,
+    /// One sentence for a person.
+    pub message: String,
+    /// The file it happened on, if one.
+    pub path: Option<String>,
+    /// The system's error number, if one.
+    pub errno: Option<i32>,
+}
+
+impl ErrorReport {
+    /// The exit code that belongs to this error.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind.as_str() {
+            "usage" => EXIT_USAGE,
+            "interrupted" => EXIT_INTERRUPTED,
+            _ => EXIT_FAILED,
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! A run from its first look at the directory to the removal of its files.
+//!
+//! ```text
+//! arrive ─> [start-write ─> tasks ─> written] ─> [start-read ─> tasks] ─> end ─> remove ─> report
+//! ```
+//! Every arrow between two words is a barrier of all ranks. A rank that fails leaves the line, removes its files
+//! and reports; the others follow as soon as they see its mark.
+
+use crate::args::Options;
+use crate::control::Control;
+use crate::direct::{self, DirectReport};
+use crate::error::{Error, ErrorReport, Result};
+use crate::files::{self, Guard};
+use crate::pattern::Identity;
+use crate::phase::{self, Clock, PhaseContext, RankPhase};
+use crate::rendezvous::Rendezvous;
+use crate::report::{self, Parameters, Part, Report, Status};
+use crate::schedule::{Layout, Schedule};
+use crate::signals::{self, Handlers};
+use crate::sys;
+use crate::task::{Access, PhaseSettings, TaskPlan, TaskProgress};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a rank found out before the run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Arrival {
+    host: String,
+    boot_id: Option<String>,
+    /// What must be the same for all ranks.
+    parameters: String,
+    /// Why direct I/O does not work here.
+    direct_refused: Option<String>,
+    /// Which of the rank's files were there already.
+    existed: Vec<bool>,
+    error: Option<ErrorReport>,
+    exit_code: u8,
+}
+
+/// What rank 0 gets from the others at the end.
+#[derive(Debug, Serialize, Deserialize)]
+struct RankReport {
+    phases: Vec<RankPhase>,
+    error: Option<ErrorReport>,
+}
+
+/// What came of a run on this rank.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The report, on rank 0.
+    pub report: Option<Report>,
+    /// What went wrong, for stderr.
+    pub error: Option<ErrorReport>,
+    /// Exit code of the process.
+    pub exit_code: u8,
+}
+
+/// Runs what `options` ask for, with this process's signal handlers in place of the caller's meanwhile.
+///
+/// # Errors
+/// Wrong use that shows only on the file system. Failed input or output is part of the outcome instead.
+pub fn run(options: &Options) -> Result<Outcome> {
+    let _handlers = Handlers::install();
+    let control = Arc::new(Control::default());
+    let place = (options.rank.rank, options.rank.size);
+    let opened = Rendezvous::open(
+        &options.rendezvous,
+        &options.run_id,
+        place,
+        options.rendezvous_timeout_s,
+        Arc::clone(&control),
+    );
+    let mut rendezvous = match opened {
+        Ok(rendezvous) => rendezvous,
+        Err(error @ Error::Usage(_)) => return Err(error),
+        Err(error) => return Ok(failed_early(options, &error.report())),
+    };
+    let own = arrive(options);
+    let arrivals = match rendezvous.exchange("arrive", own) {
+        Ok(gathered) => gathered.payloads,
+        Err(error) => {
+            rendezvous.abort();
+            rendezvous.withdraw()?;
+            return Ok(failed_early(options, &error.report()));
+        }
+    };
+    if let Err(error) = admit(&arrivals) {
+        // So that all have read why before rank 0 removes the directory. Who does not come now changes nothing.
+        let _ = rendezvous.exchange("refused", ());
+        rendezvous.close(place.0 == 0)?;
+        if error.exit_code() == crate::error::EXIT_USAGE {
+            return Err(Error::Usage(error.message));
+        }
+        return Ok(failed_early(options, &error));
+    }
+    Runner::new(options, control, rendezvous, arrivals).run()
+}
+
+/// The outcome of a run that ended before its first phase.
+fn failed_early(options: &Options, error: &ErrorReport) -> Outcome {
+    let direct = DirectReport {
+        asked: options.direct,
+        used: false,
+        reason: options
+            .direct
+            .then(|| "the run ended before it was tried".to_string()),
+    };
+    let report = (options.rank.rank == 0).then(|| Report {
+        hosts: vec![sys::host_name()],
+        status: report::status_of_error(error),
+        error: Some(error.clone()),
+        ..empty_report(options, Clock::Monotonic, direct)
+    });
+    Outcome {
+        report,
+        error: Some(error.clone()),
+        exit_code: error.exit_code(),
+    }
+}
+
+fn empty_report(options: &Options, clock: Clock, direct: DirectReport) -> Report {
+    Report {
+        ioload: env!("CARGO_PKG_VERSION"),
+        argv: options.argv.clone(),
+        run_id: options.run_id.clone(),
+        hosts: Vec::new(),
+        ranks: options.rank.size,
+        tasks: options.geometry.tasks,
+        clock,
+        status: Status::Ok,
+        error: None,
+        parameters: Parameters::new(options),
+        direct,
+        phases: Vec::new(),
+    }
+}
+
+/// Looks at this rank's files and at direct I/O.
+fn arrive(options: &Options) -> Arrival {
+    let looked = look(options);
+    let error = looked.as_ref().err().map(Error::report);
+    let (existed, direct_refused) = looked.unwrap_or_default();
+    Arrival {
+        host: sys::host_name(),
+        boot_id: sys::boot_id(),
+        parameters: common_parameters(options),
+        direct_refused,
+        existed,
+        exit_code: error.as_ref().map_or(0, ErrorReport::exit_code),
+        error,
+    }
+}
+
+fn common_parameters(options: &Options) -> String {
+    let Options {
+        geometry,
+        write,
+        read,
+        tasks_per_rank,
+        random,
+        reorder,
+        direct,
+        fsync,
+        ..
+    } = options;
+    let Options {
+        deadline_s,
+        wear_out,
+        minimum_duration_s,
+        verify,
+        seed,
+        keep,
+        overwrite,
+        name,
+        ..
+    } = options;
+    format!(
+        "{geometry:?} {write} {read} {tasks_per_rank} {random} {reorder} {direct} {fsync} {deadline_s:?} {wear_out} {minimum_duration_s:?} {verify} {seed} {keep} {overwrite} {name}"
+    )
+}
+
+fn look(options: &Options) -> Result<(Vec<bool>, Option<String>)> {
+    let mut existed = Vec::new();
+    for task in files::tasks_of(options, options.rank.rank) {
+        let path = files::path_of(options, task);
+        let exists = path.symlink_metadata().is_ok();
+        if exists && options.write && !options.overwrite {
+            return Err(Error::Exists(path));
+        }
+        existed.push(exists);
+    }
+    let refused = if options.direct {
+        probe_direct(options)?
+    } else {
+        None
+    };
+    Ok((existed, refused))
+}
+
+fn probe_direct(options: &Options) -> Result<Option<String>> {
+    let transfer_bytes = options.geometry.transfer_bytes;
+    if options.write {
+        let probe = options.dir.join(format!(
+            ".{}.{}.probe{}",
+            options.name, options.run_id, options.rank.rank
+        ));
+        return direct::probe_write(&probe, transfer_bytes);
+    }
+    let first = files::tasks_of(options, options.rank.rank).start;
+    direct::probe_read(&files::path_of(options, first), transfer_bytes)
+}
+
+/// All ranks come to the same conclusion, because all see the same arrivals.
+fn admit(arrivals: &[Arrival]) -> std::result::Result<(), ErrorReport> {
+    if let Some(error) = arrivals.iter().find_map(|arrival| arrival.error.as_ref()) {
+        return Err(error.clone());
+    }
+    match arrivals
+        .iter()
+        .position(|arrival| arrival.parameters != arrivals[0].parameters)
+    {
+        Some(rank) => Err(Error::Usage(format!(
+            "ranks 0 and {rank} were started with different options"
+        ))
+        .report()),
+        None => Ok(()),
+    }
+}
+
+struct Runner<'a> {
+    options: &'a Options,
+    control: Arc<Control>,
+    rendezvous: Rendezvous,
+    arrivals: Vec<Arrival>,
+    clock: Clock,
+    direct: DirectReport,
+    guard: Guard,
+    phases: Vec<RankPhase>,
+    /// Transfers of each task in the write phase of this run.
+    written: Option<Vec<u64>>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(
+        options: &'a Options,
+        control: Arc<Control>,
+        rendezvous: Rendezvous,
+        arrivals: Vec<Arrival>,
+    ) -> Self {
+        let boot = &arrivals[0].boot_id;
+        let one_boot = arrivals.len() == 1
+            || (boot.is_some() && arrivals.iter().all(|arrival| &arrival.boot_id == boot));
+        let reason = arrivals
+            .iter()
+            .find_map(|arrival| arrival.direct_refused.clone());
+        let direct = DirectReport {
+            asked: options.direct,
+            used: options.direct && reason.is_none(),
+            reason,
+        };
+        Self {
+            options,
+            control,
+            rendezvous,
+            clock: if one_boot {
+                Clock::Monotonic
+            } else {
+                Clock::Realtime
+            },
+            direct,
+            arrivals,
+            guard: Guard::default(),
+            phases: Vec::new(),
+            written: None,
+        }
+    }
+
+    fn run(mut self) -> Result<Outcome> {
+        let error = self.phases_and_end().err();
+        if error.is_some() {
+            self.rendezvous.abort();
+        }
+        if error.is_none() && self.options.keep {
+            self.guard.keep();
+        }
+        if error
+            .as_ref()
+            .is_some_and(|error| error.report().kind == "rank_silent")
+        {
+            self.adopt_all();
+        }
+        let removed = self.guard.remove();
+        let error = error.or(removed.err()).map(|error| error.report());
+        if self.options.rank.rank == 0 {
+            self.conclude(error)
+        } else {
+            self.leave(error)
+        }
+    }
+
+    /// The phases and the barrier after them; the first failure ends them.
+    fn phases_and_end(&mut self) -> Result<()> {
+        if self.options.write {
+            self.phase(Access::Write)?;
+        }
+        if self.options.read {
+            self.share_written()?;
+            self.phase(Access::Read)?;
+        }
+        self.rendezvous.exchange("end", ())?;
+        match signals::received() {
+            Some(name) => Err(Error::Interrupted(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn phase(&mut self, access: Access) -> Result<()> {
+        let settings = self.settings(access);
+        let plans = self.plans(access)?;
+        let progress: Vec<TaskProgress> = plans.iter().map(|_| TaskProgress::default()).collect();
+        if access == Access::Write {
+            self.adopt_shared();
+        }
+        let context = PhaseContext {
+            rendezvous: &self.rendezvous,
+            control: &self.control,
+            clock: self.clock,
+            progress: self.options.progress && self.options.rank.rank == 0,
+        };
+        let mut phase = phase::run(&settings, &plans, &progress, &context);
+        for (plan, progress) in plans.iter().zip(&progress) {
+            if progress.created.load(Ordering::Acquire) {
+                self.guard.add(plan.path.clone());
+            }
+        }
+        if phase.error.is_none() {
+            phase.error = mismatch(&phase).map(|error| error.report());
+        }
+        let failed = phase.error.clone();
+        self.phases.push(phase);
+        match failed {
+            Some(error) => Err(Error::Reported(error)),
+            None => Ok(()),
+        }
+    }
+
+    fn settings(&self, access: Access) -> PhaseSettings {
+        let options = self.options;
+        let nanoseconds = |seconds: f64| (seconds * 1e9) as i64;
+        PhaseSettings {
+            access,
+            transfer_bytes: options.geometry.transfer_bytes as usize,
+            direct: self.direct.used,
+            fsync: options.fsync,
+            create_new: !options.overwrite && options.geometry.layout == Layout::FilePerProcess,
+            verify: options.verify && access == Access::Read,
+            deadline_ns: options.deadline_s.map(nanoseconds),
+            wear_out: options.wear_out,
+            minimum_duration_ns: options.minimum_duration_s.map(nanoseconds),
+        }
+    }
+
+    fn plans(&self, access: Access) -> Result<Vec<TaskPlan>> {
+        let options = self.options;
+        let plan = |task: u64| {
+            let shift = if access == Access::Read {
+                options.reorder
+            } else {
+                0
+            };
+            let owner = (task + shift) % options.geometry.tasks;
+            let path = files::path_of(options, owner);
+            let schedule = match access {
+                Access::Write => Schedule::write(options.geometry, task, self.shuffle_seed()),
+                Access::Read => self.read_schedule(owner, &path)?,
+            };
+            let identity = Identity {
+                seed: options.seed,
+                file: files::number_of(options, owner),
+            };
+            Ok(TaskPlan {
+                task,
+                path,
+                schedule,
+                identity,
+            })
+        };
+        files::tasks_of(options, options.rank.rank)
+            .map(plan)
+            .collect()
+    }
+
+    fn shuffle_seed(&self) -> Option<u64> {
+        self.options.random.then_some(self.options.seed)
+    }
+
+    /// What exists of the data of `owner`: what this run wrote, or what is found on disk.
+    fn read_schedule(&self, owner: u64, path: &Path) -> Result<Schedule> {
+        let geometry = self.options.geometry;
+        let size_bytes = path
+            .metadata()
+            .map_err(|source| Error::io("look at", path, source))?
+            .len();
+        let available = match &self.written {
+            Some(written) => written[owner as usize].min(geometry.transfers_per_task()),
+            None => geometry.transfers_within(owner, size_bytes),
+        };
+        if available == 0 {
+            return Err(Error::NothingToRead {
+                path: path.to_path_buf(),
+                size_bytes,
+            });
+        }
+        Ok(match self.written {
+            Some(_) => Schedule::read_written(geometry, owner, available, self.shuffle_seed()),
+            None => Schedule::read_found(geometry, owner, available, self.shuffle_seed()),
+        })
+    }
+
+    /// Tells all ranks how much each task wrote: a stonewalled write leaves less than a block.
+    fn share_written(&mut self) -> Result<()> {
+        let Some(phase) = self.phases.first() else {
+            return Ok(());
+        };
+        let own: Vec<u64> = phase.tasks.iter().map(|task| task.transfers).collect();
+        let gathered = self.rendezvous.exchange("written", own)?;
+        self.written = Some(gathered.payloads.concat());
+        Ok(())
+    }
+
+    /// The shared file is rank 0's to remove, if it was not there before.
+    fn adopt_shared(&mut self) {
+        if self.options.geometry.layout == Layout::SharedFile && self.options.rank.rank == 0 {
+            self.adopt(0);
+        }
+    }
+
+    /// Takes over the files of a rank; those that were there before the run are not ours.
+    fn adopt(&mut self, rank: u64) {
+        if !self.options.write {
+            return;
+        }
+        let existed = self.arrivals[rank as usize].existed.clone();
+        for (task, existed) in files::tasks_of(self.options, rank).zip(existed) {
+            if !existed {
+                self.guard.add(files::path_of(self.options, task));
+            }
+        }
+    }
+
+    fn adopt_all(&mut self) {
+        for rank in 0..self.options.rank.size {
+            self.adopt(rank);
+        }
+    }
+
+    /// Rank other than 0: the report goes to rank 0, or, if that is silent, everything is cleared away here.
+    fn leave(mut self, error: Option<ErrorReport>) -> Result<Outcome> {
+        let rank_0_is_silent = error
+            .as_ref()
+            .is_some_and(|error| error.kind == "rank_silent");
+        let report = RankReport {
+            phases: std::mem::take(&mut self.phases),
+            error: error.clone(),
+        };
+        let left = if rank_0_is_silent {
+            Ok(())
+        } else {
+            self.rendezvous.leave_report(&report)
+        };
+        let closed = self.rendezvous.close(rank_0_is_silent);
+        let error = error.or(left.and(closed).err().map(|error| error.report()));
+        Ok(Outcome {
+            report: None,
+            exit_code: error.as_ref().map_or(0, ErrorReport::exit_code),
+            error,
+        })
+    }
+
+    /// Rank 0: gathers the reports, clears away what silent ranks left, and puts the report together.
+    fn conclude(mut self, error: Option<ErrorReport>) -> Result<Outcome> {
+        let own = RankReport {
+            phases: std::mem::take(&mut self.phases),
+            error: error.clone(),
+        };
+        let others: Vec<Option<RankReport>> = if self.options.rank.size > 1 {
+            self.rendezvous.collect_reports(error.is_some())
+        } else {
+            Vec::new()
+        };
+        let mut errors: Vec<ErrorReport> = own.error.iter().cloned().collect();
+        for (index, report) in others.iter().enumerate() {
+            match report {
+                Some(report) => errors.extend(report.error.clone()),
+                None => {
+                    let rank = index as u64 + 1;
+                    errors.push(
+                        Error::RankSilent {
+                            rank,
+                            timeout_s: self.options.rendezvous_timeout_s,
+                            waiting_for: "waiting for its report".to_string(),
+                        }
+                        .report(),
+                    );
+                    self.adopt(rank);
+                }
+            }
+        }
+        let removed = self.guard.remove();
+        let closed = self.rendezvous.close(true);
+        errors.extend(removed.and(closed).err().map(|error| error.report()));
+        let ranks: Vec<Option<RankReport>> = std::iter::once(Some(own)).chain(others).collect();
+        let error = report::worst_error(errors.iter()).cloned();
+        Ok(Outcome {
+            exit_code: error.as_ref().map_or(0, ErrorReport::exit_code),
+            report: Some(self.report(&ranks, error.clone())),
+            error,
+        })
+    }
+
+    fn report(&self, ranks: &[Option<RankReport>], error: Option<ErrorReport>) -> Report {
+        let mut phases = Vec::new();
+        for access in [Access::Write, Access::Read] {
+            let parts: Vec<Part> = ranks
+                .iter()
+                .enumerate()
+                .filter_map(|(rank, report)| {
+                    let phase = report
+                        .as_ref()?
+                        .phases
+                        .iter()
+                        .find(|phase| phase.access == access)?;
+                    Some(Part {
+                        rank: rank as u64,
+                        host: &self.arrivals[rank].host,
+                        phase,
+                    })
+                })
+                .collect();
+            if !parts.is_empty() {
+                phases.push(report::merge(self.options, &parts));
+            }
+        }
+        let worst = phases
+            .iter()
+            .map(|phase| phase.status)
+            .max()
+            .unwrap_or(Status::Ok);
+        let mut hosts: Vec<String> = self
+            .arrivals
+            .iter()
+            .map(|arrival| arrival.host.clone())
+            .collect();
+        hosts.sort();
+        hosts.dedup();
+        Report {
+            hosts,
+            status: error.as_ref().map_or(worst, report::status_of_error),
+            error,
+            phases,
+            ..empty_report(self.options, self.clock, self.direct.clone())
+        }
+    }
+}
+
+/// The error of a phase that read something else than was written.
+fn mismatch(phase: &RankPhase) -> Option<Error> {
+    let checked = || {
+        phase
+            .tasks
+            .iter()
+            .filter_map(|task| Some((task, task.verification?)))
+    };
+    let mismatches: u64 = checked().map(|(_, outcome)| outcome.mismatches).sum();
+    let (path, offset) =
+        checked().find_map(|(task, outcome)| Some((&task.path, outcome.first_offset?)))?;
+    Some(Error::Mismatch {
+        path: path.into(),
+        offset,
+        mismatches,
+    })
+}

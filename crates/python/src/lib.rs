@@ -1,0 +1,28 @@
+//! The extension module `trimtab._core`: each function converts, releases the GIL and calls a crate.
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _core {
+    use pyo3::exceptions::PyValueError;
+    use pyo3::prelude::*;
+    use std::ffi::OsString;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Runs the load generator with the arguments in sys.argv and returns its exit code.
+    #[pyfunction]
+    fn ioload_main(py: Python<'_>) -> PyResult<u8> {
+        let argv: Vec<OsString> = py.import("sys")?.getattr("argv")?.extract()?;
+        Ok(py.detach(|| ioload::main_from_args(argv.into_iter().skip(1))))
+    }
+
+    /// Runs the load generator and returns its JSON report and exit code.
+    #[pyfunction]
+    fn ioload(py: Python<'_>, args: Vec<OsString>) -> PyResult<(String, u8)> {
+        py.detach(|| ::ioload::report_from_args(args))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}
