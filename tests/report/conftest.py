@@ -22,6 +22,7 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
 )
 from trimtab.model.verdict import Comparison, Interval, Scope, Verdict, VerdictStatus
+from trimtab.report.check import render_check
 
 AT = datetime(2026, 11, 20, 17, 38, 2, tzinfo=UTC)
 RUN_ID = "01a1f640-bc00-7000-8000-000000000001"
@@ -341,7 +342,7 @@ def run() -> Run:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def full() -> CheckResult:
     """Everything there is: 24 drives, three findings, charts, history, missing values."""
     return CheckResult(
@@ -381,7 +382,19 @@ def full() -> CheckResult:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def full_html(full: CheckResult) -> str:
+    """The page of it, drawn once for all tests."""
+    return render_check(full)
+
+
+@pytest.fixture(scope="session")
+def undrawn(full: CheckResult) -> CheckResult:
+    """All of it but what is drawn: for tests of everything else."""
+    return replace(full, run=None, timelines=(), histograms=(), history=())
+
+
+@pytest.fixture(scope="session")
 def healthy(full: CheckResult) -> CheckResult:
     """One drive, no findings, first run."""
     part = BlockDevice("nvme0n1p2", "partition", 500_000_000_000, beneath=("nvme0n1",))
@@ -396,7 +409,7 @@ def healthy(full: CheckResult) -> CheckResult:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def empty() -> CheckResult:
     """A path into which nothing can be seen and on which nothing was measured."""
     path = PathDescription("/fuse", "/fuse", "/fuse", "opaque", "fuse.sshfs", "host:/dir")

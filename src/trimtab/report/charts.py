@@ -1,70 +1,27 @@
-"""The charts of a check: plain values in, Vega-Lite specifications out.
-
-Every colour is one of the roles below. The page repaints the roles on a dark screen; a drawing on
-its own, and on paper, is the light one.
-"""
+"""Charts over repetitions and over runs: plain values in, Vega-Lite specifications out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.check import HistoryPoint
-from trimtab.model.run import Access, LatencyHistogram, Sample, Timeline
+from trimtab.model.run import Sample
 from trimtab.model.verdict import Verdict
+from trimtab.report.chart import ACCENT, ALARM, HEIGHT, MUTED, WIDTH, Chart, finished
 from trimtab.report.series import (
     Scale,
     bandwidth_scale,
-    merged,
     round_top,
-    stalled_intervals,
-    stalls_of,
-    tail_of,
 )
 from trimtab.report.text import interval_text, metric_text
-from trimtab.units import format_duration, format_percent, format_value
+from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
     import altair
 
-INK: Final = "#1b232c"
-MUTED: Final = "#596673"
-GRID: Final = "#e1e6ea"
-ACCENT: Final = "#0a6c8c"
-ALARM: Final = "#b3271e"
-
-WIDTH: Final = 372
-"""Pixels of the plot itself; with its axis a drawing is about 440 wide and still legible at 360."""
-HEIGHT: Final = 190
-STRIP_HEIGHT: Final = 34
-STRIPS_MAX: Final = 8
-INTERVALS_MAX: Final = 300
 HISTORY_MAX: Final = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A drawing to be, with the words around it.
-
-    Attributes
-    ----------
-    name
-        Unique within a page.
-    caption
-        What is drawn and how to read it.
-    notes
-        What the marks in the drawing stand for: ``a`` and its reason.
-    specification
-        Vega-Lite with its data inside.
-    """
-
-    name: str
-    title: str
-    caption: str
-    specification: dict[str, Any]
-    notes: tuple[tuple[str, str], ...] = ()
 
 
 def repetition_chart(
@@ -100,121 +57,8 @@ def repetition_chart(
         name=f"repetitions-{metric}",
         title=f"{metric_text(metric).capitalize()} per repetition",
         caption=_repetition_caption(verdict, own),
-        specification=_finished(chart),
+        specification=finished(chart),
         notes=tuple((letter, reason) for reason, letter in letters.items()),
-    )
-
-
-def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | None:
-    """Return bandwidth over time, one strip for each repetition, ``None`` where there is none.
-
-    Intervals in which next to nothing moved are marked beneath the strip.
-    """
-    import altair as alt
-
-    own = sorted(
-        (t for t in timelines if t.access == access and t.moved_bytes),
-        key=lambda timeline: timeline.repetition,
-    )
-    if not own:
-        return None
-    stalls = stalls_of(own)
-    shown = _slowest(own, STRIPS_MAX)
-    drawn = [merged(timeline, INTERVALS_MAX) for timeline in shown]
-    largest = max(max(t.moved_bytes) / t.interval_s for t in drawn)
-    scale = bandwidth_scale(largest)
-    top = round_top(largest / scale.divisor)
-    rows = [row for one in drawn for row in _strip_rows(one, scale)]
-    rows += [row for one in shown for row in _stall_rows(one)]
-    x = alt.X("time:Q", title="time in the repetition [s]", scale=alt.Scale(nice=False, zero=True))
-    area = (
-        alt.Chart()
-        .transform_filter("!datum.stalled")
-        .mark_area(interpolate="step-after", color=ACCENT, opacity=1)
-        .encode(
-            x=x,
-            y=alt.Y(
-                "bandwidth:Q",
-                title=None,
-                scale=alt.Scale(domain=[0, top]),
-                axis=alt.Axis(values=[0, top], grid=False, domain=False, ticks=False),
-            ),
-        )
-    )
-    marks = (
-        alt.Chart()
-        .transform_filter("datum.stalled")
-        .mark_rect(color=ALARM, opacity=1)
-        .encode(x=x, x2="end:Q", y=alt.value(STRIP_HEIGHT + 1), y2=alt.value(STRIP_HEIGHT + 5))
-    )
-    header = alt.Header(
-        title=None, labelAngle=0, labelAlign="left", labelFontSize=12, labelColor=MUTED
-    )
-    chart = (
-        alt.layer(area, marks, data=alt.Data(values=rows))
-        .properties(width=WIDTH - 30, height=STRIP_HEIGHT)
-        .facet(row=alt.Row("repetition:O", header=header))
-        .properties(spacing=16)
-    )
-    return Chart(
-        name=f"timeline-{access}",
-        title=f"{access.capitalize()} bandwidth over time [{scale.unit}]",
-        caption=_timeline_caption(stalls, drawn[0].interval_s, len(shown), len(own)),
-        specification=_finished(chart),
-    )
-
-
-def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Chart | None:
-    """Return the latency tail of one access, all given repetitions together, if there is one.
-
-    Both axes are logarithmic; the curve is the part of operations that took this long or longer.
-    """
-    import altair as alt
-
-    tail = tail_of([one for one in histograms if one.access == access])
-    if tail is None:
-        return None
-    points = [
-        {"latency": latency, "fraction": fraction}
-        for latency, fraction in zip(tail.latency_s, tail.fraction, strict=True)
-    ]
-    labels = [
-        {"latency": latency, "fraction": fraction, "text": f"{name} {format_duration(latency)}"}
-        for name, latency, fraction in tail.marks
-    ]
-    low, high = tail.latency_s[0], tail.latency_s[-1]
-    # Labels stand to the right of their points: leave them a third of the width.
-    room = max((high / low) ** 0.5, 3.0)
-    x = alt.X(
-        "latency:Q",
-        title="latency of one operation",
-        scale=alt.Scale(type="log", domain=[low / 1.2, high * room], nice=False),
-        axis=alt.Axis(values=_log_ticks(low / 1.2, high * room), labelExpr=_LATENCY_LABEL),
-    )
-    y = alt.Y(
-        "fraction:Q",
-        title="took this long or longer",
-        scale=alt.Scale(type="log", domain=[min(0.5, tail.fraction[-1]) / 1.6, 1], nice=False),
-        axis=alt.Axis(values=_log_ticks(tail.fraction[-1] / 1.6, 1), labelExpr=_FRACTION_LABEL),
-    )
-    line = alt.Chart(alt.Data(values=points)).mark_line(
-        interpolate="step-before", color=ACCENT, strokeWidth=2
-    )
-    marks = alt.Chart(alt.Data(values=labels))
-    chart = alt.layer(
-        line.encode(x=x, y=y),
-        marks.mark_point(filled=True, size=44, color=INK, opacity=1).encode(x=x, y=y),
-        marks.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=INK).encode(
-            x=x, y=y, text="text:N"
-        ),
-    ).properties(width=WIDTH, height=HEIGHT)
-    return Chart(
-        name=f"latency-{access}",
-        title=f"{access.capitalize()} latency",
-        caption=f"{tail.operations:,} operations. "
-        + ", ".join(str(one["text"]) for one in labels)
-        + ". A step far to the right is a few operations that waited long.",
-        specification=_finished(chart),
     )
 
 
@@ -243,7 +87,8 @@ def history_chart(
     ]
     if not earlier:
         return None
-    everything = sorted([*earlier, *([this] if this else [])], key=lambda point: point.at)
+    everything = [*earlier, this] if this else earlier
+    everything.sort(key=lambda point: point.at)
     points = everything[-HISTORY_MAX:]
     centre = verdict.mean if verdict and verdict.mean else None
     centre = centre if centre is not None else mean(point.value for point in everything)
@@ -257,42 +102,8 @@ def history_chart(
         name=f"history-{metric}",
         title=f"{metric_text(metric).capitalize()} of earlier runs",
         caption=_history_caption(len(points), len(everything), goal, points),
-        specification=_finished(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)),
+        specification=finished(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)),
     )
-
-
-_LATENCY_LABEL: Final = (
-    "datum.value < 0.9e-6 ? format(datum.value * 1e9, '~g') + ' ns'"
-    " : datum.value < 0.9e-3 ? format(datum.value * 1e6, '~g') + ' us'"
-    " : datum.value < 0.9 ? format(datum.value * 1e3, '~g') + ' ms'"
-    " : format(datum.value, '~g') + ' s'"
-)
-_FRACTION_LABEL: Final = "format(datum.value * 100, '~g') + ' %'"
-
-
-def _finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:
-    axis = {
-        "labelColor": MUTED,
-        "titleColor": MUTED,
-        "gridColor": GRID,
-        "domainColor": MUTED,
-        "tickColor": MUTED,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-    }
-    configured = chart.configure(
-        background="transparent",
-        font="sans-serif",
-        padding=4,
-        axis=axis,
-        axisX={"grid": False},
-        view={"stroke": None},
-        text={"fontSize": 12},
-        header={"labelFontSize": 12},
-    )
-    return configured.to_dict()
 
 
 def _scale(largest: float, unit: str) -> Scale:
@@ -381,54 +192,6 @@ def _repetition_caption(verdict: Verdict | None, samples: Sequence[Sample]) -> s
     return ". ".join([*parts, ""]).strip()
 
 
-def _slowest(timelines: Sequence[Timeline], count: int) -> list[Timeline]:
-    def bandwidth(timeline: Timeline) -> float:
-        return sum(timeline.moved_bytes) / (len(timeline.moved_bytes) * timeline.interval_s)
-
-    chosen = sorted(timelines, key=bandwidth)[:count]
-    return sorted(chosen, key=lambda timeline: timeline.repetition)
-
-
-def _strip_rows(timeline: Timeline, scale: Scale) -> list[dict[str, object]]:
-    # A stepped area needs the right-hand edge of its last interval as a point of its own.
-    moved = [*timeline.moved_bytes, timeline.moved_bytes[-1]]
-    return [
-        {
-            "repetition": timeline.repetition,
-            "time": round(index * timeline.interval_s, 9),
-            "bandwidth": value / timeline.interval_s / scale.divisor,
-            "stalled": False,
-        }
-        for index, value in enumerate(moved)
-    ]
-
-
-def _stall_rows(timeline: Timeline) -> list[dict[str, object]]:
-    return [
-        {
-            "repetition": timeline.repetition,
-            "time": round(index * timeline.interval_s, 9),
-            "end": round((index + 1) * timeline.interval_s, 9),
-            "stalled": True,
-        }
-        for index, stalled in enumerate(stalled_intervals(timeline))
-        if stalled
-    ]
-
-
-def _timeline_caption(stalls: Any, interval_s: float, shown: int, of: int) -> str:
-    text = f"One strip for each repetition, intervals of {format_duration(interval_s)}. "
-    if shown < of:
-        text += f"The {shown} slowest of {of} repetitions. "
-    if not stalls.count:
-        return text + f"No stall in {stalls.of:,} intervals."
-    return text + (
-        f"Marked beneath: {stalls.count:,} of {stalls.of:,} intervals moved less than a tenth of "
-        f"the repetition's median; the longest stall is {format_duration(stalls.longest_s)}, in "
-        f"repetition {stalls.longest_repetition}."
-    )
-
-
 def _history_row(point: HistoryPoint, scale: Scale, this: HistoryPoint | None) -> dict[str, object]:
     return {
         "at": int(point.at.timestamp() * 1000),
@@ -498,10 +261,3 @@ def _history_caption(
     if unfinished:
         text += f". Crosses at 0: {unfinished} that did not finish"
     return text + "."
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    # Less than two decades: tenths would be one tick or none, so 1, 2, 5.
-    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
-    values = [step * 10.0**power for power in range(-12, 7) for step in steps]
-    return [value for value in values if low <= value <= high]

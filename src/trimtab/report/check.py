@@ -13,15 +13,11 @@ from trimtab.model.run import Access, Run, RunStatus
 from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
-from trimtab.report.charts import (
-    Chart,
-    history_chart,
-    latency_chart,
-    repetition_chart,
-    timeline_chart,
-)
+from trimtab.report.chart import Chart
+from trimtab.report.charts import history_chart, repetition_chart
 from trimtab.report.layers import layers_of
 from trimtab.report.render import environment, render_svg
+from trimtab.report.traces import latency_chart, timeline_chart
 from trimtab.units import format_percent, format_value
 
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
@@ -34,7 +30,8 @@ class Answer:
     Attributes
     ----------
     tone
-        ``critical``, ``warning``, ``info`` or ``healthy``: the colour, always beside a word.
+        ``critical``, ``warning``, ``info``, ``unclear`` or ``healthy``: the colour, always beside
+        a word.
     sentence
         Healthy or not, and the worst finding.
     details
@@ -96,8 +93,8 @@ def answer(result: CheckResult) -> Answer:
     """Return the answer of a check: how healthy, how fast, how steady."""
     findings = sorted_findings(result.findings)
     details = (_probe_sentence(result.run), _speed_sentence(result), _steady_sentence(result))
-    tone = findings[0].severity.value if findings else "healthy"
-    return Answer(tone, _health_sentence(result, findings), tuple(one for one in details if one))
+    tone, sentence = _health(result, findings)
+    return Answer(tone, sentence, tuple(one for one in details if one))
 
 
 def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
@@ -129,19 +126,27 @@ def charts_of(result: CheckResult) -> list[Chart]:
     return [chart for chart in charts if chart is not None]
 
 
-def _health_sentence(result: CheckResult, findings: Sequence[Finding]) -> str:
-    if not findings:
-        limits = _limits_of_sight(result)
-        if limits:
-            return f"No findings in what could be seen; {limits}."
-        return "Healthy: nothing was found that is set up badly."
-    worst = findings[0]
+def _health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
+    """Return tone and sentence; healthy is said only where nothing speaks against it."""
     count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-    if worst.severity is Severity.INFO:
-        return f"Healthy, with {count} to note (info)."
-    if len(findings) == 1:
-        return f"{count}, {worst.severity.value}: {worst.title}"
-    return f"{count}, the worst is {worst.severity.value}: {worst.title}"
+    worst = findings[0] if findings else None
+    if worst and worst.severity is not Severity.INFO:
+        which = "" if len(findings) == 1 else "the worst is "
+        return worst.severity.value, f"{count}, {which}{worst.severity.value}: {worst.title}"
+    known = f"{count} (info)" if worst else "no findings"
+    missed = [
+        text.metric_text(metric)
+        for metric, verdict in _by_metric(result.verdicts, Scope.HISTORY).items()
+        if verdict.status is VerdictStatus.MISSED
+    ]
+    if missed:
+        return "warning", f"Not steady: {' and '.join(missed)} missed the goal; {known}."
+    limits = _limits_of_sight(result)
+    if limits:
+        return "unclear", f"{known[:1].upper()}{known[1:]} in what could be seen; {limits}."
+    if worst:
+        return "info", f"Healthy, with {count} to note (info)."
+    return "healthy", "Healthy: nothing was found that is set up badly."
 
 
 def _limits_of_sight(result: CheckResult) -> str:
@@ -152,6 +157,8 @@ def _limits_of_sight(result: CheckResult) -> str:
         limits.append("no device could be seen beneath the path")
     if result.path.kind == "network":
         limits.append("the servers of a network file system cannot be seen from here")
+    if result.run and result.run.status not in {RunStatus.OK, RunStatus.PARTIAL}:
+        limits.append("the probe gave nothing to judge")
     return " and ".join(limits)
 
 
@@ -292,7 +299,7 @@ def _setting_rows(settings: dict[str, Setting | NotAvailable]) -> list[SettingRo
 def _missing(result: CheckResult) -> list[Missing]:
     notes = [Missing("layers beneath the path", note) for note in result.path.notes]
     incomplete = [
-        Missing("snapshot", "not every target answered: the readings below are not complete")
+        Missing("snapshot", "not every target answered: its readings are not complete")
     ] * (not result.snapshot.complete)
     return list(dict.fromkeys([*result.not_available, *notes, *incomplete]))
 
@@ -314,4 +321,4 @@ def _commands(result: CheckResult) -> list[Command]:
 
 def _medium(result: CheckResult) -> str:
     is_flash = result.path.is_flash
-    return "medium not known" if is_flash is None else "flash" if is_flash else "rotating"
+    return text.NOT_KNOWN if is_flash is None else "flash" if is_flash else "rotating"

@@ -11,12 +11,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration
+
+_Value = TypeVar("_Value")
 
 _KIND_WORDS: Final = {
     "disk": "drive",
@@ -228,7 +230,7 @@ def _unknown(device: BlockDevice) -> tuple[str, ...]:
     return tuple(name for name, value in expected.items() if value is None)
 
 
-def _if_known(value, text):
+def _if_known(value: _Value | None, text: Callable[[_Value], str]) -> str | None:
     return None if value is None else text(value)
 
 

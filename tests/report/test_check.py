@@ -1,0 +1,289 @@
+"""The page of a check: what stands on it, what must never, and that nothing can break it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from datetime import datetime
+from enum import Enum
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from trimtab.model.check import CheckResult
+from trimtab.model.filesystem import BlockDevice
+from trimtab.model.finding import Severity
+from trimtab.model.run import RunStatus
+from trimtab.model.verdict import Scope, VerdictStatus
+from trimtab.report.check import answer, charts_of, render_check
+
+SECTIONS = ["Findings", "Numbers", "Charts", "Layers beneath the path", "Snapshot",
+            "What could not be seen", "The run"]  # fmt: skip
+VOID = {"meta", "br", "img", "hr", "input", "link"}
+HOSTILE = (
+    '<script>alert(1)</script><img src="http://evil.example/x" onerror=alert(1)>'
+    "\"' &lt; {{ 7*7 }} {% raw %} \x00\x1b[2J\udcff\ud800\u202e url(http://evil.example) ]]>-->"
+)
+
+
+class Page(HTMLParser):
+    """Collects elements, attributes and text, and fails where the nesting is broken."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: dict[str, list[str]] = {"h1": [], "h2": [], "h3": []}
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in self.headings:
+            self.headings[tag].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "style":
+            return
+        self.text += data
+        for heading in self.headings:
+            if heading in self.open:
+                self.headings[heading][-1] += data
+
+
+def assert_self_contained(html: str) -> Page:
+    page = Page(html)
+    names = {tag for tag, _ in page.elements}
+    assert not names & {"script", "link", "iframe", "object", "embed", "img", "base", "form"}
+    for _, attributes in page.elements:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), name
+            if name in {"src", "href", "xlink:href", "action", "data"}:
+                assert value is not None
+                assert value.startswith("#"), value
+            if name == "style":
+                assert "url(" not in (value or "")
+    style = "".join(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))
+    assert "url(" not in style
+    assert "@import" not in style
+    html.encode("utf-8")
+    return page
+
+
+def with_text_replaced(value: Any, text: str) -> Any:
+    """Return a copy in which every free string of a dataclass tree is ``text``."""
+    if isinstance(value, (Enum, datetime)):
+        return value
+    if isinstance(value, str):
+        return text
+    if isinstance(value, tuple):
+        return tuple(with_text_replaced(one, text) for one in value)
+    if isinstance(value, list):
+        return [with_text_replaced(one, text) for one in value]
+    if isinstance(value, dict):
+        return {
+            f"{text}{number}": with_text_replaced(one, text)
+            for number, one in enumerate(value.values())
+        }
+    if is_dataclass(value) and not isinstance(value, type):
+        # Words of a closed vocabulary keep their meaning.
+        kept = {"metric", "name", "unit", "kind", "access", "statistic", "driver"}
+        return replace(
+            value,
+            **{
+                one.name: with_text_replaced(getattr(value, one.name), text)
+                for one in fields(value)
+                if one.name not in kept
+            },
+        )
+    return value
+
+
+def test_the_page_has_its_sections_in_order_and_needs_nothing_from_outside(full_html: str) -> None:
+    page = assert_self_contained(full_html)
+    assert page.headings["h1"] == ["/scratch"]
+    assert page.headings["h2"] == SECTIONS
+    assert "http://" not in full_html
+    assert "https://" not in full_html
+    assert "None" not in page.text
+
+
+def test_equal_results_give_equal_pages(full: CheckResult, full_html: str) -> None:
+    assert render_check(full) == full_html
+
+
+def test_findings_stand_worst_first_with_their_exact_command(full_html: str) -> None:
+    positions = [full_html.index(f"<b>{severity.value}</b>") for severity in Severity]
+    assert positions == sorted(positions)
+    page = Page(full_html)
+    assert "sh -c 'echo 0 > /sys/block/nvme0n1/queue/wbt_lat_usec'" in page.text
+    assert "confidence 95 %" in page.text
+    assert "fullness: 81.4 % from statvfs /lustre/scratch" in page.text
+
+
+def test_numbers_and_traces_are_on_the_page(full_html: str) -> None:
+    text = Page(full_html).text
+    for words in (
+        "11.0 to 12.3 GB/s", "5.5 %", "3.5 to 13.7 %", "cannot tell yet", "missed", "1 unfinished",
+        "confidence intervals at 95 %", "0.970 to 1.040 (95 %)", "trimtab show 01a1f640-bc00-7000",
+        "trimtab-ioload 0.1.0", "exit 0 after 5.2 s", f"sha256:{7:064x}", "1.00 MiB",
+        "the system keeps no record of trims", "84,000,000,000,000 B", "1.84", "cr_goal_fast",
+        "nvme-cli is not installed", "systemd does not run here", "2026-11-20 17:38:02 UTC",
+    ):  # fmt: skip
+        assert words in text, words
+
+
+def test_charts_hold_their_data(full: CheckResult, full_html: str) -> None:
+    assert full_html.count('<svg class="drawing"') == len(charts_of(full)) == 8
+    for words in (
+        'aria-label="repetition: 3; GB/s: 10.35"',
+        "p99.9",
+        "the longest stall is 400 ms, in repetition 3",
+        "faster than the link of the drives can carry",
+    ):
+        assert words in full_html, words
+
+
+def test_identifiers_of_drawings_do_not_collide(full_html: str) -> None:
+    page = Page(full_html)
+    identifiers = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_every_string_is_hostile(full: CheckResult) -> None:
+    hostile = with_text_replaced(full, HOSTILE)
+    html = render_check(hostile)
+    page = assert_self_contained(html)
+    assert page.headings["h2"] == SECTIONS
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7*7 }}" in page.text
+    for character in "\x00\x1b\u202e":
+        assert character not in html
+
+
+def test_an_empty_check_says_so(empty: CheckResult) -> None:
+    html = render_check(empty)
+    page = assert_self_contained(html)
+    assert "<svg" not in html
+    assert page.headings["h2"] == [one for one in SECTIONS if one != "Charts"]
+    for words in (
+        "No findings in what could be seen; not every target answered and no device could be seen",
+        "Nothing was measured in this check.",
+        "No device can be seen beneath this file system.",
+        "No target answered.",
+    ):
+        assert words in page.text
+    assert answer(empty).tone == "unclear"
+
+
+def test_all_readings_missing(undrawn: CheckResult) -> None:
+    target = undrawn.snapshot.targets[0]
+    gone = tuple(
+        replace(one, value=None, source=None, reason="no answer in 5 s") for one in target.readings
+    )
+    snapshot = replace(undrawn.snapshot, targets=(replace(target, readings=gone),))
+    text = Page(render_check(replace(undrawn, snapshot=snapshot))).text
+    assert text.count("no answer in 5 s") == len(gone)
+    assert f"0 of {len(gone)} readings have a value" in text
+    assert "% full:" not in text
+
+
+def test_a_healthy_check_is_short_and_clear(healthy: CheckResult) -> None:
+    assert answer(healthy).sentence == "Healthy: nothing was found that is set up badly."
+    assert answer(healthy).details == (
+        "Write bandwidth 11.6 GB/s, read bandwidth 18.2 GB/s (mean of the repetitions).",
+    )
+
+
+@pytest.mark.parametrize("status", [one for one in RunStatus if one is not RunStatus.OK])
+def test_a_run_that_went_wrong_is_in_the_answer(healthy: CheckResult, status: RunStatus) -> None:
+    assert healthy.run is not None
+    run = replace(healthy.run, status=status, problem="ran out of space", samples=())
+    result = replace(healthy, run=run, verdicts=(), timelines=(), histograms=())
+    said = answer(result)
+    assert "ran out of space." in said.details[0]
+    assert said.sentence.startswith("Healthy") == (status is RunStatus.PARTIAL)
+    assert_self_contained(render_check(result))
+
+
+def test_a_missed_goal_is_not_healthy_even_without_findings(full: CheckResult) -> None:
+    said = answer(replace(full, findings=()))
+    assert said == replace(
+        said,
+        tone="warning",
+        sentence="Not steady: write bandwidth missed the goal; no findings.",
+    )
+
+
+def test_notes_alone_are_healthy_only_where_nothing_speaks_against_it(full: CheckResult) -> None:
+    info = tuple(one for one in full.findings if one.severity is Severity.INFO)
+    met = tuple(
+        replace(one, status=VerdictStatus.MET)
+        for one in full.verdicts
+        if one.scope is Scope.HISTORY
+    )
+    steady = replace(full, findings=info, verdicts=met)
+    assert answer(steady).sentence == "Healthy, with 1 finding to note (info)."
+    blind = replace(steady, path=replace(full.path, devices=()))
+    assert answer(blind).sentence.startswith("1 finding (info) in what could be seen;")
+
+
+def test_24_drives_are_all_there_and_the_odd_one_is_marked(full_html: str) -> None:
+    for index in range(24):
+        assert f"<b>nvme{index}n1</b>" in full_html
+    assert full_html.count("cell differs") == 1
+    assert "24 drives" in full_html
+    assert full_html.count("SAMSUNG MZWLJ3T8HBLS-00007") == 1
+
+
+def test_hundreds_of_targets_show_their_fullness(undrawn: CheckResult) -> None:
+    one = undrawn.snapshot.targets[0]
+    targets = tuple(
+        replace(one, target=replace(one.target, name=f"OST{n:04x}", kind="ost", server="oss01"))
+        for n in range(200)
+    )
+    result = replace(
+        undrawn,
+        snapshot=replace(undrawn.snapshot, targets=targets),
+        path=replace(undrawn.path, kind="lustre", devices=()),
+    )
+    html = render_check(result)
+    assert html.count("81.4 % full") >= 200
+    assert_self_contained(html)
+
+
+def test_a_device_loop_in_a_broken_description_ends(undrawn: CheckResult) -> None:
+    devices = (
+        BlockDevice("a", "other", beneath=("b",)),
+        BlockDevice("b", "other", beneath=("a", "unseen")),
+    )
+    html = render_check(replace(undrawn, path=replace(undrawn.path, devices=devices)))
+    assert "<b>unseen</b>" in html
+
+
+def test_a_closed_fold_is_open_in_print(full_html: str) -> None:
+    rules = full_html[full_html.index("@media print") : full_html.index("</style>")]
+    assert ".fold:not([open]) + .fold-body { display: block; }" in rules
+    # The body must be a sibling: what is inside a closed details element is never printed.
+    assert re.search(r"</summary></details>\s*<div class=\"fold-body\">", full_html)
+
+
+def test_colours_of_drawings_are_repainted_on_a_dark_screen(full_html: str) -> None:
+    style = full_html[: full_html.index("</style>")]
+    drawings = "".join(re.findall(r"<svg class=\"drawing\".*?</svg>", full_html, re.DOTALL))
+    used = set(re.findall(r"(fill|stroke)=\"(#[0-9a-f]+)\"", drawings))
+    assert used
+    for attribute, colour in used:
+        assert f'.drawing [{attribute}="{colour}"]' in style, (attribute, colour)

@@ -1,0 +1,69 @@
+"""A report on disk is whole or not there, and nothing else is harmed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UnreadableError, UsageError
+from trimtab.report.write import check_report_path, write_report
+
+
+def test_the_report_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(path, "old")
+    write_report(path, "new ü")
+    assert path.read_bytes() == "new ü".encode()
+    assert os.listdir(tmp_path) == ["report.html"]  # noqa: PTH208
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.html", tmp_path / "link.html"
+    real.write_text("old")
+    link.symlink_to(real)
+    write_report(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+def test_the_umask_decides_who_may_read(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_report(tmp_path / "report.html", "x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("", "is a directory"), ("no/where.html", "does not exist"), ("pipe", "not a regular file")],
+)
+def test_a_path_that_cannot_hold_a_report_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match=words):
+        write_report(tmp_path / name, "x")
+    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_device_is_never_replaced() -> None:
+    with pytest.raises(UsageError, match="not a regular file"):
+        check_report_path(Path("/dev/null"))
+
+
+def test_a_failure_on_the_way_keeps_the_old_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UnreadableError, match="No space left on device"):
+        write_report(path, "new")
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
