@@ -124,6 +124,16 @@ def test_no_trend_is_rarely_called_one(days, phi):
     assert alarms / count <= at_most(0.05, count)
 
 
+def test_days_that_resemble_each_other_are_reckoned_with():
+    """30 daily values, phi = 0.5: 9 % false alarms, 22 % without the correction."""
+    found = [
+        trend(points(v, step_s=86400.0), metric="write_bandwidth", probe="p").direction
+        for v in noise(SERIES, 30, phi=0.5, seed=8)
+    ]
+    alarms = sum(d in (TrendDirection.RISING, TrendDirection.FALLING) for d in found)
+    assert alarms / SERIES <= at_most(0.09)
+
+
 def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month():
     count = SERIES // 3
     decline = [1 - 0.0033 * hour / 24 for hour in range(720)]

@@ -65,12 +65,13 @@ def test_nothing_to_compare():
     assert alone.reason == "there is no earlier run of this probe here to compare with"
 
 
-def test_unfinished_runs_other_metrics_and_doubles_are_passed_over():
+def test_unfinished_and_empty_runs_other_metrics_and_doubles_are_passed_over():
     more = [
         *EARLIER,
         *EARLIER[:2],
         *points([1.0] * 3, metric="read_bandwidth"),
         dataclasses.replace(EARLIER[0], value=0.0, unfinished=True, run="hung"),
+        dataclasses.replace(EARLIER[0], value=0.0, run="nothing moved"),
     ]
     assert compare([99.0], more) == compare([99.0])
 

@@ -33,8 +33,8 @@ def compare_with_earlier(
     this_values
         Believed repetitions of this run, in the metric's unit.
     earlier
-        Earlier runs of the same probe; other metrics and unfinished runs are passed over, and a
-        run that is there twice counts once.
+        Earlier runs of the same probe; other metrics and runs that did not finish or measured 0
+        are passed over, and a run that is there twice counts once.
 
     Raises
     ------
