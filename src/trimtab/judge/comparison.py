@@ -38,8 +38,10 @@ def compare_with_earlier(
 
     Raises
     ------
+    KeyError
+        The metric is not known.
     ValueError
-        The metric is not known or a value is not finite or negative.
+        A value is not finite, or negative.
 
     Notes
     -----

@@ -40,7 +40,7 @@ def trend(
 
     Raises
     ------
-    ValueError
+    KeyError
         The metric is not known.
 
     Notes

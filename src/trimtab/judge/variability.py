@@ -68,8 +68,10 @@ def judge_repetitions(
 
     Raises
     ------
+    KeyError
+        The metric is not known.
     ValueError
-        The metric is not known or a value is not finite.
+        A value is not finite.
 
     Notes
     -----
@@ -124,8 +126,10 @@ def judge_history(
 
     Raises
     ------
+    KeyError
+        The metric is not known.
     ValueError
-        The metric is not known or a value is not finite.
+        A value is not finite.
 
     Notes
     -----
