@@ -1,0 +1,255 @@
+"""The load generator that comes with Trimtab: ``trimtab-ioload``, kind ``builtin``.
+
+It measures as IOR does (bytes over last close minus first open, the flush inside), with threads
+as tasks, and tells more: latency of every operation and bytes per interval. The same figure for
+``--deadline`` and ``--minimum-duration`` makes a run of fixed time. Its report is one JSON object
+on one line, so every number is traced to line 1.
+
+A read takes what each file holds, so it needs no size from the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from trimtab.errors import ToolError
+from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, tail
+from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
+from trimtab.model.telemetry import NotAvailable
+
+FILE_NAME: Final = "data"
+_STATISTICS: Final = {
+    "p50": "p50_s",
+    "p90": "p90_s",
+    "p99": "p99_s",
+    "p99.9": "p999_s",
+    "mean": "mean_s",
+    "max": "max_s",
+}
+
+
+def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+    """Return the version of the generator at ``path``, or why it cannot be used."""
+    try:
+        output = run((path, "--version"))
+    except ToolError as error:
+        return NotAvailable(error.message)
+    found = re.match(r"ioload ([0-9]\S*)\s*\Z", output.stdout.decode("utf-8", "replace"))
+    if found is None:
+        said = tail((output.stdout + output.stderr).decode("utf-8", "replace"), 120)
+        return NotAvailable(f"{path} does not say that it is ioload: {said or 'it says nothing'}")
+    return found.group(1)
+
+
+def command(
+    spec: ProbeSpec,
+    access: Access,
+    *,
+    program: str,
+    directory: str,
+    size_bytes: int | None = None,
+) -> tuple[str, ...]:
+    """Return the generator's command; it makes its own ``spec.tasks`` threads.
+
+    Parameters
+    ----------
+    program
+        Path of ``trimtab-ioload``.
+    directory
+        Where the files are; their names start with `FILE_NAME`.
+    size_bytes
+        Upper limit of what is read of each task's file; by default the block size.
+    """
+    seconds = f"{spec.duration_s:g}"
+    argv = [program, "--dir", directory, "--name", FILE_NAME, f"--{access}"]
+    # Inside a batch job the launcher's variables are set although nothing launched us.
+    argv += ["--alone", "--tasks", str(spec.tasks)]
+    argv += ["--transfer-size", str(spec.transfer_size_bytes)]
+    argv += ["--block-size", str(size_bytes or spec.block_size_bytes)]
+    argv += ["--deadline", seconds, "--minimum-duration", seconds, "--keep"]
+    if not spec.file_per_process:
+        argv.append("--shared-file")
+    if access == "write" and spec.flush:
+        argv.append("--fsync")
+    if access == "read" and spec.tasks > 1:
+        argv += ["--reorder", "1"]
+    if spec.direct:
+        argv.append("--direct")
+    return tuple(argv)
+
+
+def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
+    """Return what the generator reported. Never raises on any input.
+
+    Parameters
+    ----------
+    repetition
+        Which one it was; a report is of one repetition.
+    ordinal
+        Of this raw output in the run, for the samples.
+    """
+    draft = Draft("builtin", ordinal)
+    text = output.stdout.decode("utf-8", "replace")
+    stderr = output.stderr.decode("utf-8", "replace")
+    found = _report(text)
+    integrity_lost = False
+    if found is not None:
+        report, line = found
+        draft.tool_version = str(report["ioload"])
+        _note_status(draft, report)
+        for phase in filter(None, map(_dict, _list(report.get("phases")))):
+            integrity_lost = _read_phase(draft, report, phase, (repetition, line)) or integrity_lost
+    elif not text.strip():
+        draft.problems.append("ioload printed nothing")
+    else:
+        draft.problems.append(f"this is not a report of ioload: {tail(text, 120)}")
+    if output.truncated:
+        draft.problems.append("the output was cut at its limit")
+    if output.exit_code != 0:
+        code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
+        said = "" if draft.problems and found else tail(stderr)
+        draft.problems.append(f"ioload ended with {code}" + (f": {said}" if said else ""))
+    return draft.finished(integrity_lost=integrity_lost)
+
+
+def _report(text: str) -> tuple[dict[str, Any], int] | None:
+    """Return the report and its line; lines that are something else are passed over."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.startswith("{"):
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and isinstance(value.get("ioload"), str):
+            return value, number
+    return None
+
+
+def _note_status(draft: Draft, report: dict[str, Any]) -> None:
+    """Take the error; ``partial`` without one is a deadline that came, which was asked for."""
+    direct = _dict(report.get("direct"))
+    if direct.get("asked") and not direct.get("used") and direct.get("reason"):
+        draft.warnings.append(f"buffered instead of O_DIRECT: {direct['reason']}")
+    error = _dict(report.get("error"))
+    status = report.get("status")
+    if error:
+        draft.problems.append(f"ioload {status}: {error.get('message', 'no message')}")
+    elif status not in ("ok", "partial"):
+        draft.problems.append(f"ioload says that the run is {status!r}")
+
+
+def _read_phase(
+    draft: Draft, report: dict[str, Any], phase: dict[str, Any], place: tuple[int, int]
+) -> bool:
+    """Take one phase; return whether data came back wrong."""
+    access: Access | None = {"write": "write", "read": "read"}.get(str(phase.get("access")))  # type: ignore[assignment]
+    if access is None:
+        draft.problems.append(f"ioload reports an access {phase.get('access')!r}")
+        return False
+    repetition, line = place
+    parameters = _dict(report.get("parameters"))
+    moved, elapsed_s = _number(phase.get("bytes")), _number(phase.get("elapsed_s"))
+    bandwidth = _number(phase.get("bandwidth_bytes_per_s"))
+    verified = _dict(phase.get("verify"))
+    wrong = _number(verified.get("mismatches")) or 0
+    reason = _disagreement(moved, elapsed_s, bandwidth)
+    if wrong:
+        draft.problems.append(f"data read is not what was written: {wrong:.0f} mismatches")
+        reason = "data read is not what was written"
+    draft.phases.append(
+        Phase(
+            access=access,
+            repetition=repetition,
+            moved_bytes=None if moved is None else int(moved),
+            elapsed_s=elapsed_s,
+            bandwidth_bytes_per_s=bandwidth,
+            tasks=_whole(report.get("tasks")),
+            transfer_size_bytes=_whole(parameters.get("transfer_size_bytes")),
+            block_size_bytes=_whole(parameters.get("block_size_bytes")),
+            cpu_user_s=_number(phase.get("cpu_user_s")),
+            cpu_system_s=_number(phase.get("cpu_system_s")),
+            direct=_dict(report.get("direct")).get("used") is True,
+            caches_dropped=False,
+            line=line,
+            reason=reason,
+        )
+    )
+    _read_latency(draft, access, _dict(phase.get("latency")), place)
+    _read_timeline(draft, access, _dict(phase.get("timeline")), repetition)
+    return bool(wrong)
+
+
+def _disagreement(
+    moved: float | None, elapsed_s: float | None, bandwidth: float | None
+) -> str | None:
+    if moved is None or elapsed_s is None or bandwidth is None:
+        return "ioload gave no bytes, time or bandwidth"
+    if agrees(bandwidth, moved, elapsed_s, tolerance=1e-6):
+        return None
+    return f"ioload gave {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s are not that"
+
+
+def _read_latency(
+    draft: Draft, access: Access, latency: dict[str, Any], place: tuple[int, int]
+) -> None:
+    repetition, line = place
+    for statistic, key in _STATISTICS.items():
+        value = _number(latency.get(key))
+        if value is not None:
+            draft.latencies.append(
+                Sample(
+                    metric=LATENCY[access],
+                    value=value,
+                    repetition=repetition,
+                    statistic=statistic,
+                    output=draft.output,
+                    line=line,
+                )
+            )
+    rows = [
+        (float(row[0]), int(row[1]))
+        for row in _list(latency.get("histogram"))
+        if isinstance(row, list) and len(row) == 2 and None not in map(_number, row)
+    ]
+    if rows:
+        edges, counts = zip(*rows, strict=True)
+        draft.histograms.append(LatencyHistogram(access, repetition, edges, counts))
+
+
+def _read_timeline(draft: Draft, access: Access, timeline: dict[str, Any], repetition: int) -> None:
+    """Sum the tasks' rows; a task that ended sooner has a shorter one."""
+    interval_s = _number(timeline.get("interval_s"))
+    rows = [row for row in _list(timeline.get("tasks")) if isinstance(row, list)]
+    if not interval_s or not any(rows):
+        return
+    if any(_number(value) is None for row in rows for value in row):
+        draft.warnings.append(f"the timeline of the {access} phase holds what is not a number")
+        return
+    moved = [0] * max(map(len, rows))
+    for row in rows:
+        for index, value in enumerate(row):
+            moved[index] += int(value)
+    draft.timelines.append(Timeline(access, repetition, interval_s, tuple(moved)))
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

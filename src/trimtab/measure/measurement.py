@@ -1,0 +1,186 @@
+"""What one output of a benchmark says, in the same form whatever the tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trimtab.model.finding import Missing
+from trimtab.model.run import Access, LatencyHistogram, RunStatus, Sample, Timeline
+
+BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
+LATENCY: Final[dict[Access, str]] = {"write": "write_latency", "read": "read_latency"}
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One write or read of one repetition.
+
+    Attributes
+    ----------
+    repetition
+        Counted from 0 over the whole run.
+    tasks, transfer_size_bytes, block_size_bytes
+        As the tool says it ran; ``None`` where it does not say.
+    moved_bytes
+        What was written or read, all tasks together.
+    elapsed_s
+        The time that the bandwidth is over: last close minus first open, or the tool's own
+        figure for it; with the flush inside where one was asked for.
+    bandwidth_bytes_per_s
+        As printed; checked against ``moved_bytes / elapsed_s``.
+    cpu_user_s, cpu_system_s
+        Of all tasks, where the tool tells.
+    direct
+        Whether O_DIRECT was really used; ``None`` where the tool does not say.
+    caches_dropped
+        Whether the tool dropped the cached pages of its files before the phase.
+    line
+        Of the bandwidth in the output.
+    reason
+        Why the figures are not to be believed.
+    """
+
+    access: Access
+    repetition: int
+    moved_bytes: int | None = None
+    elapsed_s: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+    tasks: int | None = None
+    transfer_size_bytes: int | None = None
+    block_size_bytes: int | None = None
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    direct: bool | None = None
+    caches_dropped: bool | None = None
+    line: int | None = None
+    reason: str | None = None
+
+    def sample(self, output: int | None) -> Sample:
+        """Return the phase's bandwidth as a sample; ``output`` is the ordinal of the raw output."""
+        missing = None if self.bandwidth_bytes_per_s is not None else "the tool gave no bandwidth"
+        return Sample(
+            metric=BANDWIDTH[self.access],
+            value=self.bandwidth_bytes_per_s,
+            repetition=self.repetition,
+            output=output,
+            line=self.line,
+            reason=self.reason or missing,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One output of a benchmark, read.
+
+    Attributes
+    ----------
+    kind
+        The benchmark: ``ior``, ``fio``, ``builtin``.
+    status
+        ``ok``; ``partial``: it ended early and what was measured stands; ``failed``: nothing can
+        be believed; ``invalid_workload``: set by `workload.confirm`.
+    problem
+        Why the status is not ``ok``.
+    samples
+        The bandwidth of every phase first, then latencies.
+    warnings
+        What the tool complained about without failing.
+    missing
+        What this tool does not tell, with the reason.
+    """
+
+    kind: str
+    status: RunStatus
+    problem: str | None = None
+    tool_version: str | None = None
+    phases: tuple[Phase, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    timelines: tuple[Timeline, ...] = ()
+    histograms: tuple[LatencyHistogram, ...] = ()
+    warnings: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def moved_bytes(self) -> int | None:
+        """Bytes of all phases; ``None`` when one of them is not known."""
+        moved = [phase.moved_bytes for phase in self.phases]
+        return None if not moved or None in moved else sum(filter(None, moved))
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds of all phases; ``None`` when one of them is not known."""
+        elapsed = [phase.elapsed_s for phase in self.phases]
+        return None if not elapsed or None in elapsed else sum(filter(None, elapsed))
+
+
+@dataclass(slots=True)
+class Draft:
+    """A measurement while its output is read; `finished` decides the status once."""
+
+    kind: str
+    output: int | None = None
+    tool_version: str | None = None
+    phases: list[Phase] = field(default_factory=list)
+    latencies: list[Sample] = field(default_factory=list)
+    timelines: list[Timeline] = field(default_factory=list)
+    histograms: list[LatencyHistogram] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def finished(self, *, integrity_lost: bool = False) -> Measurement:
+        """Return the measurement.
+
+        Without a problem it is ``ok``. With one it is ``partial`` if some phase can still be
+        believed, else ``failed``; data that came back wrong is always ``failed``.
+        """
+        stands = any(
+            phase.bandwidth_bytes_per_s is not None and phase.reason is None
+            for phase in self.phases
+        )
+        if not self.phases and not self.problems:
+            self.problems.append("the output holds no result")
+        status = RunStatus.OK
+        if self.problems:
+            status = RunStatus.PARTIAL if stands else RunStatus.FAILED
+        if integrity_lost:
+            status = RunStatus.FAILED
+        return Measurement(
+            kind=self.kind,
+            status=status,
+            problem="; ".join(dict.fromkeys(self.problems)) or None,
+            tool_version=self.tool_version,
+            phases=tuple(self.phases),
+            samples=(*(phase.sample(self.output) for phase in self.phases), *self.latencies),
+            timelines=tuple(self.timelines),
+            histograms=tuple(self.histograms),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            missing=tuple(self.missing),
+        )
+
+
+def with_reason(sample: Sample, reason: str) -> Sample:
+    """Return the sample with one more reason not to believe it."""
+    return replace(sample, reason=f"{sample.reason}; {reason}" if sample.reason else reason)
+
+
+def agrees(
+    bandwidth_bytes_per_s: float, moved_bytes: float, elapsed_s: float, *, tolerance: float
+) -> bool:
+    """Return whether bytes, time and bandwidth fit together.
+
+    Parameters
+    ----------
+    tolerance
+        What rounding in print can make of the ratio, as a fraction.
+    """
+    if moved_bytes <= 0 or elapsed_s <= 0:
+        return False
+    return abs(bandwidth_bytes_per_s * elapsed_s / moved_bytes - 1.0) <= tolerance
+
+
+def tail(text: str, limit: int = 300) -> str:
+    """Return the last words of a complaint, on one line, for a message."""
+    words = " ".join(text.split())
+    return words if len(words) <= limit else f"... {words[-limit:]}"
