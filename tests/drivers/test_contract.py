@@ -1,0 +1,372 @@
+"""One suite that every driver passes: in memory, and local on ext4, xfs and a mere directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+from tests.support import loopback
+from tests.support.memory_driver import MemoryDriver
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.drivers.protocol import CAPABILITIES, Driver, Placement, TrimResult
+from trimtab.errors import RefusedError, TrimtabError, UsageError
+from trimtab.launch.process import ProcessResult
+from trimtab.model.telemetry import TELEMETRY_UNITS, NotAvailable, Setting, Snapshot
+from trimtab.model.trim import TrimPractice
+
+AT = datetime(2026, 11, 20, 3, 4, 5, 678901, tzinfo=UTC)
+MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A driver, and how to write to its file system and free that again."""
+
+    driver: Driver
+    write: Callable[[int], object]
+    free: Callable[[], object]
+    file: str
+    trims_less_again: bool = True
+
+
+def _memory(_directory: Path, _cleanup: ExitStack) -> Case:
+    driver = MemoryDriver()
+    driver.placements["/f"] = Placement("/f", ("OST0000",))
+    return Case(
+        driver,
+        lambda size: driver.write("OST0000", size),
+        lambda: driver.delete("OST0000", 1 << 40),
+        "/f",
+    )
+
+
+def _on(mount_point: Path, driver: Driver, *, trims_less_again: bool = True) -> Case:
+    file = mount_point / "data"
+
+    def write(size: int) -> None:
+        with file.open("ab") as stream:
+            stream.write(os.urandom(size))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    return Case(driver, write, file.unlink, str(file), trims_less_again)
+
+
+def _loop(fs: loopback.FileSystem) -> Callable[[Path, ExitStack], Case]:
+    def make(directory: Path, cleanup: ExitStack) -> Case:
+        if reason := loopback.why_no_loop_devices(fs):
+            pytest.skip(reason)
+        scratch = cleanup.enter_context(loopback.mounted(directory, fs=fs, size_bytes=320 * MIB))
+        # ext4 remembers which groups were trimmed; xfs hands over all free space each time.
+        driver = LocalDriver(str(scratch.mount_point))
+        return _on(scratch.mount_point, driver, trims_less_again=fs == "ext4")
+
+    return make
+
+
+def _directory(directory: Path, _cleanup: ExitStack) -> Case:
+    return _on(directory, LocalDriver(str(directory)))
+
+
+CASES = {
+    "memory": _memory,
+    "local-ext4": _loop("ext4"),
+    "local-xfs": _loop("xfs"),
+    "local-directory": _directory,
+}
+
+
+OWN = ("memory", "local-ext4", "local-xfs")
+"""Those whose file system is the test's own, to trim and to set."""
+
+
+def _parameters(names: Iterable[str]) -> list[ParameterSet]:
+    return [
+        pytest.param(name, marks=[pytest.mark.kernel] if name in OWN[1:] else []) for name in names
+    ]
+
+
+@pytest.fixture(params=_parameters(CASES))
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
+    with ExitStack() as cleanup:
+        yield CASES[request.param](tmp_path, cleanup)
+
+
+@pytest.fixture(params=_parameters(OWN))
+def own_case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
+    with ExitStack() as cleanup:
+        yield CASES[request.param](tmp_path, cleanup)
+
+
+def _target(case: Case) -> str:
+    targets = case.driver.targets()
+    assert not isinstance(targets, NotAvailable)
+    return targets[0].name
+
+
+def _explained(answer: object) -> None:
+    """A refusal says why, in more than a word."""
+    assert not isinstance(answer, NotAvailable) or len(answer.reason.split()) >= 3
+
+
+def _counters(snapshot: Snapshot) -> dict[tuple[str, str, str | None], float]:
+    return {
+        (one.target.name, reading.name, reading.label): float(reading.value)
+        for one in snapshot.targets
+        for reading in one.readings
+        if reading.name.endswith("_total")
+        and isinstance(reading.value, (int, float))
+        and reading.name != "inodes_total"
+    }
+
+
+def test_it_is_a_driver(case: Case) -> None:
+    assert isinstance(case.driver, Driver)
+    assert case.driver.name in {"local", "lustre", "twin", "memory"}
+    assert case.driver.capabilities <= CAPABILITIES
+    now = case.driver.clock()
+    assert now.utcoffset() == timedelta(0)
+
+
+def test_targets_have_names_and_a_kind(case: Case) -> None:
+    targets = case.driver.targets()
+    assert not isinstance(targets, NotAvailable)
+    assert targets
+    assert len({target.name for target in targets}) == len(targets)
+    assert all(target.kind in {"ost", "mdt", "file-system"} for target in targets)
+    assert case.driver.targets() == targets
+
+
+def test_a_snapshot_keeps_the_time_that_it_was_given(case: Case) -> None:
+    abroad = datetime(2026, 11, 20, 3, 4, tzinfo=timezone(timedelta(hours=5, minutes=45)))
+    assert case.driver.snapshot(AT).at == AT
+    assert case.driver.snapshot(abroad).at is abroad
+
+
+def test_a_snapshot_has_every_name_with_a_value_or_a_reason(case: Case) -> None:
+    snapshot = case.driver.snapshot(AT)
+    assert snapshot.complete
+    assert snapshot.driver == case.driver.name
+    targets = case.driver.targets()
+    assert not isinstance(targets, NotAvailable)
+    assert [one.target for one in snapshot.targets] == list(targets)
+    for one in snapshot.targets:
+        assert {reading.name for reading in one.readings} == set(TELEMETRY_UNITS)
+        keys = [(reading.name, reading.label) for reading in one.readings]
+        assert len(set(keys)) == len(keys)
+        for reading in one.readings:
+            if reading.value is None:
+                assert reading.reason
+            else:
+                assert reading.source
+
+
+def test_values_are_in_their_unit(case: Case) -> None:
+    for one in case.driver.snapshot(AT).targets:
+        for reading in one.readings:
+            if reading.value is None:
+                continue
+            if reading.unit is None:
+                assert isinstance(reading.value, (str, bool)), reading
+            else:
+                assert isinstance(reading.value, (int, float)), reading
+                assert not isinstance(reading.value, bool), reading
+                assert reading.value >= 0, reading
+            if reading.name.endswith("fraction"):
+                assert float(reading.value) <= 1
+
+
+def test_space_adds_up(case: Case) -> None:
+    one = case.driver.snapshot(AT).targets[0]
+    capacity, used = one.number("capacity_bytes"), one.number("used_bytes")
+    available = one.number("available_bytes")
+    assert capacity is not None
+    assert used is not None
+    assert available is not None
+    assert used + available <= capacity
+    fullness = one.fullness()
+    assert fullness is not None
+    assert 0 <= fullness <= 1
+
+
+def test_writing_is_seen_and_counters_never_decrease(case: Case) -> None:
+    before = case.driver.snapshot(AT)
+    case.write(8 * MIB)
+    after = case.driver.snapshot(AT + timedelta(seconds=5))
+    first, second = _counters(before), _counters(after)
+    # A directory in memory or on an overlay counts nothing; what has a device counts.
+    assert first or isinstance(case.driver.trim_practice(_target(case)), NotAvailable)
+    assert set(first) <= set(second)
+    for key, value in first.items():
+        assert second[key] >= value, key
+    written = (_target(case), "bytes_written_total", None)
+    if written in first:
+        assert second[written] - first[written] >= 8 * MIB
+    one, two = before.targets[0], after.targets[0]
+    # Others write to a shared disk meanwhile; a loop device is this test's own.
+    if case.driver.name == "memory" or two.target.name.startswith(str(Path(case.file).parent)):
+        used_before, used_after = one.number("used_bytes"), two.number("used_bytes")
+        assert used_before is not None
+        assert used_after is not None
+        assert used_after - used_before >= 7 * MIB
+
+
+def test_settings_are_named_and_sourced(case: Case) -> None:
+    settings = case.driver.settings(_target(case))
+    assert settings
+    for name, setting in settings.items():
+        if isinstance(setting, NotAvailable):
+            assert setting.reason
+        else:
+            assert setting.name == name
+            assert setting.source
+
+
+def test_set_reads_back_what_was_written(own_case: Case) -> None:
+    target = _target(own_case)
+    name = next(name for name in own_case.driver.settings(target) if name.endswith("wbt_lat_usec"))
+    before = own_case.driver.settings(target)[name]
+    assert isinstance(before, Setting)
+    for value in ("7000", "0", before.value):
+        answer = own_case.driver.set(target, name, value)
+        assert isinstance(answer, Setting)
+        assert (answer.name, answer.value) == (name, value)
+        assert own_case.driver.settings(target)[name] == answer
+
+
+def test_set_refuses_what_is_not_a_setting(case: Case) -> None:
+    target = _target(case)
+    before = case.driver.settings(target)
+    for name in ("no/such/setting", "", "../../etc/passwd", "block/nosuch/queue/wbt_lat_usec"):
+        with pytest.raises(UsageError):
+            case.driver.set(target, name, "1")
+    rotational = next((name for name in before if name.endswith("rotational")), None)
+    if rotational is not None:
+        with pytest.raises(RefusedError):
+            case.driver.set(target, rotational, "0")
+    assert case.driver.settings(target) == before
+
+
+def test_set_says_when_a_value_is_refused(own_case: Case) -> None:
+    target = _target(own_case)
+    name = next(name for name in own_case.driver.settings(target) if name.endswith("wbt_lat_usec"))
+    before = own_case.driver.settings(target)[name]
+    with pytest.raises(UsageError):
+        own_case.driver.set(target, name, "rubbish")
+    assert own_case.driver.settings(target)[name] == before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda driver: driver.settings("no-such-target"),
+        lambda driver: driver.set("no-such-target", "x", "1"),
+        lambda driver: driver.trim("no-such-target"),
+        lambda driver: driver.trim_practice("no-such-target"),
+        lambda driver: driver.set_creation("no-such-target", False),
+        lambda driver: driver.reset_allocator("no-such-target"),
+    ],
+)
+def test_an_unknown_target_is_wrong_use(case: Case, call: Callable[[Driver], object]) -> None:
+    with pytest.raises(UsageError):
+        call(case.driver)
+
+
+def test_a_second_trim_trims_less(own_case: Case) -> None:
+    target = _target(own_case)
+    first, second = own_case.driver.trim(target), own_case.driver.trim(target)
+    assert isinstance(first, TrimResult)
+    assert isinstance(second, TrimResult)
+    assert first.target == target
+    assert first.trimmed_bytes > 100 * MIB
+    assert second.trimmed_bytes <= first.trimmed_bytes
+    assert not own_case.trims_less_again or second.trimmed_bytes == 0
+    discarded = own_case.driver.snapshot(AT).targets[0].number("bytes_discarded_total")
+    assert discarded is not None
+    assert discarded >= 100 * MIB
+
+
+def test_what_is_freed_can_be_trimmed_again(own_case: Case) -> None:
+    target = _target(own_case)
+    own_case.write(32 * MIB)
+    own_case.driver.trim(target)
+    own_case.free()
+    os.sync()
+    again = own_case.driver.trim(target)
+    assert isinstance(again, TrimResult)
+    assert again.trimmed_bytes >= 32 * MIB
+
+
+def test_trim_takes_a_range_and_refuses_what_is_none(own_case: Case) -> None:
+    target = _target(own_case)
+    with pytest.raises(UsageError):
+        own_case.driver.trim(target, -1)
+    with pytest.raises(UsageError):
+        own_case.driver.trim(target, 0, 0)
+    part = own_case.driver.trim(target, 64 * MIB, 32 * MIB)
+    assert isinstance(part, TrimResult)
+    assert (part.start_bytes, part.length_bytes) == (64 * MIB, 32 * MIB)
+    assert part.trimmed_bytes <= 32 * MIB
+
+
+def test_trim_practice_gives_a_reason_for_what_is_missing(case: Case) -> None:
+    practice = case.driver.trim_practice(_target(case))
+    _explained(practice)
+    if isinstance(practice, TrimPractice):
+        for part in ("timer_active", "trimmed_since_mount", "discarded_bytes"):
+            assert getattr(practice, part) is not None or practice.reasons[part]
+
+
+def test_what_is_not_available_says_why(case: Case) -> None:
+    target = _target(case)
+    for answer in (
+        case.driver.set_creation(target, True),
+        case.driver.reset_allocator(target),
+        case.driver.launcher("no-such-launcher"),
+        case.driver.run("no-such-server", ["true"], 5.0),
+    ):
+        _explained(answer)
+    assert isinstance(case.driver.launcher("no-such-launcher"), NotAvailable)
+    assert isinstance(case.driver.run("no-such-server", ["true"], 5.0), NotAvailable)
+
+
+def test_capabilities_are_kept(case: Case) -> None:
+    target, able = _target(case), case.driver.capabilities
+    if "creation" not in able:
+        assert isinstance(case.driver.set_creation(target, True), NotAvailable)
+    if "allocator-reset" not in able:
+        assert isinstance(case.driver.reset_allocator(target), NotAvailable)
+    if "launcher" in able:
+        launcher = case.driver.launcher("local")
+        assert not isinstance(launcher, NotAvailable)
+        assert launcher.wrap(["true"], 1) == ("true",)
+
+
+def test_placement_names_targets(case: Case) -> None:
+    case.write(MIB)
+    placement = case.driver.placement(case.file)
+    _explained(placement)
+    if isinstance(placement, Placement):
+        targets = case.driver.targets()
+        assert not isinstance(targets, NotAvailable)
+        assert set(placement.targets) <= {target.name for target in targets}
+
+
+def test_run_gives_what_came_of_a_program(case: Case) -> None:
+    answer = case.driver.run(None, ["sh", "-c", "echo out; exit 3"], 20.0)
+    _explained(answer)
+    if isinstance(answer, ProcessResult):
+        assert answer.stdout == b"out\n"
+        assert answer.exit_code == 3
+
+
+def test_errors_are_trimtabs_own(case: Case) -> None:
+    with pytest.raises(TrimtabError):
+        case.driver.settings("no\0such")
