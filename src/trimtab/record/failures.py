@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from trimtab.errors import UnreadableError
 from trimtab.record.location import Location
@@ -44,6 +44,9 @@ def told(location: Location) -> Iterator[None]:
         if (told_error := explained(error.orig, location)) is None:
             raise
         raise told_error from error
+    except StatementError as error:
+        # A value that a column does not take: SQLAlchemy wraps the ValueError that says why.
+        raise (error.orig or error) from None
     except sqlite3.Error as error:
         if (told_error := explained(error, location)) is None:
             raise

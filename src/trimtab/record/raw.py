@@ -119,7 +119,7 @@ def _write(file: Path, data: bytes) -> None:
     temporary = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
-        with open(descriptor, "wb") as stream:
+        with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Engine,
+    Insert,
     Row,
     Select,
     Table,
@@ -23,7 +24,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UsageError
@@ -401,9 +401,7 @@ class Store:
         number = connection.execute(query).scalar()
         if number is None:
             # Two processes may add it at once; both databases have this word for it.
-            dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-            added = dialect.insert(schema.site).values(name=name).on_conflict_do_nothing()
-            connection.execute(added)
+            connection.execute(_insert_unless_there(connection, schema.site, name=name))
             number = connection.execute(query).scalar_one()
         return number
 
@@ -532,6 +530,15 @@ def _number(added: CursorResult[Any]) -> int:
     if key is None:  # only when the row was not added, which would have raised
         raise AssertionError("a row was added without a number")
     return key[0]
+
+
+def _insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
+    # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as insert_to
+    else:
+        from sqlalchemy.dialects.sqlite import insert as insert_to
+    return insert_to(table).values(values).on_conflict_do_nothing()
 
 
 def _insert_all(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
