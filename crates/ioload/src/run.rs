@@ -87,8 +87,12 @@ pub fn run(options: &Options) -> Result<Outcome> {
         }
     };
     if let Err(error) = admit(&arrivals) {
-        // So that all have read why before rank 0 removes the directory. Who does not come now changes nothing.
-        let _ = rendezvous.exchange("refused", ());
+        // Rank 0 stays until all have read why, because it removes the directory.
+        if place.0 == 0 {
+            rendezvous.collect_reports::<()>(true);
+        } else {
+            rendezvous.leave_report(&())?;
+        }
         rendezvous.close(place.0 == 0)?;
         if error.exit_code() == crate::error::EXIT_USAGE {
             return Err(Error::Usage(error.message));
@@ -354,7 +358,6 @@ impl<'a> Runner<'a> {
             transfer_bytes: options.geometry.transfer_bytes as usize,
             direct: self.direct.used,
             fsync: options.fsync,
-            create_new: !options.overwrite && options.geometry.layout == Layout::FilePerProcess,
             verify: options.verify && access == Access::Read,
             deadline_ns: options.deadline_s.map(nanoseconds),
             wear_out: options.wear_out,
@@ -383,6 +386,7 @@ impl<'a> Runner<'a> {
             Ok(TaskPlan {
                 task,
                 path,
+                create_new: access == Access::Write && self.makes_file_of(task),
                 schedule,
                 identity,
             })
@@ -390,6 +394,14 @@ impl<'a> Runner<'a> {
         files::tasks_of(options, options.rank.rank)
             .map(plan)
             .collect()
+    }
+
+    /// A file of its own that was not there before; a shared one is opened by all tasks at once.
+    fn makes_file_of(&self, task: u64) -> bool {
+        let own_rank = self.options.rank.rank;
+        let index = task - files::tasks_of(self.options, own_rank).start;
+        let existed = self.arrivals[own_rank as usize].existed[index as usize];
+        self.options.geometry.layout == Layout::FilePerProcess && !existed
     }
 
     fn shuffle_seed(&self) -> Option<u64> {

@@ -46,8 +46,6 @@ pub struct PhaseSettings {
     pub direct: bool,
     /// Flush before the close.
     pub fsync: bool,
-    /// Fail if the file exists.
-    pub create_new: bool,
     /// Compare what is read.
     pub verify: bool,
     /// Stonewall, nanoseconds after the task's file was opened.
@@ -65,6 +63,8 @@ pub struct TaskPlan {
     pub task: u64,
     /// The file.
     pub path: PathBuf,
+    /// The file must not exist yet: the task makes it, and so may remove it.
+    pub create_new: bool,
     /// Offsets in order.
     pub schedule: Schedule,
     /// Whose data the file holds.
@@ -227,7 +227,7 @@ impl<'a> Worker<'a> {
         let writes = self.settings.access == Access::Write;
         options.read(!writes).write(writes).mode(0o644);
         if writes {
-            options.create(true).create_new(self.settings.create_new);
+            options.create(true).create_new(self.plan.create_new);
         }
         if self.settings.direct {
             options.custom_flags(libc::O_DIRECT);
@@ -239,7 +239,7 @@ impl<'a> Worker<'a> {
                 self.error("open", source)
             }
         })?;
-        if writes && self.settings.create_new {
+        if writes && self.plan.create_new {
             self.progress.created.store(true, Ordering::Release);
         }
         Ok(file)

@@ -7,6 +7,7 @@ mod _core {
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
     use std::ffi::OsString;
+    use std::path::PathBuf;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
@@ -16,13 +17,13 @@ mod _core {
     #[pyfunction]
     fn ioload_main(py: Python<'_>) -> PyResult<u8> {
         let argv: Vec<OsString> = py.import("sys")?.getattr("argv")?.extract()?;
-        Ok(py.detach(|| ioload::main_from_args(argv.into_iter().skip(1))))
+        Ok(py.detach(|| ::ioload::main_from_args(argv.into_iter().skip(1))))
     }
 
     /// Runs the load generator and returns its JSON report and exit code.
     #[pyfunction]
-    fn ioload(py: Python<'_>, args: Vec<OsString>) -> PyResult<(String, u8)> {
-        py.detach(|| ::ioload::report_from_args(args))
+    fn ioload(py: Python<'_>, args: Vec<PathBuf>) -> PyResult<(String, u8)> {
+        py.detach(|| ::ioload::report_from_args(args.into_iter().map(OsString::from)))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
