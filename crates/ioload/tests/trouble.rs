@@ -113,94 +113,101 @@ fn an_unwritable_directory_is_said() {
     }
 }
 
-/// A device whose second half answers every request with an error; `None` where the machine has no device mapper.
-struct FailingDisk {
-    device: String,
-    name: String,
-    _image: tempfile::NamedTempFile,
-}
-
-impl FailingDisk {
-    fn new() -> Option<Self> {
-        let image = tempfile::NamedTempFile::new().unwrap();
-        image.as_file().set_len(64 << 20).unwrap();
-        let device = output_of(
-            "losetup",
-            &["--find", "--show", image.path().to_str().unwrap()],
-        )?;
-        let name = format!("ioload-test-{}", std::process::id());
-        // The first half is linear, the rest fails; units are sectors of 512 bytes.
-        let table = format!("0 65536 linear {device} 0\n65536 65536 error");
-        let disk = Self {
-            device,
-            name,
-            _image: image,
-        };
-        output_of("dmsetup", &["create", &disk.name, "--table", &table])?;
-        Some(disk)
+/// Between the program and libc: `IOLOAD_FAULT=short` halves every second transfer and interrupts every third,
+/// `IOLOAD_FAULT=<errno>` fails every transfer from the tenth on.
+const FAULTY_LIBC: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+static atomic_int calls;
+static size_t allowed(size_t length) {
+    const char *fault = getenv("IOLOAD_FAULT");
+    int call = atomic_fetch_add(&calls, 1);
+    if (fault == NULL) return length;
+    if (strcmp(fault, "short") != 0) {
+        if (call < 10) return length;
+        errno = atoi(fault);
+        return 0;
     }
-
-    fn path(&self) -> String {
-        format!("/dev/mapper/{}", self.name)
-    }
+    if (call % 3 == 2) { errno = EINTR; return 0; }
+    return call % 2 == 1 && length > 1024 ? length / 2 : length;
 }
-
-impl Drop for FailingDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("dmsetup")
-            .args(["remove", &self.name])
-            .output();
-        let _ = Command::new("losetup")
-            .args(["--detach", &self.device])
-            .output();
-    }
+ssize_t pwrite64(int fd, const void *data, size_t length, off64_t offset) {
+    ssize_t (*real)(int, const void *, size_t, off64_t) = dlsym(RTLD_NEXT, "pwrite64");
+    length = allowed(length);
+    return length == 0 ? -1 : real(fd, data, length, offset);
 }
+ssize_t pread64(int fd, void *data, size_t length, off64_t offset) {
+    ssize_t (*real)(int, void *, size_t, off64_t) = dlsym(RTLD_NEXT, "pread64");
+    length = allowed(length);
+    return length == 0 ? -1 : real(fd, data, length, offset);
+}
+"#;
 
-fn output_of(name: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(name).args(args).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
-    output.status.success().then_some(text)
+fn run_with_fault(args: &str, fault: &str) -> Option<(Done, Vec<String>)> {
+    let (workshop, dir) = (tempdir().unwrap(), tempdir().unwrap());
+    let (source, library) = (
+        workshop.path().join("faulty.c"),
+        workshop.path().join("faulty.so"),
+    );
+    std::fs::write(&source, FAULTY_LIBC).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no C compiler");
+        return None;
+    }
+    let output = program(dir.path(), args)
+        .env("LD_PRELOAD", &library)
+        .env("IOLOAD_FAULT", fault)
+        .output()
+        .unwrap();
+    Some((Done::of(output), support::names(dir.path())))
 }
 
 #[test]
 fn an_io_error_is_said_and_everything_removed() {
-    let Some(disk) = FailingDisk::new() else {
-        eprintln!("skipped: no device mapper here (needs root and dmsetup)");
+    for (errno, kind) in [(5, "io_error"), (122, "quota"), (116, "vanished")] {
+        let args = "--write --read --tasks 2 --transfer-size 64KiB --block-size 4MiB";
+        let Some((done, left)) = run_with_fault(args, &errno.to_string()) else {
+            return;
+        };
+        assert_eq!((done.code, left), (3, vec![]), "{}", done.stderr);
+        let error = &done.report["error"];
+        assert_eq!(
+            (error["kind"].as_str(), error["errno"].as_i64()),
+            (Some(kind), Some(errno))
+        );
+        assert_eq!(
+            (
+                done.phase(0)["status"].as_str(),
+                done.phase(0)["bytes"].as_u64()
+            ),
+            (Some("failed"), Some(10 * 65536))
+        );
+    }
+}
+
+#[test]
+fn short_and_interrupted_transfers_are_finished() {
+    let args = "--write --read --verify --tasks 2 --transfer-size 64KiB --block-size 1MiB";
+    let Some((done, left)) = run_with_fault(args, "short") else {
         return;
     };
-    // No journal, and metadata at the front: only data meets the errors.
-    let made = output_of(
-        "mkfs.ext4",
-        &[
-            "-q",
-            "-F",
-            "-O",
-            "^has_journal",
-            "-E",
-            "lazy_itable_init=0,packed_meta_blocks=1",
-            &disk.path(),
-        ],
-    );
-    assert!(made.is_some());
-    let mount = tempdir().unwrap();
-    let at = mount.path().to_str().unwrap();
-    assert!(output_of("mount", &["-o", "errors=continue", &disk.path(), at]).is_some());
-    let lost_and_found = support::names(mount.path());
-    let done = run(
-        mount.path(),
-        "--write --direct --tasks 2 --transfer-size 64KiB --block-size 24MiB",
-    );
-    let left = support::names(mount.path());
-    assert!(output_of("umount", &[at]).is_some());
-    assert_eq!(done.code, 3, "{}", done.stderr);
-    let error = &done.report["error"];
+    assert_eq!((done.code, left), (0, vec![]), "{}", done.stderr);
+    assert_eq!(done.phase(1)["verify"]["checked_bytes"], 2 << 20);
     assert_eq!(
-        (error["kind"].as_str(), error["errno"].as_i64()),
-        (Some("io_error"), Some(5)),
-        "{error}"
+        done.phase(1)["transfers"],
+        32,
+        "a transfer counts once however many calls it took"
     );
-    assert_eq!(done.phase(0)["status"], "failed");
-    assert_eq!(left, lost_and_found);
 }
 
 #[test]
