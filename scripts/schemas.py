@@ -6,13 +6,13 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report import documents
+from trimtab.report.documents import check, kept
 
 DOCUMENTS = {
-    "check": documents.CheckDocument,
-    "status": documents.StatusDocument,
-    "runs": documents.RunsDocument,
-    "show": documents.ShowDocument,
+    "check": check.CheckDocument,
+    "status": kept.StatusDocument,
+    "runs": kept.RunsDocument,
+    "show": kept.ShowDocument,
 }
 
 

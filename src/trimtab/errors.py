@@ -5,7 +5,6 @@
     TrimtabError
     ├── UsageError          wrong use: an argument, a site file, a path          exit code 2
     ├── ToolError           a probe, tool or node failed                         exit code 3
-    │   ├── ToolTimeout     ... did not end within its deadline
     │   └── NoAnswer        a file system did not answer within its deadline
     ├── RefusedError        a safety rule says no                                exit code 4
     ├── UnreadableError     data or store that cannot be read or written         exit code 5
@@ -30,6 +29,8 @@ class TrimtabError(Exception):
     """
 
     exit_code = 1
+    reported = False
+    """Set on an error that stands in a document which was printed already."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -47,10 +48,6 @@ class ToolError(TrimtabError):
     """A probe, tool or node failed; the message carries what it printed, shortened."""
 
     exit_code = 3
-
-
-class ToolTimeout(ToolError):
-    """A tool did not end within its deadline and was killed with its process group."""
 
 
 class NoAnswer(ToolError):

@@ -42,7 +42,7 @@ from trimtab.cli import options
     "--space",
     "space_bytes",
     type=options.SIZE,
-    help="Most space that the probe's files take. Default: the smaller of 64GiB and 5 % of the free space.",
+    help="Most space for the probe's files. Default: the smaller of 64GiB and 5 % of the free.",
 )
 @click.option(
     "--repetitions",
@@ -94,7 +94,7 @@ from trimtab.cli import options
     "allocator_statistics",
     default=True,
     show_default=True,
-    help="Turn ext4's mb_stats on while probing, where it is off and may be written, and restore it.",
+    help="Turn ext4's mb_stats on while probing where it is off, and restore it.",
 )
 @click.option(
     "--fail-on",
@@ -115,7 +115,7 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     with progress_bar(silent=as_json) as progress:
         outcome = check(wanted, progress=progress)
     if as_json:
-        from trimtab.report.documents import check_document
+        from trimtab.report.documents.check import check_document
 
         click.echo(check_document(outcome.result, outcome.error).model_dump_json(by_alias=True))
     else:
@@ -123,6 +123,7 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
 
         print_check(outcome.result)
     if outcome.error is not None:
+        outcome.error.reported = as_json
         raise outcome.error
     if fail_on and outcome.missed_history:
         raise click.exceptions.Exit(10)

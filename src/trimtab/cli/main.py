@@ -85,7 +85,7 @@ def _report(error: TrimtabError, *, as_json: bool) -> int:
     click.echo(f"error: {printable(error.message)}", err=True)
     if error.hint:
         click.echo(f"hint: {printable(error.hint)}", err=True)
-    if as_json and not getattr(error, "reported", False):
+    if as_json and not error.reported:
         document = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
         click.echo(json.dumps({"error": document}))
     return error.exit_code

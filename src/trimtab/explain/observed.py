@@ -65,7 +65,7 @@ class Observed:
         """The devices beneath that have a queue of their own and say that they do not rotate."""
         return tuple(
             device
-            for device in self.path.devices
+            for device in self.path.own_devices
             if device.rotational is False and device.kind != "partition"
         )
 

@@ -217,3 +217,22 @@ class Run:
     problem: str | None = None
     samples: tuple[Sample, ...] = ()
     outputs: tuple[RawOutput, ...] = ()
+
+    def believed(self, metric: str) -> list[float]:
+        """Return the values of a metric that may be judged, one a repetition."""
+        return [
+            sample.value
+            for sample in self.samples
+            if sample.metric == metric
+            and sample.statistic == "total"
+            and sample.reason is None
+            and sample.value is not None
+        ]
+
+    def disbelieved(self, metric: str) -> list[str]:
+        """Return the reason of each repetition of a metric that may not be judged."""
+        return [
+            sample.reason
+            for sample in self.samples
+            if sample.metric == metric and sample.statistic == "total" and sample.reason is not None
+        ]

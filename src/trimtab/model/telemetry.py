@@ -42,7 +42,7 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "concurrent_jobs": "jobs",
     "drive_percentage_used": "1",
     "drive_media_errors_total": "errors",
-    "drive_write_amplification": "1",
+    "drive_write_amplification": "B/B",
     "checksum_errors_total": "errors",
 }
 """Every telemetry name with its unit; ``None`` marks states, names and times."""

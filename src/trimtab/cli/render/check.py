@@ -6,10 +6,11 @@ import shlex
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, printable
+from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
-from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.model.verdict import Interval, Scope, Verdict
 from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
@@ -21,15 +22,13 @@ _SEVERITY_STYLE = {
     Severity.WARNING: "bold yellow",
     Severity.INFO: "bold blue",
 }
-_STATUS_TEXT = {
-    VerdictStatus.MET: ("met", "green"),
-    VerdictStatus.MISSED: ("missed", "bold red"),
-    VerdictStatus.CANNOT_TELL: ("cannot tell yet", "yellow"),
-}
 
 
 def print_check(result: CheckResult) -> None:
     """Print a check on standard output."""
+    from rich.padding import Padding
+    from rich.text import Text
+
     out = console()
     out.print(_path_line(result), style="bold")
     for note in result.path.notes:
@@ -37,8 +36,8 @@ def print_check(result: CheckResult) -> None:
     if result.verdicts:
         out.print()
         out.print(verdict_table(result.verdicts))
-        for verdict in result.verdicts:
-            out.print(f"  {_verdict_line(verdict)}")
+        for line in _reasons(result.verdicts):
+            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
     for comparison in result.comparisons:
         out.print(f"  {comparison.metric}: {printable(comparison.reason)}")
     _print_problem(out, result)
@@ -52,24 +51,21 @@ def verdict_table(verdicts: tuple[Verdict, ...]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("metric")
-    table.add_column("scope")
-    for name in ("n", "mean", "95 % interval", "median", "slowest", "COV", "its interval"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
+    table.add_column("", no_wrap=True)
+    for name in ("n", "mean", "95 % interval", "slowest", "COV", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
     for verdict in verdicts:
-        word, style = _STATUS_TEXT[verdict.status]
+        scope = "" if verdict.scope is Scope.REPETITIONS else ", over time"
         table.add_row(
-            verdict.metric,
-            verdict.scope.value,
+            f"{verdict.metric.replace('_', ' ')}{scope}",
             str(verdict.n),
-            format_value(verdict.mean, verdict.unit),
+            _or_dash(verdict.mean, verdict.unit),
             _interval(verdict.mean_interval, verdict.unit),
-            format_value(verdict.median, verdict.unit),
-            format_value(verdict.slowest, verdict.unit),
-            format_value(verdict.cov, "1"),
+            _or_dash(verdict.slowest, verdict.unit),
+            _or_dash(verdict.cov, "1"),
             _interval(verdict.cov_interval, "1"),
-            _styled(word, style),
+            verdict_word(verdict.status),
         )
     return table
 
@@ -122,10 +118,12 @@ def _path_line(result: CheckResult) -> str:
     return printable(text)
 
 
-def _verdict_line(verdict: Verdict) -> str:
-    scope = "" if verdict.scope is Scope.REPETITIONS else ", history"
-    word = _STATUS_TEXT[verdict.status][0]
-    return printable(f"{verdict.metric}{scope}: {word}. {verdict.reason}")
+def _reasons(verdicts: tuple[Verdict, ...]) -> list[str]:
+    """Return each reason once, with the metrics that it holds for."""
+    metrics: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        metrics.setdefault(verdict.reason, []).append(verdict.metric.split("_")[0])
+    return [printable(f"{' and '.join(names)}: {text}.") for text, names in metrics.items()]
 
 
 def _print_problem(out: Console, result: CheckResult) -> None:
@@ -159,7 +157,5 @@ def _interval(interval: Interval | None, unit: str) -> str:
     return f"{format_value(interval.low, unit)} .. {format_value(interval.high, unit)}"
 
 
-def _styled(word: str, style: str):
-    from rich.text import Text
-
-    return Text(word, style=style)
+def _or_dash(value: float | None, unit: str) -> str:
+    return "-" if value is None else format_value(value, unit)

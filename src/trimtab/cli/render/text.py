@@ -13,14 +13,14 @@ WIDTH_WITHOUT_TERMINAL = 120
 
 
 def printable(text: str) -> str:
-    """Return text with control characters and undecodable bytes escaped.
+    r"""Return text with control characters and undecodable bytes escaped.
 
     File names and tool output must not steer the terminal.
 
     Examples
     --------
-    >>> printable("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
+    >>> print(printable("a" + chr(27) + "[31mb"))
+    a\x1b[31mb
     """
     return "".join(
         character if character.isprintable() or character == "\n" else _escaped(character)

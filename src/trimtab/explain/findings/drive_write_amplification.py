@@ -26,7 +26,7 @@ def find(observed: Observed) -> Iterator[Finding]:
             severity=Severity.INFO,
             title=f"{drive} has written {amplification:.1f} times what it was given",
             target=observed.target,
-            seen=Seen(amplification, "1", f"physical over host bytes written of {drive}"),
+            seen=Seen(amplification, "B/B", f"physical over host bytes written of {drive}"),
             source=None if reading is None else reading.source,
             why=(
                 "Every byte that the drive moves in garbage collection is write bandwidth that "

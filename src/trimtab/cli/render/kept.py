@@ -1,0 +1,181 @@
+"""What is kept, as text: ``status``, ``runs`` and ``show``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.text import console, moment, printable
+from trimtab.cli.render.verdict import verdict_word
+from trimtab.model.run import Run, Sample
+from trimtab.model.status import SeriesStatus, Status
+from trimtab.units import format_bytes, format_duration, format_percent, format_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from trimtab.loop.show import Shown
+
+
+def print_status(status: Status) -> None:
+    """Print where things stand."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    if not status.series:
+        out.print(f"Nothing is kept yet in {printable(status.store)}.")
+        out.print("hint: measure a file system: trimtab check PATH")
+        return
+    for site in dict.fromkeys(one.site for one in status.series):
+        out.print(printable(site), style="bold")
+        of_site = [one for one in status.series if one.site == site]
+        out.print(_series_table(of_site))
+        for line in _reasons(of_site):
+            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        out.print()
+    out.print("last runs", style="bold")
+    out.print(_runs_table(status.last_runs))
+
+
+def print_runs(runs: Sequence[Run]) -> None:
+    """Print runs, the newest first."""
+    out = console()
+    if not runs:
+        out.print("No run is kept.")
+        return
+    out.print(_runs_table(runs))
+
+
+def print_show(shown: Shown) -> None:
+    """Print a run with its samples, and the command and raw output behind each."""
+    out, run = console(), shown.run
+    out.print(f"run {run.id}", style="bold")
+    for name, value in _facts(run, shown.store):
+        out.print(f"  {name:<10} {printable(value)}", soft_wrap=True)
+    out.print()
+    out.print(_samples_table(run.samples))
+    out.print()
+    _print_outputs(out, shown)
+
+
+def _facts(run: Run, store: str) -> list[tuple[str, str]]:
+    status = run.status.value if run.problem is None else f"{run.status.value}: {run.problem}"
+    at = moment(run.at) if run.at is not None else f"not known: {run.at_reason}"
+    facts = [
+        ("site", run.site),
+        ("path", run.path or "-"),
+        ("host", run.host or "-"),
+        ("probe", run.probe),
+        ("benchmark", f"{run.kind} {run.tool_version or '(version not known)'}"),
+        ("at", f"{at} to {moment(run.until)}"),
+        ("status", status),
+        ("trimtab", run.trimtab_version or "-"),
+        ("store", store),
+    ]
+    asked = run.parameters.get("spec")
+    if isinstance(asked, dict):
+        facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in asked.items())))
+    return facts
+
+
+def _print_outputs(out: Console, shown: Shown) -> None:
+    out.print("raw outputs (trimtab show RUN --output N prints one)", style="bold")
+    for one in shown.outputs:
+        took = "-" if one.elapsed_s is None else format_duration(one.elapsed_s)
+        out.print(
+            f"  {one.ordinal}  {printable(one.label)}: exit code {one.exit_code}, {took}, "
+            f"{format_bytes(one.stdout_bytes)}, sha256 {one.stdout_sha256[:16]}"
+        )
+        out.print(f"     {printable(shlex.join(one.argv))}", style="cyan", soft_wrap=True)
+        out.print(f"     {printable(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
+
+
+def _series_table(series: Sequence[SeriesStatus]) -> Table:
+    table = _table(
+        "metric", "probe", "runs>", "last>", "at", "mean 48 h>", "COV>", "95 % interval>", "verdict"
+    )
+    for one in series:
+        verdict = one.verdict
+        interval = verdict.cov_interval
+        bounds = (
+            "-"
+            if interval is None
+            else f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
+        )
+        table.add_row(
+            verdict.metric,
+            one.verdict.probe,
+            f"{one.runs:,}",
+            format_value(one.last_value, verdict.unit),
+            moment(one.last_at),
+            _or_dash(verdict.mean, verdict.unit),
+            _or_dash(verdict.cov, "1"),
+            bounds,
+            verdict_word(verdict.status),
+        )
+    return table
+
+
+def _reasons(series: Sequence[SeriesStatus]) -> list[str]:
+    """Return each reason once, with the series that it holds for."""
+    holds: dict[str, list[str]] = {}
+    for one in series:
+        text = f"{one.verdict.reason}. Trend: {one.trend.reason}"
+        holds.setdefault(text, []).append(f"{one.verdict.metric} of {one.verdict.probe}")
+    return [printable(f"{', '.join(names)}: {text}.") for text, names in holds.items()]
+
+
+def _runs_table(runs: Sequence[Run]) -> Table:
+    table = _table("run", "at", "site", "probe", "benchmark", "status", "write>", "read>")
+    for run in runs:
+        table.add_row(
+            run.id[:13],
+            moment(run.at),
+            printable(run.site),
+            printable(run.probe),
+            printable(f"{run.kind} {run.tool_version or ''}".strip()),
+            run.status.value,
+            _median(run, "write_bandwidth"),
+            _median(run, "read_bandwidth"),
+        )
+    return table
+
+
+def _samples_table(samples: Sequence[Sample]) -> Table:
+    table = _table("metric", "repetition>", "statistic", "value>", "output>", "line>", "note")
+    for sample in samples:
+        table.add_row(
+            sample.metric,
+            "-" if sample.repetition is None else str(sample.repetition),
+            sample.statistic,
+            format_value(sample.value, sample.unit),
+            "-" if sample.output is None else str(sample.output),
+            "-" if sample.line is None else str(sample.line),
+            printable(sample.reason or ""),
+        )
+    return table
+
+
+def _table(*names: str) -> Table:
+    """Return an empty table; a name that ends in ``>`` is a column of numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in names:
+        justify = "right" if name.endswith(">") else "left"
+        table.add_column(name.rstrip(">"), justify=justify, overflow="fold")
+    return table
+
+
+def _median(run: Run, metric: str) -> str:
+    from statistics import median
+
+    values = run.believed(metric)
+    return format_value(median(values), "B/s") if values else "-"
+
+
+def _or_dash(value: float | None, unit: str) -> str:
+    return "-" if value is None else format_value(value, unit)

@@ -1,0 +1,46 @@
+"""``trimtab show``: every number of a run traced to its command and raw output."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from trimtab.cli import options
+
+
+@click.command("show")
+@click.argument("run")
+@options.as_json
+@options.store
+@click.option(
+    "--output",
+    "ordinal",
+    type=click.IntRange(min=0),
+    help="Print this raw output as the tool printed it, and nothing else.",
+)
+def command(run: str, as_json: bool, store_url: str | None, ordinal: int | None) -> None:
+    """Trace every number of RUN to the command, its version and the raw output.
+
+    RUN is a run's id or any unique beginning of it, as `trimtab runs` lists them.
+    """
+    from trimtab.loop.show import raw_output, show_run
+    from trimtab.record.store import Store
+
+    with Store.open(store_url) as store:
+        if ordinal is not None:
+            sys.stdout.buffer.write(raw_output(store, run, ordinal))
+            return
+        found = show_run(store, run)
+    if as_json:
+        from trimtab.report.documents.kept import show_document
+
+        click.echo(
+            show_document(found.store, found.run, found.outputs, found.files).model_dump_json(
+                by_alias=True
+            )
+        )
+    else:
+        from trimtab.cli.render.kept import print_show
+
+        print_show(found)

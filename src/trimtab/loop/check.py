@@ -1,0 +1,415 @@
+"""Check one file system: look, measure, keep, judge, explain, report.
+
+What was seen is never lost to what failed later: a probe that cannot run or a store that cannot
+be written leaves a result that is shown all the same, and the error goes with it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from trimtab import __version__
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.counters import DeviceBytes, read_device_bytes
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
+from trimtab.explain.findings import find_all
+from trimtab.explain.observed import Limits, Observed
+from trimtab.judge.comparison import compare_with_earlier
+from trimtab.judge.variability import judge_history, judge_repetitions
+from trimtab.launch import bounded
+from trimtab.launch.interruption import interruptible, shielded
+from trimtab.launch.process import execute
+from trimtab.loop.leftovers import left_behind
+from trimtab.loop.plan import Request, plan_probe
+from trimtab.loop.probe import ProbeOutcome, Progress, Surroundings, run_probe
+from trimtab.loop.tools import Instrument, choose
+from trimtab.measure.measurement import BANDWIDTH
+from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.finding import Missing
+from trimtab.model.run import ProbeSpec
+from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.model.verdict import Comparison, Scope, Verdict, VerdictStatus
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+METRICS = tuple(BANDWIDTH.values())
+PROBE = "check"
+"""The name under which the probe that `check` makes up is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What a person asked for; see ``trimtab check --help``."""
+
+    path: str
+    store_url: str | None = None
+    site: str | None = None
+    report: str | None = None
+    no_probe: bool = False
+    benchmark: str = "auto"
+    budget_s: float = 60.0
+    space_bytes: int | None = None
+    repetitions: int | None = None
+    tasks: int | None = None
+    transfer_size_bytes: int = 1024**2
+    block_size_bytes: int | None = None
+    direct: bool = True
+    fullness_limit: float = 0.75
+    cov_goal: float = 0.08
+    allocator_statistics: bool = True
+
+    @property
+    def request(self) -> Request:
+        """What is asked of the probe."""
+        return Request(**{field.name: getattr(self, field.name) for field in fields(Request)})
+
+    @property
+    def limits(self) -> Limits:
+        """What the file system is held to."""
+        return Limits(fullness=self.fullness_limit, cov=self.cov_goal)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """A result, and what kept it from being whole."""
+
+    result: CheckResult
+    error: TrimtabError | None = None
+
+    @property
+    def missed_history(self) -> bool:
+        """Whether a verdict over history is missed."""
+        return any(
+            verdict.scope is Scope.HISTORY and verdict.status is VerdictStatus.MISSED
+            for verdict in self.result.verdicts
+        )
+
+
+def utc_now() -> datetime:
+    """Return the time now, aware UTC."""
+    return datetime.now(UTC)
+
+
+def check(
+    wanted: CheckOptions,
+    *,
+    progress: Progress = lambda step, fraction: None,
+    clock: Callable[[], datetime] = utc_now,
+) -> CheckOutcome:
+    """Return what one check saw, measured and concluded.
+
+    Raises
+    ------
+    UsageError
+        The path is missing, not a directory, or an option makes no sense.
+    UnreadableError
+        The store cannot be opened: nothing is measured that could not be kept.
+    Interrupted
+        By SIGINT, SIGTERM or SIGHUP; the probe's files are removed, and what it had measured is
+        kept as a partial run.
+    """
+    with interruptible(), ExitStack() as stack:
+        progress("looking", 0.0)
+        driver = LocalDriver(wanted.path, clock=clock, execute=execute)
+        _refuse_what_is_no_directory(wanted.path)
+        store = stack.enter_context(_open_store(wanted.store_url))
+        report = _report_path(wanted, store)
+        return _Check(wanted, driver, store, progress, clock).run(report)
+
+
+@dataclass(slots=True)
+class _Check:
+    """A check under way."""
+
+    wanted: CheckOptions
+    driver: LocalDriver
+    store: Store
+    progress: Progress
+    clock: Callable[[], datetime]
+    error: TrimtabError | None = None
+
+    @property
+    def site(self) -> str:
+        return self.wanted.site or self.driver.description.identity
+
+    @property
+    def target(self) -> str:
+        return self.driver.description.mount_point
+
+    def run(self, report: Path) -> CheckOutcome:
+        at = self.clock()
+        path = self.driver.description
+        missing: list[Missing] = []
+        before = outcome = None
+        with self.driver.allocator_counting(
+            self.target, allowed=self._may_count()
+        ) as why_not_counting:
+            if not self.wanted.no_probe:
+                before = self.driver.snapshot(at)
+                outcome = self._probe(missing)
+            now = self.driver.snapshot(self.clock())
+        if isinstance(why_not_counting, NotAvailable):
+            missing.append(Missing("allocator statistics", why_not_counting.reason))
+        self._keep(now, outcome)
+        if outcome is not None and isinstance(outcome.error, Interrupted):
+            raise outcome.error
+        self.progress("judging", 1.0)
+        earlier = self._earlier(outcome)
+        history = self._history(outcome, earlier)
+        settings = {self.target: self.driver.settings(self.target)}
+        result = CheckResult(
+            site=self.site,
+            at=at,
+            host=platform.node(),
+            trimtab_version=__version__,
+            path=self.driver.description,
+            snapshot=now,
+            settings=settings,
+            run=None if outcome is None else outcome.run,
+            verdicts=self._verdicts(outcome, history),
+            comparisons=self._comparisons(outcome, earlier),
+            findings=find_all([self._observed(now, before, outcome)]),
+            not_available=(*missing, *_missing(path.notes, now, outcome)),
+            timelines=() if outcome is None else outcome.timelines,
+            histograms=() if outcome is None else outcome.histograms,
+            history=history,
+        )
+        return CheckOutcome(self._write_report(result, report), self.error)
+
+    def _may_count(self) -> bool:
+        """Return whether ext4 may be told to count: only where that was not forbidden."""
+        return self.wanted.allocator_statistics and not self.wanted.no_probe
+
+    def _probe(self, missing: list[Missing]) -> ProbeOutcome | None:
+        """Run the probe; where it cannot even be started say so and go on looking."""
+        try:
+            spec, instrument = self._plan()
+        except (RefusedError, ToolError) as error:
+            self.error = error
+            missing.append(Missing("probe", error.message))
+            return None
+        outcome = run_probe(spec, instrument, self._surroundings(), self.progress)
+        self.error = outcome.error
+        return outcome
+
+    def _plan(self) -> tuple[ProbeSpec, Instrument]:
+        path = self.driver.description
+        state = bounded.describe(path.real_path)
+        if path.read_only or (state.space is not None and state.space.read_only):
+            raise ToolError(
+                f"{path.path} is mounted read-only: nothing can be written to measure it",
+                hint="look without measuring: --no-probe",
+            )
+        if not state.writable:
+            raise ToolError(
+                f"no permission to write in {path.path}",
+                hint="name a directory that you may write in, or look only: --no-probe",
+            )
+        if state.space is None:
+            raise ToolError(f"the free space of {path.path} is not known")
+        instrument = choose(self.wanted.benchmark, execute)
+        spec = plan_probe(
+            self.wanted.request,
+            available_bytes=state.space.available_bytes,
+            processors=os.cpu_count() or 1,
+            earlier=self._last_spec(),
+        )
+        return replace(spec, benchmark=instrument.benchmark.name), instrument
+
+    def _last_spec(self) -> ProbeSpec | None:
+        """Return what the last run of this probe was asked; ``None`` when there is none."""
+        names = {field.name for field in fields(ProbeSpec)}
+        for run in self.store.runs(site=self.site, probe=PROBE, limit=1):
+            asked = run.parameters.get("spec")
+            if isinstance(asked, dict):
+                kept: dict[str, Any] = {key: asked[key] for key in asked if key in names}
+                return ProbeSpec(**{"repetitions": 1, **kept})
+        return None
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            site=self.site,
+            path=self.driver.description,
+            execute=execute,
+            counters=self._counters,
+            clock=self.clock,
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        )
+
+    def _counters(self) -> dict[str, DeviceBytes]:
+        seen = {
+            drive.name: read_device_bytes(Host(), drive.name)
+            for drive in self.driver.description.drives
+        }
+        known = {name: one for name, one in seen.items() if not isinstance(one, NotAvailable)}
+        return known if len(known) == len(seen) else {}
+
+    def _keep(self, now: Snapshot, outcome: ProbeOutcome | None) -> None:
+        """Keep site, run and snapshot; a store that fails now is an error beside the result."""
+        try:
+            with shielded():
+                path = self.driver.description
+                self.store.ensure_site(
+                    self.site,
+                    driver=self.driver.name,
+                    identity=path.identity,
+                    path=path.mount_point,
+                )
+                if outcome is not None:
+                    self.store.add_run(outcome.run)
+                self.store.add_snapshot(self.site, now)
+        except TrimtabError as error:
+            if isinstance(error, Interrupted):
+                raise
+            self.error = error
+
+    def _earlier(self, outcome: ProbeOutcome | None) -> tuple[HistoryPoint, ...]:
+        """Return the runs of the same probe that are kept, this one left out."""
+        if outcome is None:
+            return ()
+        from trimtab.record.comparability import comparability_key
+
+        try:
+            kept = self.store.history(self.site, comparability_key(outcome.run))
+        except TrimtabError as error:
+            self.error = self.error or error
+            return ()
+        return tuple(point for point in kept if point.run != outcome.run.id)
+
+    def _history(
+        self, outcome: ProbeOutcome | None, earlier: tuple[HistoryPoint, ...]
+    ) -> tuple[HistoryPoint, ...]:
+        """Return earlier runs and this one, by time."""
+        if outcome is None or outcome.run.at is None:
+            return earlier
+        run = outcome.run
+        points = list(earlier)
+        for metric in METRICS:
+            values = run.believed(metric)
+            if values:
+                points.append(HistoryPoint(outcome.run.at, metric, median(values), False, run.id))
+        return tuple(points)
+
+    def _verdicts(
+        self, outcome: ProbeOutcome | None, history: tuple[HistoryPoint, ...]
+    ) -> tuple[Verdict, ...]:
+        if outcome is None:
+            return ()
+        run, goal = outcome.run, self.wanted.cov_goal
+        name = f"{run.probe} ({run.kind})"
+        verdicts = []
+        for metric in METRICS:
+            verdicts.append(
+                judge_repetitions(
+                    run.believed(metric),
+                    metric=metric,
+                    probe=name,
+                    goal=goal,
+                    disbelieved=run.disbelieved(metric),
+                    from_=run.at,
+                    to=run.until,
+                )
+            )
+            verdicts.append(judge_history(history, metric=metric, probe=name, goal=goal))
+        return tuple(verdicts)
+
+    def _comparisons(
+        self, outcome: ProbeOutcome | None, earlier: tuple[HistoryPoint, ...]
+    ) -> tuple[Comparison, ...]:
+        if outcome is None or not earlier:
+            return ()
+        run = outcome.run
+        return tuple(
+            compare_with_earlier(
+                run.believed(metric), earlier, metric=metric, probe=f"{run.probe} ({run.kind})"
+            )
+            for metric in METRICS
+        )
+
+    def _observed(
+        self, now: Snapshot, before: Snapshot | None, outcome: ProbeOutcome | None
+    ) -> Observed:
+        practice = self.driver.trim_practice(self.target)
+        return Observed(
+            path=self.driver.description,
+            now=now.targets[0],
+            before=None if before is None else before.targets[0],
+            trim=None if isinstance(practice, NotAvailable) else practice,
+            samples=() if outcome is None else outcome.run.samples,
+            limits=self.wanted.limits,
+            left_behind=left_behind(self.driver.description.real_path, self.clock()),
+        )
+
+    def _write_report(self, result: CheckResult, report: Path) -> CheckResult:
+        from trimtab.report.check import render_check
+        from trimtab.report.write import write_report
+
+        self.progress("writing the report", 1.0)
+        result = replace(result, report=str(report))
+        try:
+            write_report(report, render_check(result))
+        except TrimtabError as error:
+            if isinstance(error, Interrupted):
+                raise
+            self.error = self.error or error
+            return replace(result, report=None)
+        return result
+
+
+def _missing(
+    notes: tuple[str, ...], now: Snapshot, outcome: ProbeOutcome | None
+) -> tuple[Missing, ...]:
+    """Return everything that could not be seen, each with its reason, once."""
+    readings = (
+        Missing(reading.name if reading.label is None else f"{reading.name} {reading.label}", text)
+        for target in now.targets
+        for reading in target.readings
+        if (text := reading.reason) is not None
+    )
+    of_path = (Missing("layers", note) for note in notes)
+    of_probe = () if outcome is None else outcome.missing
+    return tuple(dict.fromkeys((*of_path, *readings, *of_probe)))
+
+
+def _refuse_what_is_no_directory(path: str) -> None:
+    from trimtab.errors import UsageError
+
+    state = bounded.describe(path)
+    if state.kind != "directory":
+        raise UsageError(f"{bounded.printable(path)} is not a directory", hint="name a directory")
+
+
+def _open_store(url: str | None) -> Store:
+    from trimtab.record.store import Store
+
+    return Store.open(url)
+
+
+def _report_path(wanted: CheckOptions, store: Store) -> Path:
+    """Return where the report goes, and refuse at once what could not be written in the end."""
+    from trimtab.report.write import check_report_path
+
+    if wanted.report is not None:
+        path = Path(wanted.report)
+        check_report_path(path)
+        return path
+    directory = store.location.raw.parent / "reports"
+    try:
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnreadableError(
+            f"{directory} cannot be made: {error.strerror}", hint="name a file with --report"
+        ) from error
+    name = re.sub(r"[^A-Za-z0-9]+", "-", wanted.site or wanted.path).strip("-") or "root"
+    return directory / f"{name[:100]}.html"

@@ -1,0 +1,98 @@
+"""Where things stand, from what is kept alone: no path is touched but to find out which it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.errors import UsageError
+from trimtab.judge.trend import trend
+from trimtab.judge.variability import judge_history
+from trimtab.launch import bounded
+from trimtab.model.status import SeriesStatus, Status
+
+if TYPE_CHECKING:
+    from trimtab.record.kept import Series
+    from trimtab.record.store import Store
+
+RUNS_SHOWN = 5
+
+
+def status(
+    store: Store, where: str | None = None, *, goal: float = 0.08, window_s: float = 48 * 3600.0
+) -> Status:
+    """Return where one site stands, or every site that something is kept of.
+
+    Parameters
+    ----------
+    where
+        A PATH (its file system's identity is looked up) or the name of a SITE.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of that path or site.
+    """
+    site = None if where is None else site_of(store, where)
+    series = tuple(
+        one
+        for kept in store.series(site)
+        for one in _series_status(store, kept, goal=goal, window_s=window_s)
+    )
+    sites = tuple(one.name for one in store.sites()) if site is None else (site,)
+    return Status(str(store.location), sites, series, store.runs(site=site, limit=RUNS_SHOWN))
+
+
+def site_of(store: Store, where: str) -> str:
+    """Return the name under which a PATH or SITE is kept.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it.
+    """
+    known = {site.name: site for site in store.sites()}
+    if where in known:
+        return where
+    if "/" not in where and bounded.describe(where).kind != "directory":
+        raise UsageError(
+            f"nothing is kept of a site {where!r}", hint=f"known: {', '.join(known) or 'none'}"
+        )
+    identity = LocalDriver(where).description.identity
+    for site in known.values():
+        if identity in (site.name, site.identity):
+            return site.name
+    raise UsageError(
+        f"nothing is kept of {bounded.printable(where)} yet",
+        hint=f"measure it: trimtab check {bounded.printable(where)}",
+    )
+
+
+def _series_status(
+    store: Store, kept: Series, *, goal: float, window_s: float
+) -> list[SeriesStatus]:
+    points = store.history(kept.site, kept.comparability)
+    found = []
+    for metric in dict.fromkeys(point.metric for point in points):
+        of_metric = [point for point in points if point.metric == metric]
+        name = f"{kept.probe} ({kept.kind})"
+        last = of_metric[-1]
+        found.append(
+            SeriesStatus(
+                site=kept.site,
+                probe=kept.probe,
+                kind=kept.kind,
+                runs=len(of_metric),
+                last_at=last.at,
+                last_value=last.value,
+                verdict=judge_history(
+                    of_metric, metric=metric, probe=name, goal=goal, window_s=window_s
+                ),
+                trend=trend(of_metric, metric=metric, probe=name),
+            )
+        )
+    return sorted(found, key=_writes_first)
+
+
+def _writes_first(status: SeriesStatus) -> tuple[bool, str]:
+    return (not status.verdict.metric.startswith("write"), status.verdict.metric)

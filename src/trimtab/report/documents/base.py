@@ -1,0 +1,32 @@
+"""What every document shares: strict fields, and intervals as ``[low, high]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from trimtab.model.verdict import Interval
+
+Bounds = tuple[float, float] | None
+
+
+class Document(BaseModel):
+    """The base of every document: no unknown keys, names as written."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+def bounds(interval: Interval | None) -> Bounds:
+    """Return an interval as a pair; its level stands beside it in the document."""
+    return None if interval is None else (interval.low, interval.high)
+
+
+def level(*intervals: Interval | None) -> float | None:
+    """Return the level of the first interval that is there."""
+    return next((one.level for one in intervals if one is not None), None)
+
+
+def fields(value: object, document: type[Document]) -> dict[str, Any]:
+    """Return the attributes of a value that a document has under the same name."""
+    return {name: getattr(value, name) for name in document.model_fields if hasattr(value, name)}
