@@ -78,10 +78,11 @@ def interruptible() -> Iterator[None]:
     hook = sys.unraisablehook
 
     def unraisable(lost: Any) -> None:
-        # Raised inside a finalizer, an exception goes nowhere: deliver the signal again.
+        # Raised inside a finalizer, an exception goes nowhere: deliver the signal again, and not
+        # at once, since here we are still inside of it.
         if isinstance(lost.exc_value, Interrupted) and stretch.pending is not None:
             stretch.raised = False
-            signal.raise_signal(stretch.pending)
+            threading.Timer(0.01, _deliver_again, (stretch,)).start()
         else:
             hook(lost)
 
@@ -142,6 +143,13 @@ def lifted() -> Iterator[None]:
 def signals_received() -> int:
     """Return how many signals came in the present stretch; 0 outside of one."""
     return _current.received if _current is not None else 0
+
+
+def _deliver_again(stretch: _Stretch) -> None:
+    """Send the waiting signal to the main thread, unless it was raised or the stretch is over."""
+    main = threading.main_thread().ident
+    if _current is stretch and not stretch.raised and main is not None and stretch.pending:
+        signal.pthread_kill(main, stretch.pending)
 
 
 def _stretch_of_this_thread() -> _Stretch | None:

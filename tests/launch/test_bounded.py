@@ -1,0 +1,388 @@
+"""Questions about paths: every answer, every refusal, and the file system that never answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from tests.support import loopback
+from tests.support.silent_fuse import silent_mount
+
+from trimtab.errors import NoAnswer, RefusedError, ToolError, UsageError
+from trimtab.launch import bounded, orphans
+from trimtab.launch.bounded import Failure, NameList, Removal, error_of
+
+NAME = ".trimtab-test"
+needs_user = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+
+
+def test_directory(tmp_path: Path) -> None:
+    tmp_path.chmod(0o751)
+    state = bounded.describe(str(tmp_path))
+    info, file_system = tmp_path.stat(), os.statvfs(tmp_path)
+    assert (state.exists, state.kind, state.symlink, state.dangling) == (
+        True,
+        "directory",
+        False,
+        False,
+    )
+    assert state.real_path == str(tmp_path.resolve())
+    assert (state.uid, state.gid, state.inode, state.mode) == (
+        info.st_uid,
+        info.st_gid,
+        info.st_ino,
+        0o751,
+    )
+    assert state.device == f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}"
+    assert (state.readable, state.writable, state.executable) == (True, True, True)
+    assert state.failure is None
+    assert state.space is not None
+    assert state.space.capacity_bytes == file_system.f_blocks * file_system.f_frsize
+    assert state.space.read_only is False
+
+
+def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
+    argv = ["df", "--block-size=1", "--output=size,used,avail", str(tmp_path)]
+    printed = subprocess.run(argv, capture_output=True, check=True).stdout.split()[-3:]
+    space = bounded.free_space(str(tmp_path))
+    size, used, available = (int(word) for word in printed)
+    assert space.capacity_bytes == size
+    # Others write on this disk meanwhile.
+    assert abs(space.used_bytes - used) < 2**30
+    assert abs(space.available_bytes - available) < 2**30
+
+
+def test_missing_path_is_an_answer(tmp_path: Path) -> None:
+    state = bounded.describe(str(tmp_path / "none"))
+    assert not state.exists
+    assert not state.dangling
+    assert state.kind is None
+    assert state.space is None
+    assert state.failure is not None
+    assert (state.failure.name, state.failure.operation) == ("ENOENT", "lstat")
+
+
+def test_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "dangling").symlink_to("none")
+    (tmp_path / "loop").symlink_to("loop")
+    link = bounded.describe(str(tmp_path / "link"))
+    assert (link.exists, link.symlink, link.kind) == (True, True, "directory")
+    assert link.real_path == str((tmp_path / "real").resolve())
+    dangling = bounded.describe(str(tmp_path / "dangling"))
+    assert (dangling.exists, dangling.dangling, dangling.kind) == (False, True, "symlink")
+    assert dangling.failure is not None
+    assert dangling.failure.name == "ENOENT"
+    loop = bounded.describe(str(tmp_path / "loop"))
+    assert loop.failure is not None
+    assert loop.failure.name == "ELOOP"
+
+
+def test_what_is_not_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    assert bounded.describe(str(tmp_path / "file")).kind == "file"
+    assert bounded.describe(str(tmp_path / "fifo")).kind == "fifo"
+    assert bounded.describe("/dev/null").kind == "character-device"
+    beneath = bounded.describe(str(tmp_path / "file" / "x"))
+    assert beneath.failure is not None
+    assert beneath.failure.name == "ENOTDIR"
+    long = bounded.describe(str(tmp_path / ("x" * 300)))
+    assert long.failure is not None
+    assert long.failure.name == "ENAMETOOLONG"
+
+
+def test_names_are_bytes(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff caf\xc3\xa9 \n\"'\\")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / name).write_bytes(b"12345")
+    state = bounded.describe(str(tmp_path / name))
+    assert state.exists
+    assert state.real_path == os.path.realpath(tmp_path / name)
+    assert bounded.file_sizes(str(tmp_path / name)) == {name: 5}
+    assert bounded.list_names(str(tmp_path), os.fsdecode(b"\xff")).names == (name,)
+
+
+def test_relative_path_starts_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert bounded.describe("here").path == f"{tmp_path}/here"
+    assert bounded.describe("here").exists
+    (tmp_path / "here").rmdir()
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_what_is_no_path(path: str) -> None:
+    with pytest.raises(UsageError, match="not a path"):
+        bounded.describe(path)
+
+
+def test_directory_of_ours_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UsageError, match="current directory is gone"):
+        bounded.describe("x")
+
+
+def test_directory_is_made_with_its_mode_whatever_the_mask(tmp_path: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        made = bounded.make_directory(str(tmp_path), NAME, mode=0o750)
+    finally:
+        os.umask(before)
+    assert made.path == f"{tmp_path}/{NAME}"
+    assert Path(made.path).stat().st_mode & 0o777 == 0o750
+    assert Path(made.path).stat().st_ino == made.inode
+
+
+def test_existing_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / NAME).symlink_to("/etc")
+    with pytest.raises(RefusedError, match="already holds"):
+        bounded.make_directory(str(tmp_path), NAME)
+    assert (tmp_path / NAME).is_symlink()
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "", ".", "..", ".trimtab-a/b", "../.trimtab-x", ".trimtab-\0"]
+)
+def test_other_names_are_neither_made_nor_removed(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RefusedError):
+        bounded.make_directory(str(tmp_path), name)
+    with pytest.raises(RefusedError):
+        bounded.remove_probe_directory(str(tmp_path), name)
+    # The child insists too, whoever asks it.
+    with pytest.raises(ToolError, match="not the name of a probe directory"):
+        bounded.ask("make_directory", str(tmp_path), deadline_s=10, name=name, mode=0o700)
+
+
+def test_removal(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "data.0").write_bytes(b"x" * 10)
+    (made / os.fsdecode(b"\xff")).write_bytes(b"x" * 5)
+    removal = bounded.remove_probe_directory(str(tmp_path), NAME)
+    assert removal == Removal(existed=True, removed=True, files=2, removed_bytes=15, kept=())
+    assert list(tmp_path.iterdir()) == []
+    again = bounded.remove_probe_directory(str(tmp_path), NAME)
+    assert again == Removal(existed=False, removed=False, files=0, removed_bytes=0, kept=())
+
+
+def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "data.0").write_text("x")
+    (made / "link").symlink_to(outside / "precious")
+    (made / "link-to-directory").symlink_to(outside)
+    (made / "inner").mkdir()
+    (made / "inner" / "precious").write_text("x")
+    os.mkfifo(made / "fifo")
+    removal = bounded.remove_probe_directory(str(tmp_path), NAME)
+    assert (removal.existed, removal.removed, removal.files) == (True, False, 1)
+    reasons = dict(removal.kept)
+    assert reasons["inner"] == "is a directory, not a regular file"
+    assert reasons["link"] == "is a symlink, not a regular file"
+    assert set(reasons) == {"inner", "link", "link-to-directory", "fifo", NAME}
+    assert "not empty" in reasons[NAME]
+    assert (outside / "precious").exists()
+    assert (made / "inner" / "precious").exists()
+
+
+def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (tmp_path / NAME).symlink_to(outside)
+    with pytest.raises(UsageError):
+        bounded.remove_probe_directory(str(tmp_path), NAME)
+    assert (outside / "precious").exists()
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices()
+def test_removal_stops_at_a_mount(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", str(made)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("mounting tmpfs is not possible here")
+    try:
+        (made / "precious").write_text("x")
+        removal = bounded.remove_probe_directory(str(tmp_path), NAME)
+        assert removal.kept == ((NAME, "another file system is mounted on it"),)
+        assert (made / "precious").exists()
+    finally:
+        subprocess.run(["umount", str(made)], check=True)
+
+
+def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
+    for index in range(5):
+        (tmp_path / f"data.{index}").write_bytes(b"x" * index)
+    (tmp_path / "other").mkdir()
+    assert bounded.file_sizes(str(tmp_path)) == {f"data.{index}": index for index in range(5)}
+    with pytest.raises(ToolError, match="more than 4 files"):
+        bounded.file_sizes(str(tmp_path), limit=4)
+    names = bounded.list_names(str(tmp_path), "data.")
+    assert names == NameList(tuple(f"data.{index}" for index in range(5)), complete=True)
+    few = bounded.list_names(str(tmp_path), "data.", limit=2)
+    assert (len(few.names), few.complete) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ENOENT", UsageError),
+        ("ENOTDIR", UsageError),
+        ("EACCES", UsageError),
+        ("EROFS", UsageError),
+        ("ELOOP", UsageError),
+        ("ENAMETOOLONG", UsageError),
+        ("EEXIST", RefusedError),
+        ("ENOSPC", ToolError),
+        ("EDQUOT", ToolError),
+        ("EIO", ToolError),
+        ("ESTALE", ToolError),
+        ("ENOTCONN", ToolError),
+        ("EXDEV", ToolError),
+    ],
+)
+def test_every_refusal_has_its_error(name: str, kind: type[Exception]) -> None:
+    number = getattr(errno, name)
+    error = error_of(Failure("statvfs", number, name, os.strerror(number)), "/scratch\n")
+    assert type(error) is kind
+    assert "/scratch\\n" in error.message
+    assert name in error.message
+
+
+def test_errors_of_real_paths(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="does not exist"):
+        bounded.free_space(str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="is not a directory"):
+        bounded.file_sizes(str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="does not exist"):
+        bounded.make_directory(str(tmp_path / "none"), NAME)
+
+
+AS_NOBODY = """
+import json, os, sys
+from trimtab.launch import bounded
+from trimtab.errors import TrimtabError
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.executable, bounded._SCRIPT, path = sys.argv[1:]
+state = bounded.describe(path)
+inner = bounded.describe(path + "/closed/x")
+try:
+    bounded.make_directory(path, ".trimtab-x")
+    error = None
+except TrimtabError as caught:
+    error = caught.message
+print(json.dumps([state.readable, state.writable, state.executable, inner.failure.name, error]))
+"""
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+@needs_user
+@pytest.mark.skipif(
+    not os.access(SYSTEM_PYTHON, os.X_OK), reason="no Python that another user may run"
+)
+def test_permissions_are_those_of_whoever_asks() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # above tmp_path others may not pass
+        place = Path(name)
+        place.chmod(0o755)
+        (place / "closed").mkdir(mode=0o700)
+        script = place / "touch.py"
+        shutil.copy(bounded._SCRIPT, script)
+        argv = [sys.executable, "-c", AS_NOBODY, SYSTEM_PYTHON, str(script), name]
+        result = subprocess.run(argv, capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr.decode()
+        *access, error = json.loads(result.stdout)
+    assert access == [True, False, True, "EACCES"]
+    assert "no permission" in error
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices()
+def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
+    with loopback.mounted(tmp_path, fs="ext4") as scratch:
+        point = str(scratch.mount_point)
+        made = bounded.make_directory(point, NAME)
+        subprocess.run(["mount", "-o", "remount,ro", point], check=True)
+        state = bounded.describe(point)
+        assert state.space is not None
+        assert (state.space.read_only, state.writable) == (True, False)
+        with pytest.raises(UsageError, match="read-only"):
+            bounded.make_directory(point, f"{NAME}-2")
+        removal = bounded.remove_probe_directory(point, NAME)
+        assert not removal.removed
+        assert "Read-only" in dict(removal.kept)[NAME]
+        assert Path(made.path).exists()
+        subprocess.run(["mount", "-o", "remount,rw", point], check=True)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mute", [False, True])
+def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute: bool) -> None:
+    with silent_mount(tmp_path, mute=mute) as point:
+        began_s = time.monotonic()
+        with pytest.raises(NoAnswer, match=r"did not answer in 0\.5 s") as caught:
+            bounded.describe(str(point / "x"), deadline_s=0.5)
+        with pytest.raises(NoAnswer):
+            bounded.remove_probe_directory(str(point), NAME, deadline_s=0.5)
+        # Not a measure of speed: without the deadline this would never end.
+        assert time.monotonic() - began_s < 60
+        assert caught.value.exit_code == 3
+        waiting = list(orphans._pids)
+        assert waiting or not mute
+    # Released by the end of the mount, they are collected by whoever comes next.
+    for _ in range(200):
+        orphans.reap()
+        if not set(waiting) & set(orphans._pids):
+            break
+        time.sleep(0.01)
+    assert not set(waiting) & set(orphans._pids)
+
+
+def test_child_that_fails_is_a_tool_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="failed"):
+        bounded.ask("no such operation", str(tmp_path), deadline_s=10)
+
+
+def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ToolError, match="cannot start"):
+        bounded.describe(str(tmp_path))
+
+
+def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
+    """The process that asked may have been killed: the child must not stay in a dead mount."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import touch\n"
+        "touch.OPERATIONS['hang'] = lambda request: open(request['path']).read()\n"
+        "touch.main()\n"
+    )
+    argv = [sys.executable, "-I", "-S", "-c", code, str(Path(bounded.__file__).parent)]
+    request = json.dumps({"operation": "hang", "path": str(fifo), "deadline_s": -0.8})
+    result = subprocess.run(
+        argv, input=request.encode(), capture_output=True, timeout=60, check=False
+    )
+    assert result.returncode == -14  # SIGALRM
+
+
+def test_values_are_plain() -> None:
+    state = bounded.describe("/")
+    assert dataclasses.asdict(state)["kind"] == "directory"

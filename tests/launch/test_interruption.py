@@ -1,0 +1,196 @@
+"""Signals raise one error, at a moment when it does no harm."""
+
+# ruff: noqa: PT012, SIM117 (where in the block it is raised is what is tested)
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import Interrupted
+from trimtab.launch.interruption import (
+    SIGNALS,
+    interruptible,
+    lifted,
+    shielded,
+    signals_received,
+)
+
+
+def send(number: int = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+    time.sleep(0)  # give the handler its turn
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signal_becomes_an_error_and_the_handler_comes_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted, match=number.name), interruptible():
+        send(number)
+        pytest.fail("the signal was not raised")
+    assert signal.getsignal(number) is before
+
+
+def test_it_is_raised_once() -> None:
+    cleaned = False
+    with pytest.raises(Interrupted), interruptible():
+        try:
+            send()
+        finally:
+            send()
+            send(signal.SIGTERM)
+            assert signals_received() == 3
+            cleaned = True
+    assert cleaned
+
+
+def test_shield_holds_it_back_until_its_end() -> None:
+    done: list[str] = []
+    with pytest.raises(Interrupted), interruptible():
+        with shielded():
+            send()
+            done.append("cleaned up")
+        done.append("went on")
+    assert done == ["cleaned up"]
+
+
+def test_inner_shield_does_not_end_the_outer_one() -> None:
+    done: list[str] = []
+    with pytest.raises(Interrupted), interruptible(), shielded():
+        with shielded():
+            send()
+        done.append("still shielded")
+    assert done == ["still shielded"]
+
+
+def test_lifted_lets_it_through_once_and_the_cleaning_up_runs() -> None:
+    done: list[str] = []
+    with pytest.raises(Interrupted), interruptible(), shielded():
+        try:
+            with lifted():
+                send()
+                done.append("went on")
+        finally:
+            send()
+            done.append("cleaned up")
+    assert done == ["cleaned up"]
+
+
+def test_lifted_raises_what_came_before() -> None:
+    with pytest.raises(Interrupted), interruptible(), shielded():
+        send()
+        with lifted():
+            pytest.fail("it went on")
+
+
+def test_lifted_undoes_one_shield_only() -> None:
+    done: list[str] = []
+    with pytest.raises(Interrupted), interruptible(), shielded():
+        with shielded(), lifted():
+            send()
+            done.append("still shielded")
+    assert done == ["still shielded"]
+
+
+def test_error_of_the_block_is_not_replaced() -> None:
+    with pytest.raises(Interrupted), interruptible():
+        with pytest.raises(ValueError, match="own"), shielded():
+            send()
+            raise ValueError("own")
+
+
+def test_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            send(signal.SIGHUP)
+            assert signals_received() == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_nested_stretch_changes_nothing() -> None:
+    with pytest.raises(Interrupted), interruptible():
+        with interruptible():
+            pass
+        send()
+
+
+def test_outside_of_a_stretch_and_of_the_main_thread_it_is_harmless() -> None:
+    with shielded(), lifted():
+        assert signals_received() == 0
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with interruptible(), shielded(), lifted():
+                pass
+        except BaseException as error:  # noqa: BLE001 (handed to the main thread)
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert failed == []
+
+
+class _Finalizer:
+    def __del__(self) -> None:
+        send()
+
+
+def test_error_lost_in_a_finalizer_is_raised_again() -> None:
+    with pytest.raises(Interrupted), interruptible():
+        _Finalizer()
+        gc.collect()
+        time.sleep(0.05)
+        pytest.fail("the signal was lost")
+
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+from trimtab.errors import Interrupted
+from trimtab.launch.interruption import interruptible, lifted, shielded
+made = Path(sys.argv[1]) / "made"
+try:
+    with interruptible():
+        print("ready", flush=True)
+        while True:
+            with shielded():
+                made.write_text("x")
+                try:
+                    with lifted():
+                        sum(range(2000))
+                finally:
+                    made.unlink()
+except Interrupted:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_signals_at_any_moment_leave_no_file(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    argv = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(chance.random() / 50)
+        # The second one follows at once: it falls into the cleaning-up of the first.
+        child.send_signal(chance.choice(SIGNALS))
+        child.send_signal(signal.SIGINT)
+        rest = child.stdout.read()
+    assert rest == "interrupted\n"
+    assert child.returncode == 0
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,340 @@
+"""Programs that behave badly, written on the fly: each must cost a bounded time and memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.support.silent_fuse import silent_mount
+
+from trimtab.errors import Interrupted, ToolError
+from trimtab.launch.interruption import interruptible
+from trimtab.launch.orphans import reap, session_members
+from trimtab.launch.process import ProcessResult, execute
+
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+
+
+def run(code: str, **arguments: object) -> ProcessResult:
+    options: dict[str, object] = {"timeout_s": 30.0, "grace_s": 0.5, **arguments}
+    return execute([*PYTHON, code], **options)  # type: ignore[arg-type]
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; a zombie that nobody collects has."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_everything_that_a_program_says_is_kept() -> None:
+    at = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    result = run("import sys; print('out'); print('err', file=sys.stderr)", clock=lambda: at)
+    assert (result.stdout, result.stderr, result.exit_code) == (b"out\n", b"err\n", 0)
+    assert result.problem is None
+    assert result.started_at == at
+    assert result.elapsed_s > 0
+    assert result.cpu_user_s is not None
+    output = result.raw_output("write 0")
+    assert (output.label, output.stdout, output.argv) == ("write 0", b"out\n", result.argv)
+    assert (output.started_at, output.exit_code, output.truncated) == (at, 0, False)
+
+
+def test_processor_time_is_that_of_the_program_and_its_children() -> None:
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {busy!r}])"
+    result = run(code)
+    assert result.cpu_user_s is not None
+    assert result.cpu_system_s is not None
+    assert result.cpu_user_s + result.cpu_system_s >= 0.2
+
+
+@pytest.mark.parametrize("code", [1, 3, 255])
+def test_exit_code(code: int) -> None:
+    result = run(f"raise SystemExit({code})")
+    assert result.exit_code == code
+    assert result.problem is not None
+    assert result.problem.endswith(f"exit code {code}")
+
+
+def test_program_that_prints_nothing() -> None:
+    result = execute(["true"], timeout_s=10)
+    assert (result.stdout, result.stderr, result.problem) == (b"", b"", None)
+
+
+def test_program_that_is_killed() -> None:
+    result = run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert (result.exit_code, result.signal) == (None, signal.SIGKILL)
+    assert result.problem is not None
+    assert result.problem.endswith("SIGKILL")
+
+
+def test_program_that_hangs_ignoring_sigterm_is_killed() -> None:
+    code = (
+        "import signal, time, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('before', flush=True); time.sleep(600)"
+    )
+    result = run(code, timeout_s=0.5, grace_s=0.3)
+    assert result.timed_out
+    assert result.stdout == b"before\n"
+    assert (result.exit_code, result.signal) == (None, signal.SIGKILL)
+    assert result.problem is not None
+    assert "still running after 0.5 s and was killed" in result.problem
+    assert result.elapsed_s < 20
+
+
+def test_program_may_clean_up_at_its_deadline() -> None:
+    code = (
+        "import signal, sys, time\n"
+        "def stop(*_):\n"
+        "    print('cleaned up', flush=True)\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    result = run(code, timeout_s=1.0, grace_s=10.0)
+    assert result.stdout == b"ready\ncleaned up\n"
+    assert result.timed_out
+    assert result.exit_code == 0
+    assert result.problem is not None
+
+
+def test_a_gigabyte_of_output_costs_the_limit() -> None:
+    code = (
+        "import os\nblock = b'x' * 2**20\n"
+        "try:\n    for _ in range(1024): os.write(1, block)\n"
+        "except BrokenPipeError: pass\n"
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = run(code, output_limit_bytes=2**22)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert result.truncated
+    assert len(result.stdout) == 2**22
+    assert not result.timed_out
+    assert result.problem is not None
+    assert "more than 4.00 MiB" in result.problem
+    assert grown_kib < 64 * 1024
+    assert result.raw_output("x").truncated
+
+
+def test_output_up_to_the_limit_is_whole() -> None:
+    result = run("print('x' * 99)", output_limit_bytes=100)
+    assert (len(result.stdout), result.truncated) == (100, False)
+
+
+def test_both_streams_count_towards_the_limit() -> None:
+    result = run(
+        "import os; os.write(1, b'o' * 60); os.write(2, b'e' * 60)", output_limit_bytes=100
+    )
+    assert result.truncated
+    assert len(result.stdout) + len(result.stderr) == 100
+
+
+def test_grandchild_that_holds_the_pipe_neither_delays_nor_survives() -> None:
+    code = (
+        "import os, time\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    time.sleep(600)\n"
+        "print(pid, flush=True)\n"
+    )
+    result = run(code)
+    assert result.exit_code == 0
+    assert result.elapsed_s < 20
+    assert gone(int(result.stdout))
+
+
+def test_grandchild_in_another_group_is_killed_too() -> None:
+    """Open MPI gives each rank a group of its own; the session is the same."""
+    code = (
+        "import os, signal, time\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os.setpgid(0, 0)\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    time.sleep(600)\n"
+        "print(pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    result = run(code, timeout_s=1.0)
+    assert result.timed_out
+    assert gone(int(result.stdout))
+
+
+def test_process_in_a_session_of_its_own_cannot_hold_us() -> None:
+    code = (
+        "import os, time\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os.setsid()\n"
+        "    time.sleep(600)\n"
+        "time.sleep(0.2)\n"
+        "print(pid, flush=True)\n"
+    )
+    result = run(code)
+    escaped = int(result.stdout)
+    try:
+        assert result.exit_code == 0
+        assert result.elapsed_s < 20
+    finally:
+        os.kill(escaped, signal.SIGKILL)
+
+
+def test_program_that_closes_its_output_and_goes_on() -> None:
+    result = run("import os, time; os.close(1); os.close(2); time.sleep(0.3); os._exit(4)")
+    assert result.exit_code == 4
+    assert result.elapsed_s >= 0.3
+
+
+def test_nothing_is_read_from_us_and_numbers_have_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    code = "import os, sys; print(repr(sys.stdin.read()), os.environ['LC_ALL'], os.environ['MINE'])"
+    result = run(code, environment={"MINE": "yes", "LC_ALL": "fr_FR"})
+    assert result.stdout == b"'' C yes\n"
+
+
+def test_no_shell_comes_between() -> None:
+    result = execute(["echo", "$HOME; touch x", "*"], timeout_s=10)
+    assert result.stdout == b"$HOME; touch x *\n"
+
+
+def test_program_starts_away_from_our_own_directory(tmp_path: Path) -> None:
+    assert execute(["pwd"], timeout_s=10).stdout == b"/\n"
+    assert (
+        execute(["pwd"], timeout_s=10, directory=str(tmp_path)).stdout.decode() == f"{tmp_path}\n"
+    )
+
+
+def test_no_core_file_is_left(tmp_path: Path) -> None:
+    result = execute(
+        [*PYTHON, "import os, time; time.sleep(0.2); os.abort()"],
+        timeout_s=10,
+        directory=str(tmp_path),
+    )
+    assert result.signal == signal.SIGABRT
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["no-such-program-here"], "not found"),
+        (["/no/such/program"], "not found"),
+        (["/etc"], "may not be executed"),
+        (["/etc/passwd"], "may not be executed"),
+        (["echo", "a\0b"], "cannot start"),
+    ],
+)
+def test_program_that_cannot_be_started(argv: list[str], words: str) -> None:
+    with pytest.raises(ToolError, match=words) as caught:
+        execute(argv, timeout_s=10)
+    assert caught.value.hint is not None
+
+
+def test_program_that_is_not_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "rubbish"
+    program.write_bytes(b"\x00\x01rubbish")
+    program.chmod(0o755)
+    with pytest.raises(ToolError, match="cannot start"):
+        execute([str(program)], timeout_s=10)
+
+
+def test_directory_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no such directory"):
+        execute(["true"], timeout_s=10, directory=str(tmp_path / "none"))
+
+
+def test_progress_is_told_while_it_runs() -> None:
+    told: list[float] = []
+    run("import time; time.sleep(0.5)", on_progress=told.append)
+    assert len(told) >= 3
+    assert told == sorted(told)
+
+
+def test_error_in_the_callback_stops_the_program() -> None:
+    started: list[int] = []
+
+    def fail(_elapsed_s: float) -> None:
+        children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+        started.extend(map(int, children))
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        run("import time; time.sleep(600)", on_progress=fail)
+    assert started
+    assert all(gone(pid) for pid in started)
+
+
+def test_interruption_kills_the_program_before_it_goes_on(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    code = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f"open({str(mark)!r}, 'w').write(str(os.getpid()) + ' '); time.sleep(600)"
+    )
+
+    def stop(_elapsed_s: float) -> None:
+        if mark.exists() and mark.read_text().endswith(" "):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted), interruptible():
+        run(code, on_progress=stop, grace_s=0.3)
+    assert gone(int(mark.read_text()))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_second_signal_does_not_cut_the_killing_short(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    code = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f"open({str(mark)!r}, 'w').write(str(os.getpid()) + ' '); time.sleep(600)"
+    )
+    again = threading.Timer(0.0, lambda: None)
+
+    def stop(_elapsed_s: float) -> None:
+        nonlocal again
+        if mark.exists() and mark.read_text().endswith(" "):
+            again = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+            again.start()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="SIGINT"), interruptible():
+        run(code, on_progress=stop, grace_s=0.6)
+    again.join()
+    assert gone(int(mark.read_text()))
+
+
+@pytest.mark.kernel
+def test_unkillable_program_is_given_up(tmp_path: Path) -> None:
+    with silent_mount(tmp_path, mute=True) as point:
+        result = execute(["stat", str(point / "x")], timeout_s=0.5, grace_s=0.3)
+        assert result.timed_out
+        assert result.abandoned
+        assert (result.exit_code, result.signal, result.cpu_user_s) == (None, None, None)
+        assert result.problem is not None
+        assert "could not be killed" in result.problem
+    reap()
+
+
+def test_sessions_are_read_from_names_with_brackets(tmp_path: Path) -> None:
+    program = tmp_path / "a) S 1 2 3 ("
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen([str(program), "60"], start_new_session=True) as child:
+        try:
+            assert session_members(child.pid) == [child.pid]
+        finally:
+            child.kill()
