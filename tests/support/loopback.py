@@ -186,7 +186,7 @@ def mounted(
         mount_point.mkdir()
         cleanup.callback(mount_point.rmdir)
         _run("mount", "-t", fs, *(("-o", options) if options else ()), device.path, mount_point)
-        cleanup.callback(_unmount, mount_point)
+        cleanup.callback(unmount, mount_point)
         yield Mounted(mount_point, device, fs)
 
 
@@ -254,6 +254,29 @@ def ext4_allocate_large(mount_point: Path, total_bytes: int = 32 * MIB) -> Path:
     return path
 
 
+def unmount(mount_point: Path) -> None:
+    """Unmount; a process that still holds it delays this, and in the end it is detached lazily."""
+    deadline = time.monotonic() + _GONE_WITHIN_S
+    while os.path.ismount(mount_point):
+        done = subprocess.run(["umount", str(mount_point)], check=False, capture_output=True)
+        if done.returncode == 0:
+            continue  # what was mounted over something else leaves that behind: look again
+        if time.monotonic() > deadline:
+            _run("umount", "--lazy", str(mount_point))
+            return
+        time.sleep(0.05)
+
+
+@contextmanager
+def bound(source: Path, over: Path) -> Iterator[None]:
+    """Mount ``source`` over ``over`` as well, and unmount it from there again."""
+    _run("mount", "--bind", source, over)
+    try:
+        yield
+    finally:
+        _run("umount", over)
+
+
 def _add_loop_device() -> int:
     control = os.open("/dev/loop-control", os.O_RDWR)
     try:
@@ -287,19 +310,6 @@ def _remove_loop_device(number: int) -> None:
             time.sleep(0.02)
     finally:
         os.close(control)
-
-
-def _unmount(mount_point: Path) -> None:
-    """Unmount; a process that still holds it delays this, and in the end it is detached lazily."""
-    deadline = time.monotonic() + _GONE_WITHIN_S
-    while os.path.ismount(mount_point):
-        done = subprocess.run(["umount", str(mount_point)], check=False, capture_output=True)
-        if done.returncode == 0:
-            continue  # what was mounted over something else leaves that behind: look again
-        if time.monotonic() > deadline:
-            _run("umount", "--lazy", str(mount_point))
-            return
-        time.sleep(0.05)
 
 
 def _missing_bytes(mount_point: Path, fraction: float) -> int:

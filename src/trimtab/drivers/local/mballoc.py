@@ -124,7 +124,8 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
             current = None
             top[name] = (value, None if of is None else int(of))
     incomplete = [name for name, section in sections.items() if "useless_loops" not in section]
-    if "reqs" not in top or not sections or incomplete:
+    # The count of discarded preallocations is the last line in every version.
+    if "reqs" not in top or "discarded" not in top or not sections or incomplete:
         return NotAvailable("mb_stats is not in a format that is known, or was cut off")
     loaded, groups = top.get("buddies_generated", (None, None))
     numbered = all(re.fullmatch(r"cr[\d.]+", name) for name in sections)
@@ -157,7 +158,7 @@ def parse_mb_alloc_stats(text: str) -> AllocatorStatistics | NotAvailable:
         for name, value in values.items()
         if (match := _OLD_USELESS.match(name))
     }
-    if "reqs" not in values or not loops:
+    if "reqs" not in values or "discarded" not in values or not loops:
         return NotAvailable("mb_alloc_stats is not in a format that is known, or was cut off")
     shift = 0 if 0 in loops else 1
     return AllocatorStatistics(

@@ -241,10 +241,11 @@ def parse_fstrim(text: str) -> int | NotAvailable:
     >>> parse_fstrim("/scratch: 1.5 GiB (1663283200 bytes) trimmed")
     1663283200
     """
-    match = _TRIMMED.search(text)
-    if match is None:
+    # The mount point stands before it and may hold anything: the last match is fstrim's own.
+    counts = _TRIMMED.findall(text)
+    if not counts:
         return NotAvailable(f"fstrim printed {text.strip()[:100]!r}, which names no bytes")
-    return int(match.group(1))
+    return int(counts[-1])
 
 
 def _property(text: str, name: str) -> str | None:

@@ -1,0 +1,50 @@
+"""The hosts made by hand under ``tests/fixtures/hosts``, and where recorded outputs are found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trimtab.drivers.host import Host
+from trimtab.errors import ToolError
+from trimtab.launch.bounded import PathState
+from trimtab.launch.process import ProcessResult
+
+_TESTS = Path(__file__).parents[1]
+HOSTS = _TESTS / "fixtures" / "hosts"
+
+
+def host(name: str) -> Host:
+    """Return one of the hosts."""
+    root = HOSTS / name
+    assert root.is_dir()
+    return Host(str(root))
+
+
+def touch_of(device: str | None = None, real_path: str | None = None):
+    """Return what answers for a path of such a host: it exists, on that device."""
+
+    def touch(path: str) -> PathState:
+        return PathState(
+            path=path, exists=True, kind="directory", real_path=real_path or path, device=device
+        )
+
+    return touch
+
+
+def no_tools(argv: object, **_options: object) -> ProcessResult:
+    """Stand for a host without any tool; a test that must not start one gives this."""
+    raise ToolError(f"{argv} was started")
+
+
+def real_data(path: str) -> Path:
+    """Return a recorded output of a real system; skips where the recordings are not there."""
+    folder = os.environ.get("TRIMTAB_REAL_DATA")
+    root = Path(folder) if folder else _TESTS.parents[1] / "shared" / "data"
+    if not root.is_dir():
+        pytest.skip(f"no recorded data in {root} (TRIMTAB_REAL_DATA)")
+    found = root / path
+    assert found.exists(), found
+    return found

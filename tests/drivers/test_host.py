@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from trimtab.drivers.host import Host
+from trimtab.errors import RefusedError
+from trimtab.model.telemetry import NotAvailable
+
+SOURCES = Path(__file__).parents[2] / "src" / "trimtab"
+
+
+def test_a_file_is_read_without_its_last_newline(tmp_path: Path) -> None:
+    (tmp_path / "sys").mkdir()
+    (tmp_path / "sys/value").write_text("one\ntwo\n")
+    assert Host(str(tmp_path)).read_text("/sys/value") == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: None, "/value does not exist"),
+        (lambda path: path.mkdir(), "/value: Is a directory"),
+        (lambda path: path.write_bytes(b"x" * 101), "/value is longer than 100 bytes"),
+    ],
+)
+def test_what_cannot_be_read_says_why(make, reason: str, tmp_path: Path) -> None:
+    make(tmp_path / "value")
+    answer = Host(str(tmp_path)).read_text("/value", limit_bytes=100)
+    assert answer == NotAvailable(reason)
+
+
+def test_undecodable_bytes_survive(tmp_path: Path) -> None:
+    (tmp_path / "value").write_bytes(b"a\xffb\n")
+    text = Host(str(tmp_path)).read_text("/value")
+    assert isinstance(text, str)
+    assert text.encode("utf-8", "surrogateescape") == b"a\xffb"
+
+
+@pytest.mark.parametrize(("text", "value"), [("7\n", 7), ("-1\n", -1), (" 42 ", 42)])
+def test_numbers(text: str, value: int, tmp_path: Path) -> None:
+    (tmp_path / "value").write_text(text)
+    assert Host(str(tmp_path)).read_number("/value") == value
+
+
+@pytest.mark.parametrize("text", ["", "none", "1.5", "0x10", "12 34"])
+def test_what_is_not_a_number_is_not_zero(text: str, tmp_path: Path) -> None:
+    (tmp_path / "value").write_text(text)
+    answer = Host(str(tmp_path)).read_number("/value")
+    assert isinstance(answer, NotAvailable)
+    assert "not a number" in answer.reason
+
+
+def test_writing_creates_nothing(tmp_path: Path) -> None:
+    error = Host(str(tmp_path)).write_text("/missing", "1")
+    assert error is not None
+    assert error.errno == errno.ENOENT
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_are_resolved_inside_the_root(tmp_path: Path) -> None:
+    (tmp_path / "sys/devices/x").mkdir(parents=True)
+    (tmp_path / "sys/link").symlink_to("devices/x")
+    (tmp_path / "sys/out").symlink_to("/etc")
+    host = Host(str(tmp_path))
+    assert host.resolve("/sys/link") == "/sys/devices/x"
+    assert host.resolve("/sys/missing") == NotAvailable("/sys/missing does not exist")
+    answer = host.resolve("/sys/out")
+    assert isinstance(answer, NotAvailable)
+    assert "leads out of" in answer.reason
+
+
+def test_mb_groups_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "mb_groups").mkdir()
+    with pytest.raises(RefusedError, match="never opened"):
+        Host(str(tmp_path)).read_text("/mb_groups")
+
+
+def test_no_other_source_names_mb_groups() -> None:
+    naming = {
+        path.relative_to(SOURCES)
+        for path in SOURCES.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if "mb_groups" in line and "``mb_groups``" not in line
+    }
+    assert naming == {Path("drivers/host.py")}
