@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.errors import ToolError
+from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, Phase
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.units import format_bytes
@@ -20,7 +20,7 @@ from trimtab.units import format_bytes
 def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
     """Return how many bytes a read may ask of every task's file.
 
-    The shortest file in whole transfers, at most the block size; of a shared file a task's share.
+    The shortest file in whole transfers, at most the block size.
 
     Parameters
     ----------
@@ -29,13 +29,20 @@ def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
 
     Raises
     ------
+    UsageError
+        A shared file: a task that was stopped left a hole in its share, and reading a hole costs
+        the device nothing.
     ToolError
         There are not as many files as asked for, or one holds less than a transfer.
     """
-    wanted = spec.tasks if spec.file_per_process else 1
-    if len(sizes) != wanted:
-        raise ToolError(f"the write left {len(sizes)} files instead of {wanted}: nothing to read")
-    shortest = min(sizes.values()) // (1 if spec.file_per_process else spec.tasks)
+    if not spec.file_per_process:
+        raise UsageError(
+            "a shared file that was written for a fixed time has holes and cannot be read back",
+            hint="probe with a file per task, or write only",
+        )
+    if len(sizes) != spec.tasks:
+        raise ToolError(f"the write left {len(sizes)} files instead of {spec.tasks}")
+    shortest = min(sizes.values())
     size = min(shortest, spec.block_size_bytes)
     size -= size % spec.transfer_size_bytes
     if size <= 0:
@@ -71,6 +78,8 @@ def confirm(
         return measurement
     asked = spec.accesses if access is None else (access,)
     wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec, asked)]
+    if measurement.status is RunStatus.OK:  # one that ended early may have stopped anywhere
+        wrong += [problem for phase in measurement.phases for problem in _odd_bytes(phase, spec)]
     if sizes is not None:
         wrong += _wrong_files(sizes, spec, measurement)
     if not wrong:
@@ -95,17 +104,23 @@ def _wrong(phase: Phase, spec: ProbeSpec, asked: Sequence[Access]) -> list[str]:
         problems.append(f"{name} was not asked for")
     if not phase.moved_bytes:
         problems.append(f"{name}: no bytes were moved")
-    elif phase.moved_bytes < spec.tasks * spec.transfer_size_bytes:
-        problems.append(
-            f"{name}: {phase.moved_bytes} bytes are less than one transfer of every task"
-        )
-    elif phase.moved_bytes % spec.transfer_size_bytes:
-        problems.append(f"{name}: {phase.moved_bytes} bytes are not whole transfers")
     if phase.access == "write" and _over(phase.block_size_bytes, spec.block_size_bytes):
         problems.append(
             f"{name}: a block of {phase.block_size_bytes} bytes instead of {spec.block_size_bytes}"
         )
     return problems
+
+
+def _odd_bytes(phase: Phase, spec: ProbeSpec) -> list[str]:
+    """Return what the bytes of a phase that went to its end contradict."""
+    moved, name = phase.moved_bytes, f"{phase.access} {phase.repetition}"
+    if not moved:
+        return []
+    if moved < spec.tasks * spec.transfer_size_bytes:
+        return [f"{name}: {moved} bytes are less than one transfer of every task"]
+    if moved % spec.transfer_size_bytes:
+        return [f"{name}: {moved} bytes are not whole transfers"]
+    return []
 
 
 def _over(did: int | None, limit: int) -> bool:
