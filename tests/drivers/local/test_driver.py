@@ -1,0 +1,198 @@
+"""The local driver as a whole: what it says of hosts made by hand, and of paths that hang."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
+from tests.support import loopback, silent_fuse
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.counters import (
+    CpuTimes,
+    busy_fraction,
+    read_cpu_times,
+    read_device_bytes,
+)
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.errors import NoAnswer
+from trimtab.launch import bounded
+from trimtab.launch.bounded import PathState, Space
+from trimtab.model.telemetry import NotAvailable, TargetSnapshot
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+SPACE = Space(4096, 4096, 1000, 400, 350, 100, 60, 0)
+
+
+def _snapshot(name: str, path: str, device: str | None = None) -> TargetSnapshot:
+    driver = LocalDriver(path, host=host(name), touch=touch_of(device), execute=no_tools)
+    return driver.snapshot(AT).targets[0]
+
+
+def test_an_nvme_partition() -> None:
+    one = _snapshot("nvme-partition", "/", "259:2")
+    assert one.target.server == "nvme-partition"
+    assert one.value("errors_total") == 3
+    assert one.value("bytes_written_total") == 781923840 * 512
+    assert one.value("bytes_read_total") == 98234112 * 512
+    assert one.value("bytes_discarded_total") == 1893421056 * 512
+    assert one.value("discard_granularity_bytes") == 512
+    assert one.labelled("wbt_latency_s") == {"nvme0n1": 0.002}
+    assert one.value("read_only") is False
+    assert one.value("allocator_family") is None
+    assert one.value("degraded") is None
+
+
+def test_a_raid_with_a_drive_missing() -> None:
+    one = _snapshot("raid6-lvm", "/scratch", "253:3")
+    assert one.value("degraded", "md127") is True
+    assert one.labelled("wbt_latency_s") == {f"nvme{i}n1": 0.002 for i in range(4)}
+    reading = one.reading("errors_total")
+    assert reading is not None
+    assert reading.reason == "xfs does not count its errors"
+    assert len([r for r in one.readings if r.name == "drive_percentage_used"]) == 4
+
+
+def test_a_lustre_client_shows_its_space_and_no_devices() -> None:
+    def touch(path: str) -> PathState:
+        return PathState(path, exists=True, real_path=path, device="0:50", space=SPACE)
+
+    driver = LocalDriver("/lustre", host=host("clients"), touch=touch, execute=no_tools)
+    snapshot = driver.snapshot(AT)
+    one = snapshot.targets[0]
+    assert snapshot.complete
+    assert one.number("capacity_bytes") == 4096 * 1000
+    assert one.number("used_bytes") == 4096 * 600
+    assert one.number("available_bytes") == 4096 * 350
+    assert one.fullness() == pytest.approx(600 / 950)
+    assert one.value("bytes_written_total") is None
+    assert "trim" not in driver.capabilities
+
+
+def test_a_path_that_stops_answering_leaves_the_rest() -> None:
+    answers = [True, False]
+
+    def touch(path: str) -> PathState:
+        if not answers.pop(0):
+            raise NoAnswer(f"{path} did not answer in 10 s")
+        return PathState(path, exists=True, real_path=path, device="259:2", space=SPACE)
+
+    driver = LocalDriver("/", host=host("nvme-partition"), touch=touch, execute=no_tools)
+    snapshot = driver.snapshot(AT)
+    assert not snapshot.complete
+    one = snapshot.targets[0]
+    used = one.reading("used_bytes")
+    assert used is not None
+    assert used.reason == "/ did not answer in 10 s"
+    assert one.fullness() is None
+    assert one.value("bytes_written_total") is not None
+
+
+def test_a_remount_read_only_is_seen() -> None:
+    def touch(path: str) -> PathState:
+        space = Space(4096, 4096, 1000, 400, 350, 100, 60, flags=1)
+        return PathState(path, exists=True, real_path=path, device="259:2", space=space)
+
+    driver = LocalDriver("/", host=host("nvme-partition"), touch=touch, execute=no_tools)
+    assert driver.snapshot(AT).targets[0].value("read_only") is True
+
+
+def test_a_file_system_without_inodes_has_no_count_of_them() -> None:
+    def touch(path: str) -> PathState:
+        space = Space(4096, 4096, 1000, 400, 350, 0, 0, flags=0)
+        return PathState(path, exists=True, real_path=path, device="0:58", space=space)
+
+    driver = LocalDriver("/btrfs", host=host("clients"), touch=touch, execute=no_tools)
+    assert driver.snapshot(AT).targets[0].value("inodes_total") is None
+
+
+def test_placement_is_on_this_file_system_or_not() -> None:
+    driver = LocalDriver("/lustre", host=host("clients"), touch=touch_of(), execute=no_tools)
+    here, there = driver.placement("/lustre/f"), driver.placement("/home/f")
+    assert not isinstance(here, NotAvailable)
+    assert here.targets == ("/lustre",)
+    assert there == NotAvailable("/home/f is on another file system")
+
+
+def test_cpu_time_between_two_snapshots(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    table = (HOSTS / "clients/proc/self/mountinfo").read_text()
+    (tmp_path / "proc/self/mountinfo").write_text(table)
+    stat = tmp_path / "proc/stat"
+    stat.write_text("cpu  100 0 50 800 50 0 0 0 20 0\n")
+    driver = LocalDriver("/tmp", host=Host(str(tmp_path)), touch=touch_of(), execute=no_tools)
+    assert driver.snapshot(AT).targets[0].value("server_cpu_fraction") is None
+    stat.write_text("cpu  130 0 70 820 80 0 0 0 90 0\n")
+    assert driver.snapshot(AT).targets[0].value("server_cpu_fraction") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "busy"),
+    [
+        (CpuTimes(0, 0), CpuTimes(5, 10), 0.5),
+        (CpuTimes(10, 10), CpuTimes(9, 20), 0.0),
+        (CpuTimes(0, 0), CpuTimes(11, 10), 1.0),
+        (CpuTimes(5, 10), CpuTimes(5, 10), None),
+    ],
+)
+def test_busy_fraction(before: CpuTimes, now: CpuTimes, busy: float | None) -> None:
+    answer = busy_fraction(before, now)
+    assert (None if isinstance(answer, NotAvailable) else answer) == busy
+
+
+@pytest.mark.parametrize("text", ["", "cpu0 1 2 3 4 5", "cpu  a b c d e f", "intr 5"])
+def test_a_strange_proc_stat(text: str, tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text(text)
+    assert isinstance(read_cpu_times(Host(str(tmp_path))), NotAvailable)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"), [("1 2 3", False), ("a " * 17, False), ("1 0 " * 6, True), ("7 " * 17, True)]
+)
+def test_device_counters(text: str, known: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "sys/class/block/sda"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(text)
+    answer = read_device_bytes(Host(str(tmp_path)), "sda")
+    assert isinstance(answer, NotAvailable) is not known
+    if not isinstance(answer, NotAvailable):
+        # A kernel before 4.18 writes 11 or 12 fields, without discards.
+        assert isinstance(answer.discarded_bytes, NotAvailable) is (len(text.split()) < 15)
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_the_counters_of_a_real_device(tmp_path: Path) -> None:
+    with loopback.mounted(tmp_path) as scratch:
+        before = read_device_bytes(Host(), scratch.device.name)
+        with (scratch.mount_point / "f").open("wb") as file:
+            file.write(os.urandom(5 * loopback.MIB))
+            file.flush()
+            os.fsync(file.fileno())
+        after = read_device_bytes(Host(), scratch.device.name)
+        assert not isinstance(before, NotAvailable)
+        assert not isinstance(after, NotAvailable)
+        assert after.written_bytes - before.written_bytes >= 5 * loopback.MIB
+        assert after.discarded_bytes == before.discarded_bytes == 0
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(silent_fuse.why_not() is not None, reason=silent_fuse.why_not() or "")
+def test_a_mount_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    """Opening the driver on a dead mount ends at the deadline; its neighbour is served."""
+    dead = tmp_path / "dead"
+    dead.mkdir()
+
+    def touch(path: str) -> PathState:
+        return bounded.describe(path, deadline_s=1.0)
+
+    with silent_fuse.silent_mount(dead):
+        with pytest.raises(NoAnswer, match="did not answer in 1 s"):
+            LocalDriver(str(dead), touch=touch)
+        with pytest.raises(NoAnswer):
+            LocalDriver(str(dead / "below"), touch=touch)
+        assert LocalDriver(str(tmp_path)).snapshot(AT).complete
