@@ -11,6 +11,8 @@ TARGET ?= build/target
 ARGS ?=
 
 export UV_PYTHON_DOWNLOADS = never
+# Start-up is a feature: nobody pays for compiling a library at the first command.
+export UV_COMPILE_BYTECODE = 1
 # One target folder for the extension, the crates' tests and clippy.
 export CARGO_TARGET_DIR = $(CURDIR)/target
 
