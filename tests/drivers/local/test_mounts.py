@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -157,3 +159,45 @@ def test_this_machines_own_table_agrees_with_stat() -> None:
         mount = find_mount(mounts, os.path.realpath(path))
         assert mount is not None
         assert mount.device_number == f"{os.major(device)}:{os.minor(device)}"
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("seed", range(6))
+def test_stacked_and_hidden_mounts_agree_with_the_kernel(seed: int, tmp_path: Path) -> None:
+    """Mount at random over one another, then ask stat which file system each path is on."""
+    random = Random(seed)
+    names = ["a", "a/b", "a/b/c", "a/b c", "d"]
+
+    def make_directories() -> list[Path]:
+        for name in names:
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        return [tmp_path, *(tmp_path / name for name in names)]
+
+    try:
+        for _ in range(7):
+            over = random.choice(make_directories()[1:])
+            if random.random() < 0.3:
+                argv = ["mount", "--bind", str(tmp_path / random.choice(names)), str(over)]
+            else:
+                argv = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(over)]
+            subprocess.run(argv, check=True)
+            mounts = parse_mountinfo(Path("/proc/self/mountinfo").read_text())
+            for path in make_directories():
+                found = find_mount(mounts, str(path))
+                device = path.stat().st_dev
+                assert found is not None
+                assert found.device_number == f"{os.major(device)}:{os.minor(device)}", path
+    finally:
+        _unmount_all_under(tmp_path)
+
+
+def _unmount_all_under(directory: Path) -> None:
+    """Unmount from the latest back: a mount that another one hides is reached when that is gone."""
+    for _ in range(200):
+        mounts = parse_mountinfo(Path("/proc/self/mountinfo").read_text())
+        inside = [m.mount_point for m in mounts if m.mount_point.startswith(f"{directory}/")]
+        if not inside:
+            return
+        subprocess.run(["umount", "--lazy", inside[-1]], check=True)
+    raise AssertionError(f"mounts are left: {inside}")

@@ -74,7 +74,7 @@ def trim_practice(
         reasons["timer_active"] = covered.reason
     elif isinstance(active, NotAvailable):
         reasons["timer_active"] = active.reason
-    sources["timer_active"] = f"systemctl is-active {_TIMER}"
+    sources["timer_active"] = f"systemctl show {_TIMER} -p ActiveState"
     if description.devices:
         name = description.devices[0].name
         sources["discarded_bytes"] = f"/sys/class/block/{name}/stat"
