@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.pool import QueuePool
 
 from trimtab.errors import UnreadableError, UsageError
@@ -29,7 +29,13 @@ from trimtab.record.failures import BUSY_TIMEOUT_S, told
 from trimtab.record.location import Location, refuse_shared_file_system
 from trimtab.record.raw import make_directories
 
+_PAGE_BYTES_MINIMUM = 512  # sqlite.org/fileformat2.html; ours are 4096
 _ADVISORY_LOCK = 0x7472696D  # any number will do, as long as all of us use the same
+_POSTGRESQL_TABLES = """
+    SELECT relname FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'v') AND n.nspname = ANY (current_schemas(false))
+"""
 WRITES = {"trimtab_writes": True}
 """Execution options of a connection that is going to write."""
 
@@ -86,13 +92,27 @@ def _refuse_other_files(path: Path) -> None:
             f"the store {path} is a directory or device, not a file",
             hint=f"name a file in it, as {path}/trimtab.db",
         )
+    log_is_gone = not _log_of(path).exists()
     # Its size only: reading it here would drop the locks that other connections of this process
     # hold on it (closing any descriptor of a file does, fcntl(2)).
-    if path.stat().st_size == 0:
+    size_bytes = path.stat().st_size
+    if size_bytes == 0:
         raise UnreadableError(
             f"the store {path} is an empty file: something has cut it off, or only touched it",
             hint="restore a copy, or remove it to start a new store",
         )
+    # SQLite takes a file of one byte for a new database, and half a page for a page of zeros.
+    # While the log is there a page may be on its way into the file.
+    if size_bytes < _PAGE_BYTES_MINIMUM or (log_is_gone and size_bytes % _PAGE_BYTES_MINIMUM):
+        raise UnreadableError(
+            f"the store {path} is damaged or is not a SQLite database ({size_bytes} bytes are no "
+            "whole number of pages)",
+            hint="keep the file as it is and restore a copy, or name another with --store",
+        )
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -190,7 +210,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _create_sqlite(path: Path) -> None:
-    log = path.with_name(f"{path.name}-wal")
+    log = _log_of(path)
     if log.exists() and log.stat().st_size:
         # SQLite would play this log into the new file and make rubbish of it.
         raise UnreadableError(
@@ -296,11 +316,12 @@ def _open_postgresql(location: Location) -> Engine:
 
 def _postgresql_revision(connection: Connection, location: Location) -> str | None:
     """Return the revision; ``None`` where none of our tables is there."""
-    found = connection.execute(text("SELECT to_regclass(:name)"), {"name": schema.VERSION_TABLE})
-    if found.scalar() is None:
+    # One look for all names, and at the catalogue itself: to_regclass answers from a cache that
+    # does not learn, within a transaction, of what another process has created since.
+    tables = set(connection.execute(text(_POSTGRESQL_TABLES)).scalars())
+    if schema.VERSION_TABLE not in tables:
         # Other programs' tables may stand beside ours, but not under our names.
-        taken = set(inspect(connection).get_table_names()) & set(schema.metadata.tables)
-        if taken:
+        if taken := tables & set(schema.metadata.tables):
             raise _foreign(str(location), taken)
         return None
     rows = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).fetchall()

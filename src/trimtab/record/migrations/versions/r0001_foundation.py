@@ -41,7 +41,7 @@ def _create_run() -> None:
         "run",
         sa.Column("number", _NUMBER, primary_key=True),
         sa.Column("id", _ID, nullable=False),
-        sa.Column("site", sa.BigInteger, nullable=False),
+        sa.Column("site", _NUMBER, nullable=False),
         sa.Column("probe", sa.Text, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("comparability", sa.Text, nullable=False),
@@ -70,7 +70,7 @@ def _create_run() -> None:
 def _create_output() -> None:
     op.create_table(
         "output",
-        sa.Column("run", sa.BigInteger, nullable=False),
+        sa.Column("run", _NUMBER, nullable=False),
         sa.Column("ordinal", sa.Integer, nullable=False),
         sa.Column("label", sa.Text, nullable=False),
         sa.Column("argv", sa.Text, nullable=False),
@@ -91,7 +91,7 @@ def _create_output() -> None:
 def _create_sample() -> None:
     op.create_table(
         "sample",
-        sa.Column("run", sa.BigInteger, nullable=False),
+        sa.Column("run", _NUMBER, nullable=False),
         sa.Column("ordinal", sa.Integer, nullable=False),
         sa.Column("metric", sa.Text, nullable=False),
         sa.Column("value", sa.Double),
@@ -112,7 +112,7 @@ def _create_snapshot() -> None:
         "snapshot",
         sa.Column("number", _NUMBER, primary_key=True),
         sa.Column("id", _ID, nullable=False),
-        sa.Column("site", sa.BigInteger, nullable=False),
+        sa.Column("site", _NUMBER, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("driver", sa.Text, nullable=False),
         sa.Column("complete", sa.Boolean, nullable=False),
@@ -129,7 +129,7 @@ def _create_event() -> None:
         "event",
         sa.Column("number", _NUMBER, primary_key=True),
         sa.Column("id", _ID, nullable=False),
-        sa.Column("site", sa.BigInteger, nullable=False),
+        sa.Column("site", _NUMBER, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("until", sa.BigInteger),

@@ -1,0 +1,116 @@
+"""Snapshots as columnar batches: exact, compact, readable by others, clear when damaged."""
+
+from __future__ import annotations
+
+import io
+import random
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from tests.record import values
+from tests.record.values import NOON, a_snapshot
+
+from trimtab.errors import UnreadableError
+from trimtab.model.telemetry import TELEMETRY_UNITS, Reading, Snapshot, Target, TargetSnapshot
+from trimtab.record import batch
+
+
+def _decoded(data: bytes) -> Snapshot:
+    return batch.decode(data, at=NOON, driver="local", complete=True)
+
+
+@settings(deadline=None)
+@given(snapshot=values.snapshots)
+def test_every_value_keeps_its_type(snapshot: Snapshot) -> None:
+    decoded = batch.decode(
+        batch.encode(snapshot),
+        at=snapshot.at,
+        driver=snapshot.driver,
+        complete=snapshot.complete,
+    )
+    assert repr(decoded) == repr(snapshot)
+
+
+def test_a_target_without_readings_and_no_target_at_all() -> None:
+    bare = TargetSnapshot(Target("OST0000", "ost", "oss1"), ())
+    for targets in ((bare,), (bare, bare), ()):
+        snapshot = Snapshot(NOON, "local", True, targets)
+        assert _decoded(batch.encode(snapshot)) == snapshot
+
+
+def test_another_program_can_read_it() -> None:
+    import polars as pl
+
+    frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch.encode(a_snapshot()))))
+    assert frame.select("target", "name", "integer", "reason").rows() == [
+        ("/scratch", "used_bytes", 10, None),
+        ("/scratch", "drive_percentage_used", None, "nvme is not installed"),
+    ]
+
+
+def test_a_site_of_a_thousand_targets_is_small() -> None:
+    chance = random.Random(1)
+    readings = [
+        tuple(
+            Reading(name, chance.randrange(10**12), f"lctl get_param obdfilter.*.{name}")
+            for name in TELEMETRY_UNITS
+        )
+        for _ in range(1000)
+    ]
+    snapshot = Snapshot(
+        NOON,
+        "lustre",
+        True,
+        tuple(
+            TargetSnapshot(Target(f"OST{n:04x}", "ost", f"oss{n // 10}"), one)
+            for n, one in enumerate(readings)
+        ),
+    )
+    data = batch.encode(snapshot)
+    assert _decoded(data).targets == snapshot.targets
+    # 33,000 random numbers below 10^12 alone are 5 bytes each.
+    assert len(data) < 8 * 1000 * len(TELEMETRY_UNITS)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_batch_that_was_cut_off_is_said(part: float) -> None:
+    data = batch.encode(a_snapshot())
+    with pytest.raises(UnreadableError, match="cannot be read") as caught:
+        _decoded(data[: int(len(data) * part)])
+    assert "2026-11-20" in caught.value.message
+
+
+def test_rubbish_is_said() -> None:
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        _decoded(random.Random(1).randbytes(3000))
+
+
+def test_a_single_wrong_bit_is_said_or_harmless() -> None:
+    data = batch.encode(a_snapshot())
+    said = 0
+    chance = random.Random(20261120)
+    for _ in range(300):
+        damaged = bytearray(data)
+        damaged[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        try:
+            decoded = _decoded(bytes(damaged))
+        except UnreadableError:
+            said += 1
+        else:
+            assert decoded == a_snapshot()  # a few bits of the stream mean nothing
+    assert said > 290
+
+
+def test_a_name_of_a_newer_program_is_said() -> None:
+    import polars as pl
+
+    frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch.encode(a_snapshot()))))
+    stream = io.BytesIO()
+    frame.with_columns(name=pl.lit("drive_temperature")).write_ipc(stream)
+    with pytest.raises(UnreadableError, match="drive_temperature"):
+        _decoded(zlib.compress(stream.getvalue()))
+    stream = io.BytesIO()
+    frame.with_columns(type=pl.lit("complex")).write_ipc(stream)
+    with pytest.raises(UnreadableError, match="complex"):
+        _decoded(zlib.compress(stream.getvalue()))

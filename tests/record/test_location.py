@@ -1,0 +1,172 @@
+"""Where a store lies, and which file systems will not do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.record.location import (
+    default_url,
+    locate,
+    mount_of,
+    refuse_shared_file_system,
+    why_not,
+)
+
+HOME = str(Path("~").expanduser())
+
+
+@pytest.mark.parametrize(
+    ("environment", "root", "url"),
+    [
+        ({"TRIMTAB_STORE": "postgresql://db/x"}, True, "postgresql://db/x"),
+        ({"TRIMTAB_STORE": ""}, True, "sqlite:////var/lib/trimtab/trimtab.db"),
+        ({"XDG_DATA_HOME": "/data"}, True, "sqlite:////var/lib/trimtab/trimtab.db"),
+        ({"XDG_DATA_HOME": "/data"}, False, "sqlite:////data/trimtab/trimtab.db"),
+        ({"XDG_DATA_HOME": "data"}, False, f"sqlite:///{HOME}/.local/share/trimtab/trimtab.db"),
+        ({}, False, f"sqlite:///{HOME}/.local/share/trimtab/trimtab.db"),
+    ],
+)
+def test_the_default(environment: dict[str, str], root: bool, url: str) -> None:
+    assert default_url(environment, root=root) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/x/t.db", "/x/t.db"),
+        (Path("/x/t.db"), "/x/t.db"),
+        ("sqlite:////x/t.db", "/x/t.db"),
+        ("sqlite+pysqlite:////x/t.db", "/x/t.db"),
+        ("sqlite:///t.db", "/here/t.db"),
+        ("t.db", "/here/t.db"),
+        ("~/t.db", f"{HOME}/t.db"),
+        ("odd://name/t.db", None),
+        ("dir/a://b", "/here/dir/a:/b"),
+    ],
+)
+def test_what_a_path_or_url_means(
+    text: str | Path, path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if path is None:
+        with pytest.raises(UsageError, match="unknown kind 'odd'"):
+            locate(text)
+        return
+    location = locate(text)
+    assert str(location.path) == path.replace("/here", str(tmp_path))
+    assert location.raw == Path(str(location.path)).parent / "raw"
+
+
+def test_the_environment_names_the_store() -> None:
+    assert str(locate(environment={"TRIMTAB_STORE": "/x/t.db"})) == "/x/t.db"
+    assert str(locate("/y/t.db", environment={"TRIMTAB_STORE": "/x/t.db"})) == "/y/t.db"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:secret@db/x",
+        "postgres://u:secret@db/x",
+        "postgresql+psycopg://u:secret@db/x",
+    ],
+)
+def test_postgresql_never_shows_its_password(url: str) -> None:
+    location = locate(url, raw="/raw", environment={})
+    assert location.kind == "postgresql"
+    assert location.url == "postgresql+psycopg://u:secret@db/x"
+    assert str(location) == "postgresql+psycopg://u:***@db/x"
+    assert location.raw == Path("/raw")
+    default = locate(url, environment={"XDG_DATA_HOME": "/data"}).raw
+    assert default.name == "raw"
+    assert default.parent.name == "trimtab"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "sqlite://", "sqlite:///", ":memory:", "sqlite:///:memory:", "sqlite://host/t.db",
+        "sqlite:////x/t.db?mode=ro", "mysql://u:secret@db/x", "/x/\0", "postgresql+asyncpg://u:secret@d/x",
+    ],
+)  # fmt: skip
+def test_what_is_no_store(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        locate(url, environment={})
+    assert "secret" not in caught.value.message
+    assert caught.value.hint
+
+
+MOUNTINFO = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 27 0:50 / /home rw,relatime - nfs4 server:/home rw
+41 40 0:51 / /home/local rw,relatime master:3 propagate_from:2 - xfs /dev/sdb rw
+42 27 0:52 / /scratch rw - lustre 10.0.0.1@tcp:/scratch rw
+43 27 0:53 / /with\040space rw - fuse.sshfs host:/ rw
+44 27 0:54 / /twice rw - nfs server:/x rw
+45 44 0:55 / /twice rw - ext4 /dev/sdc rw
+46 27 0:56 / /homestead rw - btrfs /dev/sdd rw
+rubbish
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "mount_point", "fs_type"),
+    [
+        ("/", "/", "ext4"),
+        ("/var/lib/trimtab", "/", "ext4"),
+        ("/home", "/home", "nfs4"),
+        ("/home/someone", "/home", "nfs4"),
+        ("/home/local/x", "/home/local", "xfs"),
+        ("/homestead/x", "/homestead", "btrfs"),
+        ("/homes", "/", "ext4"),
+        ("/scratch/x", "/scratch", "lustre"),
+        ("/with space/x", "/with space", "fuse.sshfs"),
+        ("/twice/x", "/twice", "ext4"),
+    ],
+)
+def test_the_mount_of_a_path(path: str, mount_point: str, fs_type: str) -> None:
+    assert mount_of(path, MOUNTINFO) == (mount_point, fs_type)
+
+
+def test_a_table_without_mounts_knows_nothing() -> None:
+    assert mount_of("/x", "") == ("", "unknown")
+
+
+@pytest.mark.parametrize(
+    "fs_type",
+    [
+        "nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "afs", "fuse",
+        "fuse.sshfs", "fuse.glusterfs", "virtiofs", "wekafs", "orangefs", "ocfs2", "gfs2",
+    ],
+)  # fmt: skip
+def test_hosts_share_no_memory_on(fs_type: str) -> None:
+    assert "share no memory" in (why_not(fs_type) or "")
+
+
+@pytest.mark.parametrize(
+    "fs_type", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs", "fuseblk", "unknown"]
+)
+def test_a_disk_of_this_host_will_do(fs_type: str) -> None:
+    assert why_not(fs_type) is None
+
+
+@pytest.mark.parametrize("path", ["/scratch/t.db", "/home/someone/x/t.db", "/home/t.db"])
+def test_a_shared_file_system_is_refused_without_touching_it(path: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        refuse_shared_file_system(Path(path), MOUNTINFO)
+    assert path in caught.value.message
+    assert caught.value.hint
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/scratch")
+    with pytest.raises(RefusedError, match="lustre"):
+        refuse_shared_file_system(tmp_path / "link" / "t.db", MOUNTINFO)
+    refuse_shared_file_system(tmp_path / "t.db", MOUNTINFO)
+
+
+def test_this_hosts_own_table_can_be_read(tmp_path: Path) -> None:
+    point, _ = mount_of(str(tmp_path), Path("/proc/self/mountinfo").read_text())
+    assert point.startswith("/")

@@ -1,0 +1,152 @@
+"""Migrations lead to the schema, happen once, whole or not at all, after a copy was kept."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect, text
+from tests.record.conftest import OpenStore
+from tests.record.values import a_run, an_output
+
+import trimtab.record.migrations
+from trimtab.record import database, schema
+from trimtab.record.store import Store
+
+SECOND_REVISION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+def upgrade():
+    op.create_table("added_later", sa.Column("x", sa.Integer))
+    op.execute("INSERT INTO added_later SELECT count(*) FROM run")
+    if {fails}:
+        op.execute("SELECT * FROM a_table_that_is_not_there")
+"""
+
+
+def test_the_revisions_are_those_that_alembic_finds() -> None:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(trimtab.record.migrations.__file__).parent))
+    script = ScriptDirectory.from_config(config)
+    assert script.get_heads() == [schema.HEAD]
+    assert tuple(reversed([one.revision for one in script.walk_revisions()])) == schema.REVISIONS
+
+
+def test_the_migrations_lead_to_the_schema(store: Store) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with store._reading() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"version_table": schema.VERSION_TABLE, "compare_type": True}
+        )
+        assert compare_metadata(context, schema.metadata) == []
+
+
+def _add_revision(directory: Path, patch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
+    """Make a program that knows one revision more than this one."""
+    scripts = directory / "program" / "migrations"
+    shutil.copytree(Path(trimtab.record.migrations.__file__).parent, scripts)
+    (scripts / "versions" / "r0002_later.py").write_text(SECOND_REVISION.format(fails=fails))
+    patch.setattr(database, "__file__", str(directory / "program" / "database.py"))
+    patch.setattr(schema, "REVISIONS", ("0001", "0002"))
+    patch.setattr(schema, "HEAD", "0002")
+
+
+def test_an_older_store_is_migrated_when_it_is_opened(
+    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(outputs=(an_output(),))
+    older = open_store()
+    older.add_run(run)
+    older.close()
+    _add_revision(tmp_path, monkeypatch)
+    for _ in range(2):
+        newer = open_store()
+        assert newer.run(run.id, outputs=True) == run
+        with newer._reading() as connection:
+            assert connection.execute(text("SELECT x FROM added_later")).scalars().all() == [1]
+        newer.close()
+
+
+def test_a_migration_that_fails_changes_nothing(
+    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run()
+    older = open_store()
+    older.add_run(run)
+    older.close()
+    with monkeypatch.context() as patch:
+        _add_revision(tmp_path, patch, fails=True)
+        with pytest.raises(Exception, match="a_table_that_is_not_there"):
+            open_store()
+    again = open_store()
+    assert again.run(run.id) == run
+    with again._reading() as connection:
+        version = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}"))
+        assert version.scalars().all() == ["0001"]
+        assert "added_later" not in inspect(connection).get_table_names()
+
+
+def test_sqlite_keeps_the_store_as_it_was_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store" / "t.db"
+    with Store.open(path) as store:
+        store.add_run(a_run())
+    with monkeypatch.context() as patch:
+        _add_revision(tmp_path, patch)
+        Store.open(path).close()
+    names = sorted(one.name for one in path.parent.iterdir())
+    assert names == ["t.db", "t.db.before-migration-of-0001"]
+    with Store.open(path.with_name("t.db.before-migration-of-0001")) as copy:
+        assert len(copy.runs()) == 1
+        assert copy.integrity() == ()
+
+
+def _open_at(path: Path, scripts: Path, barrier: object) -> None:
+    database.__file__ = str(scripts)
+    schema.REVISIONS, schema.HEAD = ("0001", "0002"), "0002"  # type: ignore[misc]
+    barrier.wait()  # type: ignore[attr-defined]
+    with Store.open(path) as store:
+        assert len(store.runs()) == 1
+
+
+def test_two_processes_migrate_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store" / "t.db"
+    with Store.open(path) as store:
+        store.add_run(a_run())
+    with monkeypatch.context() as patch:
+        _add_revision(tmp_path, patch)
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(3)
+    scripts = tmp_path / "program" / "database.py"
+    workers = [context.Process(target=_open_at, args=(path, scripts, barrier)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT x FROM added_later").fetchall() == [(1,)]
+
+
+def test_a_store_that_lost_its_journal_mode_gets_it_back(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -1,0 +1,505 @@
+"""SQLite's file: what is not ours, damaged, newer, full, forbidden; said clearly, nothing lost."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import multiprocessing
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.record.values import a_run, a_snapshot, an_output
+
+from trimtab.errors import RefusedError, TrimtabError, UnreadableError
+from trimtab.model.run import Run
+from trimtab.record import database, schema
+from trimtab.record.store import Store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the file of a store that holds two runs."""
+    path = tmp_path / "store" / "trimtab.db"
+    with Store.open(path) as store:
+        store.add_run(a_run(0, outputs=(an_output(),)))
+        store.add_run(a_run(1))
+    return path
+
+
+def _content(directory: Path) -> dict[str, bytes]:
+    files = (one for one in directory.rglob("*") if one.is_file())
+    return {str(one.relative_to(directory)): one.read_bytes() for one in files}
+
+
+def _refused(path: Path) -> TrimtabError:
+    """Return the error of opening; it names the file, has a hint, and touched nothing."""
+    before = _content(path.parent)
+    with pytest.raises(UnreadableError) as caught:
+        Store.open(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    assert caught.value.exit_code == 5
+    assert _content(path.parent) == before
+    return caught.value
+
+
+def _execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+# As it should be
+
+
+def test_the_file_is_durable_and_nobody_elses(path: Path) -> None:
+    with Store.open(path) as store, store._reading() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert settings == {
+        "journal_mode": "wal",
+        "synchronous": 2,  # FULL
+        "foreign_keys": 1,
+        "busy_timeout": 30_000,
+    }
+    directory_mode = 0o750 if os.geteuid() == 0 else 0o700
+    assert path.parent.stat().st_mode & 0o777 == directory_mode
+    assert all(one.stat().st_mode & 0o007 == 0 for one in path.parent.rglob("*"))
+    assert sorted(one.name for one in path.parent.iterdir()) == ["raw", "trimtab.db"]
+
+
+def test_opening_an_up_to_date_store_imports_no_alembic(path: Path) -> None:
+    program = (
+        "import sys; from trimtab.record.store import Store; Store.open(sys.argv[1]).close(); "
+        "assert not {'alembic', 'polars', 'psycopg'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program, path], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["caf\udce9 %20?#.db", "with%percent", "Ωmega", "-dash", "q'u\"o"])
+def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name / name
+    for _ in range(2):
+        with Store.open(path) as store:
+            store.add_run(a_run(outputs=(an_output(),)))
+    with Store.open(path) as store:
+        assert len(store.runs()) == 2
+        assert store.integrity(contents=True) == ()
+    assert path.is_file()
+
+
+def test_a_relative_path_is_the_same_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    with Store.open("trimtab.db") as plain, Store.open("sqlite:///trimtab.db") as url:
+        monkeypatch.chdir("/")
+        assert len(plain.runs()) == len(url.runs()) == 2
+
+
+# Not a store
+
+
+def test_garbage_is_not_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    path.write_bytes(random.Random(1).randbytes(10_000))
+    assert "is damaged or is not a SQLite database" in _refused(path).message
+
+
+@pytest.mark.parametrize("size", [1, 15, 99, 511, 3000])
+def test_a_few_bytes_are_not_a_store(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "t.db"
+    path.write_bytes(random.Random(size).randbytes(size))
+    _refused(path)
+
+
+def test_an_empty_file_is_not_taken_for_a_new_store(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    path.touch()
+    assert "empty file" in _refused(path).message
+
+
+def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
+    assert "directory" in _refused(tmp_path).message
+
+
+def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UnreadableError, match="Not a directory"):
+        Store.open(tmp_path / "file" / "t.db")
+
+
+def test_a_dangling_link_is_not_followed_into_a_new_store(tmp_path: Path) -> None:
+    (tmp_path / "t.db").symlink_to(tmp_path / "elsewhere" / "t.db")
+    assert "link" in _refused(tmp_path / "t.db").message
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_link_to_a_store_is_that_store(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    with Store.open(tmp_path / "link.db") as store:
+        assert len(store.runs()) == 2
+
+
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    _execute(path, "CREATE TABLE alembic_version (version_num TEXT)", "CREATE TABLE run (x)")
+    error = _refused(path)
+    assert "another program" in error.message
+    assert "alembic_version, run" in error.message
+
+
+def test_a_store_that_lost_its_file_but_not_its_log(path: Path) -> None:
+    kept = Store.open(path)
+    kept.add_run(a_run(2))  # stands in the log as long as someone has the store open
+    shutil.copytree(path.parent, path.parent.with_name("copy"))
+    kept.close()
+    copy = path.parent.with_name("copy") / path.name
+    copy.unlink()
+    with pytest.raises(UnreadableError, match="write-ahead log"):
+        Store.open(copy)
+    assert not copy.exists()
+
+
+# Damaged
+
+
+@pytest.mark.parametrize("lost_bytes", [1, 511, 4000, 4096, 40_000, 40_960])
+def test_a_store_that_was_cut_off(path: Path, lost_bytes: int) -> None:
+    os.truncate(path, path.stat().st_size - lost_bytes)
+    assert "is damaged" in _refused(path).message
+
+
+def test_a_store_with_overwritten_pages_says_so_and_goes_on_elsewhere(path: Path) -> None:
+    with path.open("r+b") as stream:
+        for page in range(1, path.stat().st_size // 4096):
+            stream.seek(page * 4096)
+            stream.write(b"\xff" * 4096)
+    with pytest.raises(UnreadableError, match="is damaged") as caught:
+        _use(path)
+    assert str(path) in caught.value.message
+
+
+def _use(path: Path) -> None:
+    with Store.open(path) as store:
+        for run in store.runs():
+            store.run(run.id, outputs=True)
+        store.series()
+        store.integrity(contents=True)
+        store.add_run(a_run(5))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_damage_ever_ends_in_another_error(path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    data = bytearray(path.read_bytes())
+    start = chance.randrange(len(data))
+    length = chance.choice([1, 16, 4096, 20_000])
+    data[start : start + length] = chance.randbytes(min(length, len(data) - start))
+    path.write_bytes(data)
+    # Damage may lie where nothing looks, so it may also pass; any other error fails the test.
+    with contextlib.suppress(UnreadableError):
+        _use(path)
+
+
+def test_integrity_names_what_is_damaged(path: Path) -> None:
+    raw = next((path.parent / "raw").rglob("*.z"))
+    with Store.open(path) as store:
+        assert store.integrity(contents=True) == ()
+        raw.write_bytes(b"rubbish")
+        assert store.integrity() == ()
+        assert any(str(raw) in line for line in store.integrity(contents=True))
+        raw.unlink()
+        assert any(str(raw) in line for line in store.integrity())
+    _execute(path, "PRAGMA foreign_keys=OFF", "DELETE FROM run WHERE number = 2")
+    with Store.open(path) as store:
+        assert any("refers to a run that is missing" in line for line in store.integrity())
+
+
+# Of another time
+
+
+def test_a_store_of_a_newer_program_is_left_alone(path: Path) -> None:
+    _execute(path, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
+    message = _refused(path).message
+    assert "'9999'" in message
+    assert repr(schema.HEAD) in message
+    assert "newer Trimtab" in message
+
+
+@pytest.mark.parametrize("revision", ["ae1027a6acf", "", "0000"])
+def test_a_store_of_an_unknown_revision_is_left_alone(path: Path, revision: str) -> None:
+    _execute(path, f"UPDATE {schema.VERSION_TABLE} SET version_num = '{revision}'")
+    assert "no Trimtab that this one knows of" in _refused(path).message
+
+
+def test_a_store_without_its_revision_is_left_alone(path: Path) -> None:
+    _execute(path, f"DELETE FROM {schema.VERSION_TABLE}")
+    _refused(path)
+
+
+# Where it cannot be
+
+
+@contextmanager
+def _tiny_disk(directory: Path, options: str = "size=1m") -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    directory.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"mounting is not allowed here: {mounted.stderr.strip()}")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+def _fill(directory: Path, leave_bytes: int = 0) -> Path:
+    filler = directory / "filler"
+    with filler.open("wb", buffering=0) as stream:
+        try:
+            while True:
+                stream.write(b"\0" * 4096)
+        except OSError:
+            pass
+        stream.truncate(max(0, stream.tell() - leave_bytes))
+    return filler
+
+
+def _add_until_refused(store: Store, runs: Iterator[Run]) -> tuple[list[Run], UnreadableError]:
+    kept: list[Run] = []
+    for run in runs:
+        try:
+            store.add_run(run)
+        except UnreadableError as error:
+            return kept, error
+        kept.append(run)
+    raise AssertionError("the disk never filled up")
+
+
+@pytest.mark.kernel
+def test_a_disk_that_fills_up_loses_nothing_that_was_kept(tmp_path: Path) -> None:
+    big = os.urandom(30_000)
+    runs = (a_run(n, outputs=(an_output(big + bytes([n])),)) for n in range(200))
+    with _tiny_disk(tmp_path / "disk") as disk:
+        path = disk / "t.db"
+        with Store.open(path) as store:
+            kept, error = _add_until_refused(store, runs)
+            assert str(disk) in error.message
+            assert "No space left" in error.message
+            assert "free space" in (error.hint or "")
+            # What was kept stands, also while the disk is still full.
+            assert [run.id for run in store.runs()] == [run.id for run in reversed(kept)]
+            assert not list(disk.rglob("*.part"))
+        filler = _fill(disk)
+        with pytest.raises(UnreadableError, match="no space left"):
+            Store.open(path)  # SQLite needs a little room for the index of its log
+        filler.unlink()
+        with Store.open(path) as store:
+            assert store.integrity(contents=True) == ()
+            assert store.run(kept[-1].id, outputs=True) == kept[-1]
+
+
+@pytest.mark.kernel
+def test_a_full_disk_under_the_database_alone(tmp_path: Path) -> None:
+    runs = (a_run(n, problem="x" * 20_000) for n in range(200))
+    with (
+        _tiny_disk(tmp_path / "disk") as disk,
+        Store.open(disk / "t.db", raw=tmp_path / "raw") as store,
+    ):
+        store.add_run(next(runs))
+        filler = _fill(disk)
+        kept, error = _add_until_refused(store, runs)
+        assert "no space left" in error.message
+        assert str(disk / "t.db") in error.message
+        assert len(store.runs()) == 1 + len(kept)
+        filler.unlink()
+        assert store.add_run(a_run(99))
+        assert len(store.runs()) == 2 + len(kept)
+        assert store.integrity(contents=True) == ()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("leave_bytes", [0, 8192, 40_960, 81_920])
+def test_a_store_cannot_be_created_on_a_full_disk(tmp_path: Path, leave_bytes: int) -> None:
+    with _tiny_disk(tmp_path / "disk") as disk:
+        filler = _fill(disk, leave_bytes)
+        with pytest.raises(UnreadableError) as caught:
+            Store.open(disk / "t.db")
+        assert "space" in caught.value.message
+        assert caught.value.hint
+        assert "free space" in caught.value.hint
+        assert [one.name for one in disk.iterdir()] == ["filler"]
+        filler.unlink()
+        Store.open(disk / "t.db").close()
+
+
+@pytest.mark.kernel
+def test_a_read_only_disk(tmp_path: Path) -> None:
+    with _tiny_disk(tmp_path / "disk") as disk:
+        with Store.open(disk / "t.db") as store:
+            store.add_run(a_run())
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        with pytest.raises(UnreadableError) as caught:
+            _use(disk / "t.db")
+        assert str(disk / "t.db") in caught.value.message
+        with pytest.raises(UnreadableError, match="Read-only file system"):
+            Store.open(disk / "new" / "t.db")
+
+
+def _as_nobody(action: str, path: Path) -> str:
+    """Return what an unprivileged process says that tries ``action`` on the store at ``path``."""
+    program = (
+        "import os, sys; from trimtab.errors import TrimtabError\n"
+        "from trimtab.record.store import Store; from tests.record.values import a_run\n"
+        "import trimtab.record.batch, sqlalchemy.dialects.sqlite, alembic.command\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try:\n"
+        f"    store = Store.open(os.fsencode(sys.argv[1]).decode()); {action}\n"
+        "except TrimtabError as error: print(error.exit_code, error.message)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def open_directory(tmp_path: Path) -> Iterator[Path]:
+    """Yield a directory that everyone can reach, unlike pytest's own."""
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user needs root")
+    directory = Path("/tmp") / f"trimtab-{os.urandom(8).hex()}"
+    directory.mkdir(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.mark.kernel
+def test_another_user_without_permission(open_directory: Path) -> None:
+    path = open_directory / "private" / "t.db"
+    with Store.open(path) as store:
+        store.add_run(a_run())
+    said = _as_nobody("store.runs()", path)
+    assert said.startswith("5 ")
+    assert "Permission denied" in said
+    said = _as_nobody("pass", open_directory / "new" / "t.db")
+    assert said.startswith("5 ")
+    assert "Permission denied" in said
+
+
+@pytest.mark.kernel
+def test_another_user_may_not_write(open_directory: Path) -> None:
+    path = open_directory / "t.db"
+    with Store.open(path) as store:
+        store.add_run(a_run())
+    path.chmod(0o644)
+    said = _as_nobody("store.add_run(a_run(1))", path)
+    assert said.startswith("5 ")
+    assert str(path) in said
+
+
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.record.location.why_not", lambda fs_type: f"({fs_type})")
+    with pytest.raises(RefusedError) as caught:
+        Store.open(tmp_path / "new" / "t.db")
+    assert caught.value.exit_code == 4
+    assert "postgresql://" in (caught.value.hint or "")
+    assert not (tmp_path / "new").exists()
+
+
+# Held by others
+
+
+def test_a_store_that_another_process_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        Store.open(path) as store,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        assert len(store.runs()) == 2  # who reads does not wait for who writes
+        with pytest.raises(UnreadableError, match="held by another process"):
+            store.add_run(a_run(2))
+        other.execute("ROLLBACK")
+        assert store.add_run(a_run(2))
+
+
+def test_a_creation_that_another_process_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(UnreadableError, match="created or migrated by another process"):
+            Store.open(tmp_path / "t.db")
+    finally:
+        os.close(descriptor)
+    Store.open(tmp_path / "t.db").close()
+
+
+def _create_and_add(path: Path, barrier: object, count: int) -> None:
+    barrier.wait()  # type: ignore[attr-defined]
+    with Store.open(path) as store:
+        for number in range(count):
+            store.add_run(a_run(number, outputs=(an_output(bytes([number]) * 500),)))
+            if number % 10 == 0:
+                store.add_snapshot("scratch", a_snapshot(number))
+
+
+def test_processes_create_one_store_at_once_and_fill_it_together(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    path, barrier = tmp_path / "new" / "t.db", context.Barrier(2)
+    workers = [context.Process(target=_create_and_add, args=(path, barrier, 50)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    with Store.open(path) as store:
+        assert len(store.runs()) == 100
+        assert len(store.sites()) == 1
+        assert len(store.snapshots("scratch")) == 10
+        assert store.integrity(contents=True) == ()
+    assert sorted(one.name for one in path.parent.iterdir()) == ["raw", "t.db"]
+
+
+def _create(path: Path, barrier: object) -> None:
+    barrier.wait()  # type: ignore[attr-defined]
+    Store.open(path).close()
+
+
+def test_many_creations_at_once_make_one_store(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for round_ in range(5):
+        path, barrier = tmp_path / str(round_) / "t.db", context.Barrier(4)
+        workers = [context.Process(target=_create, args=(path, barrier)) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+        assert [worker.exitcode for worker in workers] == [0] * 4
+        assert [one.name for one in path.parent.iterdir()] == ["t.db"]
