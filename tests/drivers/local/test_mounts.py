@@ -194,6 +194,7 @@ def test_stacked_and_hidden_mounts_agree_with_the_kernel(seed: int, tmp_path: Pa
 
 def _unmount_all_under(directory: Path) -> None:
     """Unmount from the latest back: a mount that another one hides is reached when that is gone."""
+    inside: list[str] = []
     for _ in range(200):
         mounts = parse_mountinfo(Path("/proc/self/mountinfo").read_text())
         inside = [m.mount_point for m in mounts if m.mount_point.startswith(f"{directory}/")]
