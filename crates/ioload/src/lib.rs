@@ -34,6 +34,7 @@ pub mod timeline;
 use args::{Options, Request};
 use error::{EXIT_FAILED, ErrorReport};
 use run::Outcome;
+use signals::Handlers;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
@@ -52,7 +53,8 @@ pub fn main_from_args<I: IntoIterator<Item = OsString>>(args: I) -> u8 {
         Request::Version => return print(&format!("ioload {VERSION}\n")),
         Request::Run(options) => options,
     };
-    match run::run(&options) {
+    let handlers = Handlers::install();
+    match run::run(&options, &handlers) {
         Ok(outcome) => present(&options, &outcome),
         Err(error) => complain(Some(&options), &error.report()),
     }
@@ -68,7 +70,7 @@ pub fn report_from_args<I: IntoIterator<Item = OsString>>(args: I) -> error::Res
             "--help and --version have no report".to_string(),
         ));
     };
-    let outcome = run::run(&options)?;
+    let outcome = run::run(&options, &Handlers::install())?;
     let text = outcome
         .report
         .as_ref()

@@ -57,12 +57,14 @@ pub struct Outcome {
     pub exit_code: u8,
 }
 
-/// Runs what `options` ask for, with this process's signal handlers in place of the caller's meanwhile.
+/// Runs what `options` ask for.
+///
+/// The handlers have to live until the report is out: a signal that comes after the last look at it must not end
+/// the process with files kept and nobody told of them.
 ///
 /// # Errors
 /// Wrong use that shows only on the file system. Failed input or output is part of the outcome instead.
-pub fn run(options: &Options) -> Result<Outcome> {
-    let _handlers = Handlers::install();
+pub fn run(options: &Options, _handlers: &Handlers) -> Result<Outcome> {
     let control = Arc::new(Control::default());
     let place = (options.rank.rank, options.rank.size);
     let opened = Rendezvous::open(
