@@ -45,18 +45,19 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def _killed_writer(path: Path, delay_s: float) -> list[str]:
-    """Return the ids that a writer said were kept before it was killed."""
+def _killed_writer(path: Path, runs: int, delay_s: float) -> list[str]:
+    """Return the ids that a writer said were kept; killed a moment after so many."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
     with writer:
         assert writer.stdout.readline() == "started\n"
+        promised = [writer.stdout.readline().strip() for _ in range(runs)]
         time.sleep(delay_s)
         os.kill(writer.pid, signal.SIGKILL)
         # The last line may be cut; an id that was not said whole was not promised.
-        promised = [line.strip() for line in writer.stdout if line.endswith("\n")]
+        promised += [line.strip() for line in writer.stdout if line.endswith("\n")]
     assert writer.returncode == -signal.SIGKILL
     return promised
 
@@ -77,7 +78,7 @@ def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path) -> None
     promised: list[str] = []
     for _ in range(ROUNDS):
         before = set(promised)
-        promised += _killed_writer(path, chance.uniform(0.0, 0.25))
+        promised += _killed_writer(path, chance.randrange(5), chance.uniform(0.0, 0.05))
         with Store.open(path) as store:
             kept = {run.id for run in store.runs()}
             # In flight: committed, but killed before it could say so.
@@ -89,7 +90,6 @@ def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path) -> None
             assert store.integrity() == ()
     with Store.open(path) as store:
         assert store.integrity(contents=True) == ()
-    assert len(promised) > ROUNDS, "the writers were killed before they wrote anything"
 
 
 @pytest.mark.timeout(60 + 3 * ROUNDS)

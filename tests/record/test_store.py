@@ -19,7 +19,7 @@ from trimtab.model.event import EventKind
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import schema
+from trimtab.record import queries, schema
 from trimtab.record.comparability import comparability_key
 from trimtab.record.store import Store
 
@@ -139,7 +139,7 @@ def test_runs_are_listed_by_site_and_probe(store: Store) -> None:
 def test_more_runs_than_one_query_asks_for_keep_their_samples(store: Store) -> None:
     with store._writing() as connection:
         for hour in range(501):
-            store._insert_run(connection, a_run(hour, values=(hour + 1.0,)), None, ())
+            queries.insert_run(connection, a_run(hour, values=(hour + 1.0,)))
     listed = store.runs()
     assert len(listed) == 501
     assert [run.samples[0].value for run in listed] == [float(n) for n in range(501, 0, -1)]

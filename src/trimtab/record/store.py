@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    CursorResult,
-    Engine,
-    Insert,
-    Row,
-    Select,
-    Table,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Engine, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UsageError
 from trimtab.model.check import HistoryPoint
 from trimtab.model.event import Event
 from trimtab.model.identifier import new_identifier
-from trimtab.model.run import RawOutput, Run, Sample
+from trimtab.model.run import RawOutput, Run
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import batch, history, rows, schema
+from trimtab.record import batch, history, queries, rows, schema
 from trimtab.record.database import WRITES, open_database
 from trimtab.record.failures import told
 from trimtab.record.integrity import problems
@@ -41,9 +28,6 @@ from trimtab.record.location import Location, locate
 from trimtab.record.raw import RawDirectory
 
 _CANDIDATES_SHOWN = 5
-_RUNS_AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
-_ID_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
-_AFTER_EVERY_DIGIT = "g"  # so that a prefix is a range of the index
 
 
 class Store:
@@ -137,7 +121,7 @@ class Store:
         known = {"driver": driver, "identity": identity, "path": path, "timezone": timezone}
         given = {key: value for key, value in known.items() if value is not None}
         with self._writing() as connection:
-            number = self._site_number(connection, name)
+            number = queries.site_number(connection, name)
             this = schema.site.c.number == number
             before = rows.to_site(connection.execute(select(schema.site).where(this)).one())
             if identity is not None and before.identity not in (None, identity):
@@ -175,22 +159,20 @@ class Store:
         hashes = [(self.raw.put(one.stdout), self.raw.put(one.stderr)) for one in run.outputs]
         try:
             with self._writing() as connection:
-                if self._imported(connection, run.site, run.kind, import_key) is not None:
+                if queries.imported(connection, run.site, run.kind, import_key) is not None:
                     return False
-                self._insert_run(connection, run, import_key, hashes)
+                queries.insert_run(connection, run, import_key=import_key, hashes=hashes)
         except IntegrityError:
             # Another process imported the same in between (PostgreSQL), or the id is taken.
             if self.imported(run.site, run.kind, import_key) is not None:
                 return False
-            if not self._matching(run.id):
-                raise
             raise UsageError(f"run {run.id} is already kept") from None
         return True
 
     def imported(self, site: str, kind: str, import_key: str | None) -> str | None:
         """Return the id of the run that was imported under that key, ``None`` if none was."""
         with self._reading() as connection:
-            return self._imported(connection, site, kind, import_key)
+            return queries.imported(connection, site, kind, import_key)
 
     def run(self, prefix: str, *, outputs: bool = False) -> Run:
         """Return the run whose id begins with ``prefix``, with its samples.
@@ -207,8 +189,8 @@ class Store:
         """
         found = self._one(prefix)
         with self._reading() as connection:
-            samples = self._samples(connection, [found.number])
-        kept = self._outputs(found.number) if outputs else ()
+            samples = queries.samples_of(connection, [found.number])
+            kept = queries.outputs_of(connection, found.number) if outputs else ()
         raw = tuple(self.raw_output(one) for one in kept)
         return rows.to_run(found, samples.get(found.number, ()), raw)
 
@@ -232,7 +214,9 @@ class Store:
             At most so many; all where ``None``.
         """
         at = schema.run.c.at
-        query = _runs().order_by(at.is_(None), at.desc(), schema.run.c.id.desc()).limit(limit)
+        query = (
+            queries.runs().order_by(at.is_(None), at.desc(), schema.run.c.id.desc()).limit(limit)
+        )
         for column, value in ((schema.site.c.name, site), (schema.run.c.probe, probe)):
             if value is not None:
                 query = query.where(column == value)
@@ -240,12 +224,14 @@ class Store:
             query = query.where(at >= since)
         with self._reading() as connection:
             found = connection.execute(query).all()
-            samples = self._samples(connection, [row.number for row in found])
+            samples = queries.samples_of(connection, [row.number for row in found])
         return tuple(rows.to_run(row, samples.get(row.number, ()), ()) for row in found)
 
     def outputs(self, run: str) -> tuple[KeptOutput, ...]:
         """Return what is kept of each raw output of a run, without reading their content."""
-        return self._outputs(self._one(run).number)
+        number = self._one(run).number
+        with self._reading() as connection:
+            return queries.outputs_of(connection, number)
 
     def raw_output(self, output: KeptOutput) -> RawOutput:
         """Return a raw output with its content, checked against its hash."""
@@ -304,7 +290,7 @@ class Store:
             "batch": batch.encode(snapshot),
         }
         with self._writing() as connection:
-            number = self._site_number(connection, site)
+            number = queries.site_number(connection, site)
             connection.execute(insert(schema.snapshot).values(site=number, **values))
         return identifier
 
@@ -331,7 +317,7 @@ class Store:
             .limit(limit)
         )
         with self._reading() as connection:
-            found = connection.execute(_between(query, at, since, until)).all()
+            found = connection.execute(queries.between(query, at, since, until)).all()
         return tuple(
             batch.decode(row.batch, at=row.at, driver=row.driver, complete=row.complete)
             for row in found
@@ -347,7 +333,7 @@ class Store:
         """
         try:
             with self._writing() as connection:
-                number = self._site_number(connection, event.site)
+                number = queries.site_number(connection, event.site)
                 connection.execute(insert(schema.event).values(rows.of_event(event, number)))
         except IntegrityError:
             raise UsageError(f"event {event.id} is already kept") from None
@@ -368,7 +354,9 @@ class Store:
         if site is not None:
             query = query.where(schema.site.c.name == site)
         with self._reading() as connection:
-            found = connection.execute(_between(query, schema.event.c.at, since, until)).all()
+            found = connection.execute(
+                queries.between(query, schema.event.c.at, since, until)
+            ).all()
         return tuple(rows.to_event(row) for row in found)
 
     def integrity(self, *, contents: bool = False) -> tuple[str, ...]:
@@ -396,156 +384,22 @@ class Store:
             with writer.begin():
                 yield writer
 
-    def _site_number(self, connection: Connection, name: str) -> int:
-        query = select(schema.site.c.number).where(schema.site.c.name == name)
-        number = connection.execute(query).scalar()
-        if number is None:
-            # Two processes may add it at once; both databases have this word for it.
-            connection.execute(_insert_unless_there(connection, schema.site, name=name))
-            number = connection.execute(query).scalar_one()
-        return number
-
-    @staticmethod
-    def _imported(
-        connection: Connection, site: str, kind: str, import_key: str | None
-    ) -> str | None:
-        if import_key is None:
-            return None
-        query = (
-            select(schema.run.c.id)
-            .join(schema.site, schema.site.c.number == schema.run.c.site)
-            .where(
-                schema.site.c.name == site,
-                schema.run.c.kind == kind,
-                schema.run.c.import_key == import_key,
-            )
-        )
-        return connection.execute(query).scalar()
-
-    def _insert_run(
-        self,
-        connection: Connection,
-        run: Run,
-        import_key: str | None,
-        hashes: Sequence[tuple[str, str]],
-    ) -> None:
-        site = self._site_number(connection, run.site)
-        added = connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
-        number = _number(added)
-        _insert_all(
-            connection,
-            schema.output,
-            [
-                rows.of_output(one, number, ordinal, hashes=hashes[ordinal])
-                for ordinal, one in enumerate(run.outputs)
-            ],
-        )
-        _insert_all(
-            connection,
-            schema.sample,
-            [rows.of_sample(one, number, ordinal) for ordinal, one in enumerate(run.samples)],
-        )
-
     def _one(self, prefix: str) -> Row[Any]:
         """Return the row of the only run whose id begins so."""
-        found = self._matching(prefix)
+        with self._reading() as connection:
+            found = queries.runs_beginning(connection, prefix, _CANDIDATES_SHOWN + 1)
+            newest = queries.runs().order_by(schema.run.c.id.desc()).limit(_CANDIDATES_SHOWN)
+            instead = () if found else connection.execute(newest).all()
         if len(found) == 1:
             return found[0]
         if not found:
+            named = queries.named(instead)
             raise UsageError(
                 f"no run begins with {prefix!r} in the store {self.location}",
-                hint=self._newest_named(),
+                hint=f"the newest are {named}" if named else "the store holds no run yet",
             )
-        shown = "; ".join(_named(row) for row in found[:_CANDIDATES_SHOWN])
         more = "" if len(found) <= _CANDIDATES_SHOWN else " and more"
         raise UsageError(
-            f"several runs begin with {prefix!r}: {shown}{more}",
+            f"several runs begin with {prefix!r}: {queries.named(found[:_CANDIDATES_SHOWN])}{more}",
             hint="write more of the id",
         )
-
-    def _matching(self, prefix: str) -> Sequence[Row[Any]]:
-        """Return the runs whose id begins so, at most one more than are ever shown."""
-        wanted = prefix.strip().lower()
-        if not _ID_PREFIX.fullmatch(wanted):
-            return ()
-        identifier = schema.run.c.id
-        query = (
-            _runs()
-            .where(identifier >= wanted, identifier < wanted + _AFTER_EVERY_DIGIT)
-            .order_by(identifier)
-            .limit(_CANDIDATES_SHOWN + 1)
-        )
-        with self._reading() as connection:
-            return connection.execute(query).all()
-
-    def _newest_named(self) -> str:
-        query = _runs().order_by(schema.run.c.id.desc()).limit(_CANDIDATES_SHOWN)
-        with self._reading() as connection:
-            newest = connection.execute(query).all()
-        if not newest:
-            return "the store holds no run yet"
-        return "the newest are " + "; ".join(_named(row) for row in newest)
-
-    @staticmethod
-    def _samples(connection: Connection, runs: Sequence[int]) -> dict[int, tuple[Sample, ...]]:
-        """Return number of the run to its samples, in their order."""
-        sample = schema.sample.c
-        samples: dict[int, list[Sample]] = {}
-        for start in range(0, len(runs), _RUNS_AT_ONCE):
-            wanted = runs[start : start + _RUNS_AT_ONCE]
-            query = (
-                select(schema.sample)
-                .where(sample.run.in_(wanted))
-                .order_by(sample.run, sample.ordinal)
-            )
-            for row in connection.execute(query):
-                samples.setdefault(row.run, []).append(rows.to_sample(row))
-        return {number: tuple(found) for number, found in samples.items()}
-
-    def _outputs(self, number: int) -> tuple[KeptOutput, ...]:
-        output = schema.output.c
-        query = select(schema.output).where(output.run == number).order_by(output.ordinal)
-        with self._reading() as connection:
-            return tuple(rows.to_output(row) for row in connection.execute(query))
-
-
-def _runs() -> Select[Any]:
-    return select(schema.run, schema.site.c.name.label("site_name")).join(
-        schema.site, schema.site.c.number == schema.run.c.site
-    )
-
-
-def _between(
-    query: Select[Any], at: Column[Any], since: datetime | None, until: datetime | None
-) -> Select[Any]:
-    if since is not None:
-        query = query.where(at >= since)
-    if until is not None:
-        query = query.where(at <= until)
-    return query
-
-
-def _number(added: CursorResult[Any]) -> int:
-    key = added.inserted_primary_key
-    if key is None:  # only when the row was not added, which would have raised
-        raise AssertionError("a row was added without a number")
-    return key[0]
-
-
-def _insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
-    # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert as insert_to
-    else:
-        from sqlalchemy.dialects.sqlite import insert as insert_to
-    return insert_to(table).values(values).on_conflict_do_nothing()
-
-
-def _insert_all(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
-    if values:
-        connection.execute(insert(table), values)
-
-
-def _named(row: Row[Any]) -> str:
-    at = "no time" if row.at is None else f"{row.at:%Y-%m-%d %H:%M} UTC"
-    return f"{row.id} ({at}, {row.probe} on {row.site_name})"

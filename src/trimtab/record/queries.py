@@ -1,0 +1,165 @@
+"""The store's questions and insertions, each on a connection that is already open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    CursorResult,
+    Insert,
+    Row,
+    Select,
+    Table,
+    insert,
+    select,
+)
+
+from trimtab.model.run import Run, Sample
+from trimtab.record import rows, schema
+from trimtab.record.kept import KeptOutput
+
+_RUNS_AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
+_ID_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
+_AFTER_EVERY_DIGIT = "g"  # so that a prefix is a range of the index
+
+
+def site_number(connection: Connection, name: str) -> int:
+    """Return the number of the site, which is added when it is new."""
+    query = select(schema.site.c.number).where(schema.site.c.name == name)
+    number = connection.execute(query).scalar()
+    if number is None:
+        # Two processes may add it at once; both databases have a word for that.
+        connection.execute(_insert_unless_there(connection, schema.site, name=name))
+        number = connection.execute(query).scalar_one()
+    return number
+
+
+def imported(connection: Connection, site: str, kind: str, import_key: str | None) -> str | None:
+    """Return the id of the run that was imported under that key, ``None`` if none was."""
+    if import_key is None:
+        return None
+    query = (
+        select(schema.run.c.id)
+        .join(schema.site, schema.site.c.number == schema.run.c.site)
+        .where(
+            schema.site.c.name == site,
+            schema.run.c.kind == kind,
+            schema.run.c.import_key == import_key,
+        )
+    )
+    return connection.execute(query).scalar()
+
+
+def insert_run(
+    connection: Connection,
+    run: Run,
+    *,
+    import_key: str | None = None,
+    hashes: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Insert a run with its samples and outputs, whose stdout and stderr have those hashes."""
+    site = site_number(connection, run.site)
+    added = connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
+    number = _number(added)
+    outputs = enumerate(zip(run.outputs, hashes, strict=True))
+    _insert_all(
+        connection,
+        schema.output,
+        [rows.of_output(one, number, place, hashes=pair) for place, (one, pair) in outputs],
+    )
+    _insert_all(
+        connection,
+        schema.sample,
+        [rows.of_sample(one, number, place) for place, one in enumerate(run.samples)],
+    )
+
+
+def runs() -> Select[Any]:
+    """Return the question for all runs, each with its ``site_name``."""
+    return select(schema.run, schema.site.c.name.label("site_name")).join(
+        schema.site, schema.site.c.number == schema.run.c.site
+    )
+
+
+def runs_beginning(connection: Connection, prefix: str, limit: int) -> Sequence[Row[Any]]:
+    """Return the runs whose id begins so, at most ``limit``, by id."""
+    wanted = prefix.strip().lower()
+    if not _ID_PREFIX.fullmatch(wanted):
+        return ()
+    identifier = schema.run.c.id
+    query = (
+        runs()
+        .where(identifier >= wanted, identifier < wanted + _AFTER_EVERY_DIGIT)
+        .order_by(identifier)
+        .limit(limit)
+    )
+    return connection.execute(query).all()
+
+
+def samples_of(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[Sample, ...]]:
+    """Return number of the run to its samples, in their order."""
+    sample = schema.sample.c
+    samples: dict[int, list[Sample]] = {}
+    for start in range(0, len(numbers), _RUNS_AT_ONCE):
+        wanted = numbers[start : start + _RUNS_AT_ONCE]
+        query = (
+            select(schema.sample).where(sample.run.in_(wanted)).order_by(sample.run, sample.ordinal)
+        )
+        for row in connection.execute(query):
+            samples.setdefault(row.run, []).append(rows.to_sample(row))
+    return {number: tuple(found) for number, found in samples.items()}
+
+
+def outputs_of(connection: Connection, number: int) -> tuple[KeptOutput, ...]:
+    """Return what is known of the raw outputs of a run, in their order."""
+    output = schema.output.c
+    query = select(schema.output).where(output.run == number).order_by(output.ordinal)
+    return tuple(rows.to_output(row) for row in connection.execute(query))
+
+
+def between(
+    query: Select[Any], at: Column[Any], since: datetime | None, until: datetime | None
+) -> Select[Any]:
+    """Return the question narrowed to a stretch; both ends are within."""
+    if since is not None:
+        query = query.where(at >= since)
+    if until is not None:
+        query = query.where(at <= until)
+    return query
+
+
+def named(found: Iterable[Row[Any]]) -> str:
+    """Return runs as a person tells them apart: id, time, probe and site."""
+    return "; ".join(
+        f"{row.id} ({_minute(row.at)}, {row.probe} on {row.site_name})" for row in found
+    )
+
+
+def _minute(at: datetime | None) -> str:
+    return "no time" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _number(added: CursorResult[Any]) -> int:
+    key = added.inserted_primary_key
+    if key is None:  # only when the row was not added, which would have raised
+        raise AssertionError("a row was added without a number")
+    return key[0]
+
+
+def _insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
+    # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as insert_to
+    else:
+        from sqlalchemy.dialects.sqlite import insert as insert_to
+    return insert_to(table).values(values).on_conflict_do_nothing()
+
+
+def _insert_all(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
+    if values:
+        connection.execute(insert(table), values)
