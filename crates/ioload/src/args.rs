@@ -226,8 +226,7 @@ fn text(parser: &mut lexopt::Parser) -> Result<String> {
 
 fn number(name: &str, parser: &mut lexopt::Parser) -> Result<u64> {
     let text = text(parser)?;
-    text.parse()
-        .map_err(|_| usage(format!("--{name}: `{text}` is not a whole number")))
+    text.parse().map_err(|_| usage(format!("--{name}: `{text}` is not a whole number")))
 }
 
 fn bytes(name: &str, parser: &mut lexopt::Parser) -> Result<u64> {
@@ -269,11 +268,7 @@ fn check(typed: Typed, rank: Rank, argv: Vec<String>) -> Result<Options> {
         ));
     }
     let tasks_per_rank = typed.tasks.unwrap_or(1);
-    let layout = if typed.shared_file {
-        Layout::SharedFile
-    } else {
-        Layout::FilePerProcess
-    };
+    let layout = if typed.shared_file { Layout::SharedFile } else { Layout::FilePerProcess };
     let geometry = Geometry {
         transfer_bytes: typed.transfer_bytes.unwrap_or(1 << 20),
         block_bytes: typed.block_bytes.unwrap_or(1 << 30),
@@ -320,13 +315,7 @@ fn check(typed: Typed, rank: Rank, argv: Vec<String>) -> Result<Options> {
 const TASKS_PER_RANK_MAX: u64 = 4096;
 
 fn check_geometry(geometry: &Geometry, tasks_per_rank: u64) -> Result<()> {
-    let Geometry {
-        transfer_bytes,
-        block_bytes,
-        segments,
-        tasks,
-        ..
-    } = *geometry;
+    let Geometry { transfer_bytes, block_bytes, segments, tasks, .. } = *geometry;
     if !(1..=TASKS_PER_RANK_MAX).contains(&tasks_per_rank) {
         return Err(usage(format!("--tasks must be 1 to {TASKS_PER_RANK_MAX}")));
     }
@@ -338,14 +327,10 @@ fn check_geometry(geometry: &Geometry, tasks_per_rank: u64) -> Result<()> {
             "--block-size ({block_bytes}) must be a multiple of --transfer-size ({transfer_bytes})"
         )));
     }
-    let total = block_bytes
-        .checked_mul(segments)
-        .and_then(|own| own.checked_mul(tasks));
+    let total = block_bytes.checked_mul(segments).and_then(|own| own.checked_mul(tasks));
     // Offsets of pread and pwrite are signed.
     if total.is_none_or(|total| total > i64::MAX as u64) {
-        return Err(usage(
-            "block size x segments x tasks is more than 2^63 bytes",
-        ));
+        return Err(usage("block size x segments x tasks is more than 2^63 bytes"));
     }
     let buffers =
         tasks_per_rank.saturating_mul(transfer_bytes.saturating_mul(2).saturating_add(1 << 21));
@@ -384,11 +369,9 @@ fn run_id(typed: Option<String>, rank: &Rank) -> Result<String> {
 
 /// FNV-1a of the run id, cut to 53 bits so that it survives a JSON reader that knows only doubles.
 fn seed_of(run_id: &str) -> u64 {
-    let hash = run_id
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let hash = run_id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     hash >> 11
 }
 
@@ -421,17 +404,11 @@ mod tests {
 
     #[test]
     fn every_option_of_the_help_text_is_known() {
-        for line in HELP
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("--"))
-        {
+        for line in HELP.lines().filter_map(|line| line.trim().strip_prefix("--")) {
             let name = line.split([' ', ',']).next().unwrap();
             let outcome = parsed(&["--dir", "/tmp", &format!("--{name}"), "1"]);
             if let Err(error) = outcome {
-                assert!(
-                    !error.to_string().contains("unknown option"),
-                    "{name}: {error}"
-                );
+                assert!(!error.to_string().contains("unknown option"), "{name}: {error}");
             }
         }
     }

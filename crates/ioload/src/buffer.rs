@@ -38,11 +38,7 @@ impl AlignedBuffer {
         }
         let start =
             NonNull::new(address.cast::<u8>()).expect("mmap never returns address 0 unasked");
-        let mut buffer = Self {
-            start,
-            length_bytes,
-            mapped_bytes,
-        };
+        let mut buffer = Self { start, length_bytes, mapped_bytes };
         // Writing every page brings it in now instead of inside the timed region.
         buffer.fill(0);
         Ok(buffer)

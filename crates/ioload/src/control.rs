@@ -149,8 +149,7 @@ impl Conductor {
 
     /// Supervisor: waits until all tasks are ready; false if the run stops first.
     pub fn wait_until_ready(&self, tasks: u64, control: &Control) -> bool {
-        self.wait_for(control, |state| (state.ready == tasks).then_some(()))
-            .is_some()
+        self.wait_for(control, |state| (state.ready == tasks).then_some(())).is_some()
     }
 
     /// Supervisor: how far the tasks are, after something changed or the time passed.

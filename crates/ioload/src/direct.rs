@@ -23,16 +23,10 @@ pub struct DirectReport {
 /// Tries direct writes in a small file of its own, which it removes again; the reason if they do not work.
 pub fn probe_write(path: &Path, transfer_bytes: u64) -> Result<Option<String>> {
     let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create(true)
-        .custom_flags(libc::O_DIRECT)
-        .mode(0o600);
+    options.write(true).create(true).custom_flags(libc::O_DIRECT).mode(0o600);
     let outcome = match options.open(path) {
         Err(error) => refusal(path, error, "open"),
-        Ok(file) => try_transfer(&file, path, transfer_bytes, |buffer| {
-            file.write_at(buffer, 0)
-        }),
+        Ok(file) => try_transfer(&file, path, transfer_bytes, |buffer| file.write_at(buffer, 0)),
     };
     // Before Linux 6.x an open that refuses O_DIRECT may still have created the file.
     match fs::remove_file(path) {
@@ -45,24 +39,18 @@ pub fn probe_write(path: &Path, transfer_bytes: u64) -> Result<Option<String>> {
 
 /// Tries a direct read of an existing file; the reason if it does not work.
 pub fn probe_read(path: &Path, transfer_bytes: u64) -> Result<Option<String>> {
-    match OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-    {
+    match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path) {
         Err(error) => refusal(path, error, "open"),
-        Ok(file) => try_transfer(&file, path, transfer_bytes, |buffer| {
-            file.read_at(buffer, 0)
-        }),
+        Ok(file) => try_transfer(&file, path, transfer_bytes, |buffer| file.read_at(buffer, 0)),
     }
 }
 
 /// EINVAL and EOPNOTSUPP are how a file system refuses O_DIRECT (open(2)); anything else is a real failure.
 fn refusal(path: &Path, error: io::Error, action: &'static str) -> Result<Option<String>> {
     match error.raw_os_error() {
-        Some(libc::EINVAL | libc::EOPNOTSUPP) => Ok(Some(format!(
-            "the file system refuses O_DIRECT ({action}: {error})"
-        ))),
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => {
+            Ok(Some(format!("the file system refuses O_DIRECT ({action}: {error})")))
+        }
         _ => Err(Error::io(action, path, error)),
     }
 }
@@ -76,9 +64,7 @@ fn try_transfer(
     // From here on a failure of statx or statfs only means that the kernel does not say.
     let alignment = sys::direct_alignment_bytes(file).ok().flatten();
     if alignment == Some(0) {
-        return Ok(Some(
-            "the kernel says that this file takes no direct I/O (statx)".to_string(),
-        ));
+        return Ok(Some("the kernel says that this file takes no direct I/O (statx)".to_string()));
     }
     if sys::filesystem_magic(path).is_ok_and(|magic| magic == sys::TMPFS_MAGIC) {
         return Ok(Some("tmpfs accepts O_DIRECT and ignores it".to_string()));
@@ -89,13 +75,10 @@ fn try_transfer(
             "--direct needs a --transfer-size that is a multiple of {alignment} bytes here, not {transfer_bytes}"
         )));
     }
-    let length = usize::try_from(transfer_bytes)
-        .unwrap_or(usize::MAX)
-        .min(4096.max(alignment as usize));
-    let mut buffer = AlignedBuffer::new(length).map_err(|source| Error::Resource {
-        what: "a buffer".to_string(),
-        source,
-    })?;
+    let length =
+        usize::try_from(transfer_bytes).unwrap_or(usize::MAX).min(4096.max(alignment as usize));
+    let mut buffer = AlignedBuffer::new(length)
+        .map_err(|source| Error::Resource { what: "a buffer".to_string(), source })?;
     match transfer(&mut buffer) {
         Ok(_) => Ok(None),
         Err(error) => refusal(path, error, "first transfer"),

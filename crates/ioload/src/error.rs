@@ -87,6 +87,12 @@ pub enum Error {
     /// A failure that stands in the report of a phase already.
     #[error("{}", .0.message)]
     Reported(ErrorReport),
+    /// A task met a bug of this program.
+    #[error("task {task} met a bug of ioload and stopped; please report it with the message above")]
+    Bug {
+        /// The task.
+        task: u64,
+    },
     /// The system refused a resource: memory or a thread.
     #[error("cannot get {what}: {source}")]
     Resource {
@@ -100,6 +106,8 @@ pub enum Error {
 /// Result of anything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Exit code for a bug of this program.
+pub const EXIT_BUG: u8 = 1;
 /// Exit code for wrong use.
 pub const EXIT_USAGE: u8 = 2;
 /// Exit code for failed input or output.
@@ -110,11 +118,7 @@ pub const EXIT_INTERRUPTED: u8 = 130;
 impl Error {
     /// An error of a system call on `path`.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io {
-            action,
-            path: path.to_path_buf(),
-            source,
-        }
+        Self::Io { action, path: path.to_path_buf(), source }
     }
 
     /// The exit code that belongs to this error.
@@ -123,6 +127,7 @@ impl Error {
             Self::Usage(_) => EXIT_USAGE,
             Self::Interrupted(_) => EXIT_INTERRUPTED,
             Self::Reported(error) => error.exit_code(),
+            Self::Bug { .. } => EXIT_BUG,
             _ => EXIT_FAILED,
         }
     }
@@ -150,6 +155,7 @@ impl Error {
             Self::Damaged { .. } => "damaged_rendezvous",
             Self::Resource { .. } => "resource",
             Self::Reported(_) => "reported",
+            Self::Bug { .. } => "bug",
         }
     }
 
@@ -211,6 +217,7 @@ impl ErrorReport {
     /// The exit code that belongs to this error.
     pub fn exit_code(&self) -> u8 {
         match self.kind.as_str() {
+            "bug" => EXIT_BUG,
             "usage" => EXIT_USAGE,
             "interrupted" => EXIT_INTERRUPTED,
             _ => EXIT_FAILED,

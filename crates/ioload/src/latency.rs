@@ -22,12 +22,7 @@ impl Default for Latencies {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
             .expect("bounds and digits are constants that the histogram takes");
-        Self {
-            histogram,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            sum_ns: 0,
-        }
+        Self { histogram, min_ns: u64::MAX, max_ns: 0, sum_ns: 0 }
     }
 }
 
@@ -108,9 +103,7 @@ impl Latencies {
         // A bucket's edge may lie beyond the longest latency that was really seen.
         let quantile = |q: f64| {
             let value = self.histogram.value_at_quantile(q);
-            known(seconds(
-                value.clamp(self.min_ns.min(self.max_ns), self.max_ns),
-            ))
+            known(seconds(value.clamp(self.min_ns.min(self.max_ns), self.max_ns)))
         };
         LatencyReport {
             count,
@@ -136,10 +129,7 @@ impl Latencies {
             }
         }
         let edge = |exponent: i32| 10_f64.powf(f64::from(exponent) / BUCKETS_PER_DECADE) * 1e-9;
-        buckets
-            .into_iter()
-            .map(|(exponent, count)| (edge(exponent), count))
-            .collect()
+        buckets.into_iter().map(|(exponent, count)| (edge(exponent), count)).collect()
     }
 }
 
@@ -187,10 +177,7 @@ mod tests {
     #[test]
     fn nothing_measured_is_null() {
         let report = Latencies::default().report();
-        assert_eq!(
-            (report.count, report.min_s, report.p99_s, report.max_s),
-            (0, None, None, None)
-        );
+        assert_eq!((report.count, report.min_s, report.p99_s, report.max_s), (0, None, None, None));
         assert!(report.histogram.is_empty());
     }
 }

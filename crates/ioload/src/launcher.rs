@@ -13,11 +13,7 @@ pub struct Rank {
     pub source: Option<&'static str>,
 }
 
-const ALONE: Rank = Rank {
-    rank: 0,
-    size: 1,
-    source: None,
-};
+const ALONE: Rank = Rank { rank: 0, size: 1, source: None };
 
 /// Pairs that an MPI launcher sets for each of its processes.
 const MPI_PAIRS: [(&str, &str, &str); 2] = [
@@ -30,13 +26,8 @@ const MPI_PAIRS: [(&str, &str, &str); 2] = [
 ];
 
 /// Where the size may stand beside `PMIX_RANK`, which comes without one of its own.
-const PMIX_SIZES: [&str; 5] = [
-    "PMIX_SIZE",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "SLURM_STEP_NUM_TASKS",
-    "SLURM_NTASKS",
-];
+const PMIX_SIZES: [&str; 5] =
+    ["PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
 
 /// Rank and size from the environment `get`.
 ///
@@ -59,22 +50,13 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Rank> {
             .iter()
             .find_map(|&name| Some((name, get(name)?)))
             .ok_or_else(|| incomplete("PMIX_RANK", "a size"))?;
-        found.push(checked(
-            "PMIX_RANK",
-            &rank_text,
-            size,
-            &size_text,
-            "PMIX_RANK",
-        )?);
+        found.push(checked("PMIX_RANK", &rank_text, size, &size_text, "PMIX_RANK")?);
     }
     if found.is_empty() {
         return from_slurm(get);
     }
     let first = found.remove(0);
-    match found
-        .iter()
-        .find(|other| (other.rank, other.size) != (first.rank, first.size))
-    {
+    match found.iter().find(|other| (other.rank, other.size) != (first.rank, first.size)) {
         None => Ok(first),
         Some(other) => Err(conflict(&first, other)),
     }
@@ -128,11 +110,7 @@ fn checked(
             "{rank_name}={rank} and {size_name}={size} in the environment do not fit together; hint: unset them or use --alone"
         )));
     }
-    Ok(Rank {
-        rank,
-        size,
-        source: Some(source),
-    })
+    Ok(Rank { rank, size, source: Some(source) })
 }
 
 fn incomplete(has: &str, lacks: &str) -> Error {
@@ -177,17 +155,10 @@ mod tests {
         );
         assert_eq!(numbers(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]), (1, 2));
         assert_eq!(
-            numbers(&[
-                ("PMIX_RANK", "1"),
-                ("SLURM_NTASKS", "2"),
-                ("SLURM_PROCID", "1")
-            ]),
+            numbers(&[("PMIX_RANK", "1"), ("SLURM_NTASKS", "2"), ("SLURM_PROCID", "1")]),
             (1, 2)
         );
-        assert_eq!(
-            numbers(&[("SLURM_PROCID", "5"), ("SLURM_NTASKS", "6")]),
-            (5, 6)
-        );
+        assert_eq!(numbers(&[("SLURM_PROCID", "5"), ("SLURM_NTASKS", "6")]), (5, 6));
         assert_eq!(
             numbers(&[
                 ("SLURM_PROCID", "1"),
@@ -203,11 +174,7 @@ mod tests {
     #[test]
     fn a_batch_script_is_alone() {
         assert_eq!(
-            numbers(&[
-                ("SLURM_PROCID", "0"),
-                ("SLURM_NTASKS", "8"),
-                ("SLURM_JOB_ID", "9")
-            ]),
+            numbers(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "9")]),
             (0, 1)
         );
         assert_eq!(

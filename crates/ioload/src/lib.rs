@@ -12,11 +12,13 @@
 //! ```
 
 pub mod args;
+pub mod arrival;
 pub mod buffer;
 pub mod control;
 pub mod direct;
 pub mod error;
 pub mod files;
+pub mod heartbeat;
 pub mod latency;
 pub mod launcher;
 pub mod pattern;
@@ -66,15 +68,10 @@ pub fn main_from_args<I: IntoIterator<Item = OsString>>(args: I) -> u8 {
 /// Wrong use, also `--help` and `--version`, which have no report.
 pub fn report_from_args<I: IntoIterator<Item = OsString>>(args: I) -> error::Result<(String, u8)> {
     let Request::Run(options) = args::parse(args, environment)? else {
-        return Err(error::Error::Usage(
-            "--help and --version have no report".to_string(),
-        ));
+        return Err(error::Error::Usage("--help and --version have no report".to_string()));
     };
     let outcome = run::run(&options, &Handlers::install())?;
-    let text = outcome
-        .report
-        .as_ref()
-        .map_or_else(|| Ok(String::new()), serde_json::to_string);
+    let text = outcome.report.as_ref().map_or_else(|| Ok(String::new()), serde_json::to_string);
     let text = text.map_err(|error| {
         error::Error::Usage(format!("the report cannot be written as JSON: {error}"))
     })?;
@@ -95,7 +92,7 @@ fn present(options: &Options, outcome: &Outcome) -> u8 {
     let text = match serde_json::to_string(report) {
         Ok(text) => text + "\n",
         Err(error) => {
-            eprintln!("ioload: error: the report cannot be written as JSON: {error}");
+            say(&format!("ioload: error: the report cannot be written as JSON: {error}"));
             return EXIT_FAILED;
         }
     };
@@ -106,7 +103,7 @@ fn present(options: &Options, outcome: &Outcome) -> u8 {
 
 fn save(path: &Path, text: &str) -> u8 {
     if let Err(error) = std::fs::write(path, text) {
-        eprintln!("ioload: error: cannot write {}: {error}", path.display());
+        say(&format!("ioload: error: cannot write {}: {error}", path.display()));
         return EXIT_FAILED;
     }
     0
@@ -114,23 +111,21 @@ fn save(path: &Path, text: &str) -> u8 {
 
 fn print(text: &str) -> u8 {
     let mut stdout = std::io::stdout().lock();
-    if let Err(error) = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        eprintln!("ioload: error: cannot write to stdout: {error}");
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        say(&format!("ioload: error: cannot write to stdout: {error}"));
         return EXIT_FAILED;
     }
     0
 }
 
 fn complain(options: Option<&Options>, error: &ErrorReport) -> u8 {
-    match options.filter(|options| options.rank.size > 1) {
-        Some(options) => eprintln!(
-            "ioload: rank {}: error: {}",
-            options.rank.rank, error.message
-        ),
-        None => eprintln!("ioload: error: {}", error.message),
-    }
+    let rank = options.map(|options| &options.rank).filter(|rank| rank.size > 1);
+    let who = rank.map_or(String::new(), |rank| format!(" rank {}:", rank.rank));
+    say(&format!("ioload:{who} error: {}", error.message));
     error.exit_code()
+}
+
+/// One line on stderr. A closed stderr must not end a run that has files to remove, as `eprintln!` would.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

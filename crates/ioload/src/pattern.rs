@@ -112,10 +112,9 @@ impl Pattern {
     pub fn transfer(&mut self, offset: u64, length: usize) -> &[u8] {
         let start = Self::position(offset);
         let slice = &mut self.pool[start..start + length];
-        self.identity
-            .for_each_stamp(offset, length, |place, bytes| {
-                slice[place..place + bytes.len()].copy_from_slice(bytes);
-            });
+        self.identity.for_each_stamp(offset, length, |place, bytes| {
+            slice[place..place + bytes.len()].copy_from_slice(bytes);
+        });
         slice
     }
 
@@ -200,10 +199,8 @@ mod tests {
         pool.iter().for_each(|&byte| counts[byte as usize] += 1);
         // Chi-squared with 255 degrees of freedom: beyond 390 has a probability of 1e-7.
         let expected = POOL_BYTES as f64 / 256.0;
-        let chi_squared: f64 = counts
-            .iter()
-            .map(|&n| (f64::from(n) - expected).powi(2) / expected)
-            .sum();
+        let chi_squared: f64 =
+            counts.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
         assert!(chi_squared < 390.0, "chi squared {chi_squared}");
     }
 }

@@ -117,21 +117,15 @@ pub fn run(
             // The tasks may still wait for a start or an agreement that will not come.
             context.control.fail();
         }
-        // A panic of a task is a bug: it goes on to the caller, whose guards remove the files.
         let outcomes: Vec<TaskOutcome> = threads
             .into_iter()
-            .map(|handle| {
-                handle
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            .zip(plans)
+            .map(|(handle, plan)| handle.join().unwrap_or_else(|_| panicked(plan.task)))
             .collect();
         (outcomes, supervised)
     });
     let (user_s, system_s) = sys::cpu_s();
-    let error = supervised
-        .err()
-        .or_else(|| first_error(&mut outcomes, context));
+    let error = supervised.err().or_else(|| first_error(&mut outcomes, context));
     RankPhase {
         access: settings.access,
         began_realtime_ns: begun.realtime_ns,
@@ -146,6 +140,11 @@ pub fn run(
     }
 }
 
+/// The outcome of a task that met a bug of ours; the panic itself has been printed already.
+fn panicked(task: u64) -> TaskOutcome {
+    TaskOutcome { error: Some(Error::Bug { task }), ..TaskOutcome::default() }
+}
+
 /// The error to report: that of a signal, then that of a task, then that of another rank.
 fn first_error(outcomes: &mut [TaskOutcome], context: &PhaseContext) -> Option<Error> {
     if let Some(name) = crate::signals::received() {
@@ -156,10 +155,7 @@ fn first_error(outcomes: &mut [TaskOutcome], context: &PhaseContext) -> Option<E
         // Another rank that failed removes shared files: then their absence is no news.
         context.rendezvous.look_for_abort();
     }
-    match (
-        own,
-        context.control.stop().and_then(crate::control::Stop::error),
-    ) {
+    match (own, context.control.stop().and_then(crate::control::Stop::error)) {
         (Some(Error::Vanished(_)), Some(peer @ Error::PeerFailed(_))) => Some(peer),
         (Some(own), _) => Some(own),
         (None, other) => other,
@@ -196,20 +192,14 @@ impl Supervisor<'_> {
     /// Starts the tasks together with those of the other ranks and stays until the last one is through.
     fn run(&self) -> (Begun, Result<()>) {
         let word = self.settings.access.word();
-        if !self
-            .conductor
-            .wait_until_ready(self.tasks, self.context.control)
-        {
+        if !self.conductor.wait_until_ready(self.tasks, self.context.control) {
             return (Begun::now(), Ok(()));
         }
-        let gathered = match self
-            .context
-            .rendezvous
-            .exchange(&format!("start-{word}"), ())
-        {
+        let gathered = match self.context.rendezvous.exchange(&format!("start-{word}"), ()) {
             Ok(gathered) => gathered,
             Err(error) => return (Begun::now(), Err(error)),
         };
+        self.context.rendezvous.note_bytes(0);
         let mut begun = Begun::now();
         begun.origin_ns += match self.context.clock {
             Clock::Monotonic => gathered.begin_monotonic_ns - begun.origin_ns,
@@ -217,8 +207,7 @@ impl Supervisor<'_> {
         };
         // Clocks that are far apart must not make this rank wait: then it begins when it hears of it.
         let now_ns = sys::monotonic_ns();
-        self.conductor
-            .start(begun.origin_ns.clamp(now_ns, now_ns + 1_000_000_000));
+        self.conductor.start(begun.origin_ns.clamp(now_ns, now_ns + 1_000_000_000));
         (begun, self.watch())
     }
 
@@ -228,17 +217,11 @@ impl Supervisor<'_> {
         let mut agreed = !self.settings.wear_out;
         let mut state = State::default();
         while state.finished < self.tasks {
-            state = self
-                .conductor
-                .wait_a_little(Duration::from_millis(100), &state);
+            state = self.conductor.wait_a_little(Duration::from_millis(100), &state);
             if !agreed && state.reached == self.tasks {
                 let step = format!("wear-out-{}", self.settings.access.word());
-                let gathered = self
-                    .context
-                    .rendezvous
-                    .exchange(&step, state.most_transfers)?;
-                self.conductor
-                    .set_target(gathered.payloads.into_iter().max().unwrap_or(0));
+                let gathered = self.context.rendezvous.exchange(&step, state.most_transfers)?;
+                self.conductor.set_target(gathered.payloads.into_iter().max().unwrap_or(0));
                 agreed = true;
             }
             if reported.elapsed() >= Duration::from_secs(1) {
@@ -250,11 +233,7 @@ impl Supervisor<'_> {
     }
 
     fn report_progress(&self, elapsed: Duration) {
-        let own = self
-            .progress
-            .iter()
-            .map(|task| task.bytes.load(Ordering::Relaxed))
-            .sum();
+        let own = self.progress.iter().map(|task| task.bytes.load(Ordering::Relaxed)).sum();
         self.context.rendezvous.note_bytes(own);
         if self.context.progress {
             let line = serde_json::json!({
@@ -262,7 +241,7 @@ impl Supervisor<'_> {
                 "elapsed_s": elapsed.as_secs_f64(),
                 "bytes": self.context.rendezvous.bytes_of_all(own),
             });
-            eprintln!("{line}");
+            crate::say(&line.to_string());
         }
     }
 }

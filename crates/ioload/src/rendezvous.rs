@@ -14,19 +14,16 @@
 
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::heartbeat::{self, Heartbeat, Pulse};
 use crate::sys;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const HEARTBEAT: Duration = Duration::from_secs(1);
 const POLL_MIN: Duration = Duration::from_millis(2);
 const POLL_MAX: Duration = Duration::from_millis(50);
 /// How long after its publication a step begins, so that every rank has seen it by then.
@@ -91,7 +88,8 @@ impl Rendezvous {
             } else {
                 rendezvous.find()?;
             }
-            rendezvous.heartbeat = Some(Heartbeat::start(&rendezvous)?);
+            rendezvous.heartbeat =
+                Some(Heartbeat::start(&rendezvous.dir, rank, Arc::clone(&rendezvous.control))?);
         }
         Ok(rendezvous)
     }
@@ -176,10 +174,7 @@ impl Rendezvous {
     }
 
     fn message<T>(&self, payload: T) -> Message<T> {
-        Message {
-            nonce: self.nonce,
-            payload,
-        }
+        Message { nonce: self.nonce, payload }
     }
 
     /// Writes a message; a full disk is given time, because whoever filled it is about to remove its files.
@@ -203,10 +198,7 @@ impl Rendezvous {
     }
 
     fn damaged(&self, path: &Path, error: &serde_json::Error) -> Error {
-        Error::Damaged {
-            path: path.to_path_buf(),
-            reason: error.to_string(),
-        }
+        Error::Damaged { path: path.to_path_buf(), reason: error.to_string() }
     }
 
     fn wait_for<T: DeserializeOwned>(
@@ -255,7 +247,7 @@ impl Rendezvous {
     /// Notes in the control whether another rank has given up.
     pub fn look_for_abort(&self) {
         if self.size > 1 {
-            look_for_abort(&self.dir, self.rank, &self.control);
+            heartbeat::look_for_abort(&self.dir, self.rank, &self.control);
         }
     }
 
@@ -268,15 +260,10 @@ impl Rendezvous {
     ///
     /// After a failure the others have little left to do, so they are not waited for as long.
     pub fn collect_reports<T: DeserializeOwned>(&self, failed: bool) -> Vec<Option<T>> {
-        let patience = if failed {
-            self.timeout.min(PATIENCE)
-        } else {
-            self.timeout
-        };
+        let patience = if failed { self.timeout.min(PATIENCE) } else { self.timeout };
         let mut reports: Vec<Option<T>> = (1..self.size).map(|_| None).collect();
-        let mut pulses: Vec<Pulse> = (1..self.size)
-            .map(|rank| Pulse::new(&self.dir, rank))
-            .collect();
+        let mut pulses: Vec<Pulse> =
+            (1..self.size).map(|rank| Pulse::new(&self.dir, rank)).collect();
         let mut pause = POLL_MIN;
         loop {
             let mut waiting = false;
@@ -298,7 +285,7 @@ impl Rendezvous {
     pub fn bytes_of_all(&self, own: u64) -> u64 {
         let others = (0..self.size).filter(|&rank| rank != self.rank && self.size > 1);
         own + others
-            .filter_map(|rank| read_beat(&self.dir, rank))
+            .filter_map(|rank| heartbeat::read_beat(&self.dir, rank))
             .map(|beat| beat.1)
             .sum::<u64>()
     }
@@ -306,7 +293,7 @@ impl Rendezvous {
     /// What the heartbeat tells the others about progress.
     pub fn note_bytes(&self, bytes: u64) {
         if let Some(heartbeat) = &self.heartbeat {
-            heartbeat.bytes.store(bytes, Ordering::Relaxed);
+            heartbeat.note_bytes(bytes);
         }
     }
 
@@ -353,134 +340,12 @@ fn sleep_longer(pause: Duration) -> Duration {
     (pause * 3 / 2).min(POLL_MAX)
 }
 
-fn look_for_abort(dir: &Path, own_rank: u64, control: &Control) {
-    let Ok(target) = fs::read_link(dir.join("abort")) else {
-        return;
-    };
-    let rank = target
-        .to_str()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(u64::MAX);
-    if rank != own_rank {
-        control.peer_failed(rank);
-    }
-}
-
-/// Counter and bytes of a rank's heartbeat.
-fn read_beat(dir: &Path, rank: u64) -> Option<(u64, u64)> {
-    let bytes = fs::read(dir.join(format!("alive.{rank}"))).ok()?;
-    let number = |from: usize| {
-        Some(u64::from_le_bytes(
-            bytes.get(from..from + 8)?.try_into().ok()?,
-        ))
-    };
-    Some((number(0)?, number(8)?))
-}
-
-/// How long ago another rank's counter last moved, by this rank's own clock.
-struct Pulse<'a> {
-    dir: &'a Path,
-    rank: u64,
-    last: Option<(u64, u64)>,
-    moved: Instant,
-    looked: Instant,
-}
-
-impl<'a> Pulse<'a> {
-    fn new(dir: &'a Path, rank: u64) -> Self {
-        let now = Instant::now();
-        Self {
-            dir,
-            rank,
-            last: read_beat(dir, rank),
-            moved: now,
-            looked: now,
-        }
-    }
-
-    fn silence(&mut self) -> Duration {
-        if self.looked.elapsed() >= HEARTBEAT {
-            self.looked = Instant::now();
-            let beat = read_beat(self.dir, self.rank);
-            if beat != self.last {
-                self.last = beat;
-                self.moved = self.looked;
-            }
-        }
-        self.moved.elapsed()
-    }
-}
-
-/// A thread that shows that this rank lives, and looks whether another one failed.
-struct Heartbeat {
-    stop: Arc<AtomicBool>,
-    bytes: Arc<std::sync::atomic::AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Heartbeat {
-    fn start(rendezvous: &Rendezvous) -> Result<Self> {
-        let path = rendezvous.dir.join(format!("alive.{}", rendezvous.rank));
-        let file = fs::File::create(&path).map_err(|source| Error::io("create", &path, source))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let bytes = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let (stopped, noted) = (Arc::clone(&stop), Arc::clone(&bytes));
-        let (dir, rank, control) = (
-            rendezvous.dir.clone(),
-            rendezvous.rank,
-            Arc::clone(&rendezvous.control),
-        );
-        let beat = move || {
-            let mut counter = 0_u64;
-            while !stopped.load(Ordering::Relaxed) {
-                counter += 1;
-                let mut message = [0; 16];
-                message[..8].copy_from_slice(&counter.to_le_bytes());
-                message[8..].copy_from_slice(&noted.load(Ordering::Relaxed).to_le_bytes());
-                // A beat that cannot be written is a missed beat: the others count them.
-                let _ = file.write_at(&message, 0);
-                look_for_abort(&dir, rank, &control);
-                std::thread::park_timeout(HEARTBEAT);
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("heartbeat".to_string())
-            .spawn(beat)
-            .map_err(|source| Error::Resource {
-                what: "a thread".to_string(),
-                source,
-            })?;
-        Ok(Self {
-            stop,
-            bytes,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A panicked heartbeat has nothing left to say.
-            let _ = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn open(dir: &Path, rank: u64, size: u64, timeout_s: f64) -> Result<Rendezvous> {
-        Rendezvous::open(
-            dir,
-            "test",
-            (rank, size),
-            timeout_s,
-            Arc::new(Control::default()),
-        )
+        Rendezvous::open(dir, "test", (rank, size), timeout_s, Arc::new(Control::default()))
     }
 
     #[test]
@@ -505,20 +370,11 @@ mod tests {
     #[test]
     fn a_rank_that_never_comes_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = open(dir.path(), 0, 2, 0.2)
-            .unwrap()
-            .exchange("arrive", 0)
-            .unwrap_err();
-        assert!(
-            matches!(error, Error::RankSilent { rank: 1, .. }),
-            "{error}"
-        );
+        let error = open(dir.path(), 0, 2, 0.2).unwrap().exchange("arrive", 0).unwrap_err();
+        assert!(matches!(error, Error::RankSilent { rank: 1, .. }), "{error}");
         let other = tempfile::tempdir().unwrap();
         let error = open(other.path(), 1, 2, 0.2).err().unwrap();
-        assert!(
-            matches!(error, Error::RankSilent { rank: 0, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, Error::RankSilent { rank: 0, .. }), "{error}");
     }
 
     #[test]
@@ -529,14 +385,8 @@ mod tests {
         let stale =
             r#"{"nonces":[1,2],"payloads":[5,6],"begin_monotonic_ns":0,"begin_realtime_ns":0}"#;
         fs::write(left.join("arrive.all"), stale).unwrap();
-        let error = open(dir.path(), 1, 2, 0.2)
-            .unwrap()
-            .exchange("arrive", 0)
-            .unwrap_err();
-        assert!(
-            matches!(error, Error::RankSilent { rank: 0, .. }),
-            "{error}"
-        );
+        let error = open(dir.path(), 1, 2, 0.2).unwrap().exchange("arrive", 0).unwrap_err();
+        assert!(matches!(error, Error::RankSilent { rank: 0, .. }), "{error}");
         assert_eq!(open(dir.path(), 0, 2, 0.2).err().unwrap().exit_code(), 2);
     }
 

@@ -78,11 +78,7 @@ impl Parameters {
                 Layout::FilePerProcess => "file-per-process",
                 Layout::SharedFile => "shared-file",
             },
-            offsets: if options.random {
-                "random"
-            } else {
-                "sequential"
-            },
+            offsets: if options.random { "random" } else { "sequential" },
             reorder: options.reorder,
             fsync: options.fsync,
             deadline_s: options.deadline_s,
@@ -192,20 +188,12 @@ pub fn merge(options: &Options, parts: &[Part]) -> PhaseReport {
     };
     let first_open_s = least(tasks.iter().filter_map(|(_, task)| task.opened_at_s));
     let last_close_s = greatest(tasks.iter().filter_map(|(_, task)| task.closed_at_s));
-    let elapsed_s = first_open_s
-        .zip(last_close_s)
-        .map(|(open, close)| close - open);
+    let elapsed_s = first_open_s.zip(last_close_s).map(|(open, close)| close - open);
     let io_time_s = longest(io_time_s);
     let error = worst_error(parts.iter().filter_map(|part| part.phase.error.as_ref())).cloned();
-    let began_ns = parts
-        .iter()
-        .map(|part| part.phase.began_realtime_ns)
-        .min()
-        .unwrap_or(0);
+    let began_ns = parts.iter().map(|part| part.phase.began_realtime_ns).min().unwrap_or(0);
     let mut latencies = Latencies::default();
-    tasks
-        .iter()
-        .for_each(|(_, task)| latencies.merge(&task.latencies));
+    tasks.iter().for_each(|(_, task)| latencies.merge(&task.latencies));
     PhaseReport {
         access: parts[0].phase.access,
         status: status(options, error.as_ref(), &tasks),
@@ -235,19 +223,13 @@ pub fn merge(options: &Options, parts: &[Part]) -> PhaseReport {
         latency: latencies.report(),
         timeline: timeline(&tasks),
         verify: verify(options, &tasks),
-        per_task: tasks
-            .iter()
-            .map(|(part, task)| per_task(part, task))
-            .collect(),
+        per_task: tasks.iter().map(|(part, task)| per_task(part, task)).collect(),
     }
 }
 
 /// Open, transfers, flush and close of one task, without making and comparing data.
 fn io_time_s(task: &TaskReport) -> Option<f64> {
-    let rest = [task.transfer_s, task.fsync_s, task.close_s]
-        .into_iter()
-        .flatten()
-        .sum::<f64>();
+    let rest = [task.transfer_s, task.fsync_s, task.close_s].into_iter().flatten().sum::<f64>();
     task.open_s.map(|open_s| open_s + rest)
 }
 
@@ -260,9 +242,7 @@ fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 fn per_second(bytes: u64, seconds: Option<f64>) -> Option<f64> {
-    seconds
-        .filter(|&seconds| seconds > 0.0)
-        .map(|seconds| bytes as f64 / seconds)
+    seconds.filter(|&seconds| seconds > 0.0).map(|seconds| bytes as f64 / seconds)
 }
 
 /// A signal outranks an error, and an error outranks the news that another rank had one.
@@ -276,11 +256,7 @@ pub fn worst_error<'a>(errors: impl Iterator<Item = &'a ErrorReport>) -> Option<
 
 /// The status that an error means.
 pub fn status_of_error(error: &ErrorReport) -> Status {
-    if error.kind == "interrupted" {
-        Status::Interrupted
-    } else {
-        Status::Failed
-    }
+    if error.kind == "interrupted" { Status::Interrupted } else { Status::Failed }
 }
 
 fn status(
@@ -296,14 +272,8 @@ fn status(
         .deadline_s
         .zip(options.minimum_duration_s)
         .is_some_and(|(deadline_s, minimum_s)| deadline_s >= minimum_s);
-    let complete = tasks
-        .iter()
-        .all(|(_, task)| task.transfers >= task.transfers_per_pass);
-    if complete || fixed_time {
-        Status::Ok
-    } else {
-        Status::Partial
-    }
+    let complete = tasks.iter().all(|(_, task)| task.transfers >= task.transfers_per_pass);
+    if complete || fixed_time { Status::Ok } else { Status::Partial }
 }
 
 fn stonewall(
@@ -314,10 +284,7 @@ fn stonewall(
     let deadline_s = options.deadline_s?;
     let last_stop_s = greatest(tasks.iter().filter_map(|(_, task)| task.stonewall_at_s))?;
     // A task that was through before the deadline counts with all it did.
-    let bytes = tasks
-        .iter()
-        .map(|(_, task)| task.stonewall_bytes.unwrap_or(task.bytes))
-        .sum();
+    let bytes = tasks.iter().map(|(_, task)| task.stonewall_bytes.unwrap_or(task.bytes)).sum();
     let elapsed_s = last_stop_s - first_open_s?;
     Some(StonewallReport {
         deadline_s,
@@ -328,41 +295,27 @@ fn stonewall(
 }
 
 fn timeline(tasks: &[(&Part, &TaskReport)]) -> TimelineReport {
-    let coarsest_ns = tasks
-        .iter()
-        .map(|(_, task)| task.timeline.interval_ns())
-        .max();
+    let coarsest_ns = tasks.iter().map(|(_, task)| task.timeline.interval_ns()).max();
     let interval_ns = coarsest_ns.unwrap_or(crate::timeline::INTERVAL_NS);
     let rows = tasks.iter().map(|(_, task)| {
         let mut timeline = task.timeline.clone();
         timeline.coarsen_to(interval_ns);
         timeline.bytes().to_vec()
     });
-    TimelineReport {
-        interval_s: interval_ns as f64 / 1e9,
-        tasks: rows.collect(),
-    }
+    TimelineReport { interval_s: interval_ns as f64 / 1e9, tasks: rows.collect() }
 }
 
 fn verify(options: &Options, tasks: &[(&Part, &TaskReport)]) -> Option<VerifyReport> {
-    let checked: Vec<_> = tasks
-        .iter()
-        .filter_map(|(_, task)| Some((task, task.verification?)))
-        .collect();
+    let checked: Vec<_> =
+        tasks.iter().filter_map(|(_, task)| Some((task, task.verification?))).collect();
     if !options.verify || checked.is_empty() {
         return None;
     }
     let first = checked.iter().find_map(|(task, outcome)| {
-        Some(FirstMismatch {
-            path: task.path.clone(),
-            offset: outcome.first_offset?,
-        })
+        Some(FirstMismatch { path: task.path.clone(), offset: outcome.first_offset? })
     });
     Some(VerifyReport {
-        checked_bytes: checked
-            .iter()
-            .map(|(_, outcome)| outcome.checked_bytes)
-            .sum(),
+        checked_bytes: checked.iter().map(|(_, outcome)| outcome.checked_bytes).sum(),
         mismatches: checked.iter().map(|(_, outcome)| outcome.mismatches).sum(),
         first_mismatch: first,
     })

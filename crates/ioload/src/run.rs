@@ -7,8 +7,9 @@
 //! and reports; the others follow as soon as they see its mark.
 
 use crate::args::Options;
+use crate::arrival::{self, Arrival};
 use crate::control::Control;
-use crate::direct::{self, DirectReport};
+use crate::direct::DirectReport;
 use crate::error::{Error, ErrorReport, Result};
 use crate::files::{self, Guard};
 use crate::pattern::Identity;
@@ -23,21 +24,6 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What a rank found out before the run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Arrival {
-    host: String,
-    boot_id: Option<String>,
-    /// What must be the same for all ranks.
-    parameters: String,
-    /// Why direct I/O does not work here.
-    direct_refused: Option<String>,
-    /// Which of the rank's files were there already.
-    existed: Vec<bool>,
-    error: Option<ErrorReport>,
-    exit_code: u8,
-}
 
 /// What rank 0 gets from the others at the end.
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,7 +65,7 @@ pub fn run(options: &Options, _handlers: &Handlers) -> Result<Outcome> {
         Err(error @ Error::Usage(_)) => return Err(error),
         Err(error) => return Ok(failed_early(options, &error.report())),
     };
-    let own = arrive(options);
+    let own = arrival::look_around(options);
     let arrivals = match rendezvous.exchange("arrive", own) {
         Ok(gathered) => gathered.payloads,
         Err(error) => {
@@ -88,7 +74,7 @@ pub fn run(options: &Options, _handlers: &Handlers) -> Result<Outcome> {
             return Ok(failed_early(options, &error.report()));
         }
     };
-    if let Err(error) = admit(&arrivals) {
+    if let Err(error) = arrival::admit(&arrivals) {
         // Rank 0 stays until all have read why, because it removes the directory.
         if place.0 == 0 {
             rendezvous.collect_reports::<()>(true);
@@ -109,9 +95,7 @@ fn failed_early(options: &Options, error: &ErrorReport) -> Outcome {
     let direct = DirectReport {
         asked: options.direct,
         used: false,
-        reason: options
-            .direct
-            .then(|| "the run ended before it was tried".to_string()),
+        reason: options.direct.then(|| "the run ended before it was tried".to_string()),
     };
     let report = (options.rank.rank == 0).then(|| Report {
         hosts: vec![sys::host_name()],
@@ -119,11 +103,7 @@ fn failed_early(options: &Options, error: &ErrorReport) -> Outcome {
         error: Some(error.clone()),
         ..empty_report(options, Clock::Monotonic, direct)
     });
-    Outcome {
-        report,
-        error: Some(error.clone()),
-        exit_code: error.exit_code(),
-    }
+    Outcome { report, error: Some(error.clone()), exit_code: error.exit_code() }
 }
 
 fn empty_report(options: &Options, clock: Clock, direct: DirectReport) -> Report {
@@ -140,98 +120,6 @@ fn empty_report(options: &Options, clock: Clock, direct: DirectReport) -> Report
         parameters: Parameters::new(options),
         direct,
         phases: Vec::new(),
-    }
-}
-
-/// Looks at this rank's files and at direct I/O.
-fn arrive(options: &Options) -> Arrival {
-    let looked = look(options);
-    let error = looked.as_ref().err().map(Error::report);
-    let (existed, direct_refused) = looked.unwrap_or_default();
-    Arrival {
-        host: sys::host_name(),
-        boot_id: sys::boot_id(),
-        parameters: common_parameters(options),
-        direct_refused,
-        existed,
-        exit_code: error.as_ref().map_or(0, ErrorReport::exit_code),
-        error,
-    }
-}
-
-fn common_parameters(options: &Options) -> String {
-    let Options {
-        geometry,
-        write,
-        read,
-        tasks_per_rank,
-        random,
-        reorder,
-        direct,
-        fsync,
-        ..
-    } = options;
-    let Options {
-        deadline_s,
-        wear_out,
-        minimum_duration_s,
-        verify,
-        seed,
-        keep,
-        overwrite,
-        name,
-        ..
-    } = options;
-    format!(
-        "{geometry:?} {write} {read} {tasks_per_rank} {random} {reorder} {direct} {fsync} {deadline_s:?} {wear_out} {minimum_duration_s:?} {verify} {seed} {keep} {overwrite} {name}"
-    )
-}
-
-fn look(options: &Options) -> Result<(Vec<bool>, Option<String>)> {
-    let mut existed = Vec::new();
-    for task in files::tasks_of(options, options.rank.rank) {
-        let path = files::path_of(options, task);
-        let exists = path.symlink_metadata().is_ok();
-        if exists && options.write && !options.overwrite {
-            return Err(Error::Exists(path));
-        }
-        existed.push(exists);
-    }
-    let refused = if options.direct {
-        probe_direct(options)?
-    } else {
-        None
-    };
-    Ok((existed, refused))
-}
-
-fn probe_direct(options: &Options) -> Result<Option<String>> {
-    let transfer_bytes = options.geometry.transfer_bytes;
-    if options.write {
-        let probe = options.dir.join(format!(
-            ".{}.{}.probe{}",
-            options.name, options.run_id, options.rank.rank
-        ));
-        return direct::probe_write(&probe, transfer_bytes);
-    }
-    let first = files::tasks_of(options, options.rank.rank).start;
-    direct::probe_read(&files::path_of(options, first), transfer_bytes)
-}
-
-/// All ranks come to the same conclusion, because all see the same arrivals.
-fn admit(arrivals: &[Arrival]) -> std::result::Result<(), ErrorReport> {
-    if let Some(error) = arrivals.iter().find_map(|arrival| arrival.error.as_ref()) {
-        return Err(error.clone());
-    }
-    match arrivals
-        .iter()
-        .position(|arrival| arrival.parameters != arrivals[0].parameters)
-    {
-        Some(rank) => Err(Error::Usage(format!(
-            "ranks 0 and {rank} were started with different options"
-        ))
-        .report()),
-        None => Ok(()),
     }
 }
 
@@ -258,9 +146,7 @@ impl<'a> Runner<'a> {
         let boot = &arrivals[0].boot_id;
         let one_boot = arrivals.len() == 1
             || (boot.is_some() && arrivals.iter().all(|arrival| &arrival.boot_id == boot));
-        let reason = arrivals
-            .iter()
-            .find_map(|arrival| arrival.direct_refused.clone());
+        let reason = arrivals.iter().find_map(|arrival| arrival.direct_refused.clone());
         let direct = DirectReport {
             asked: options.direct,
             used: options.direct && reason.is_none(),
@@ -270,11 +156,7 @@ impl<'a> Runner<'a> {
             options,
             control,
             rendezvous,
-            clock: if one_boot {
-                Clock::Monotonic
-            } else {
-                Clock::Realtime
-            },
+            clock: if one_boot { Clock::Monotonic } else { Clock::Realtime },
             direct,
             arrivals,
             guard: Guard::default(),
@@ -291,19 +173,12 @@ impl<'a> Runner<'a> {
         if error.is_none() && self.options.keep {
             self.guard.keep();
         }
-        if error
-            .as_ref()
-            .is_some_and(|error| error.report().kind == "rank_silent")
-        {
+        if error.as_ref().is_some_and(|error| error.report().kind == "rank_silent") {
             self.adopt_all();
         }
         let removed = self.guard.remove();
         let error = error.or(removed.err()).map(|error| error.report());
-        if self.options.rank.rank == 0 {
-            self.conclude(error)
-        } else {
-            self.leave(error)
-        }
+        if self.options.rank.rank == 0 { self.conclude(error) } else { self.leave(error) }
     }
 
     /// The phases and the barrier after them; the first failure ends them.
@@ -370,21 +245,14 @@ impl<'a> Runner<'a> {
     fn plans(&self, access: Access) -> Result<Vec<TaskPlan>> {
         let options = self.options;
         let plan = |task: u64| {
-            let shift = if access == Access::Read {
-                options.reorder
-            } else {
-                0
-            };
+            let shift = if access == Access::Read { options.reorder } else { 0 };
             let owner = (task + shift) % options.geometry.tasks;
             let path = files::path_of(options, owner);
             let schedule = match access {
                 Access::Write => Schedule::write(options.geometry, task, self.shuffle_seed()),
                 Access::Read => self.read_schedule(owner, &path)?,
             };
-            let identity = Identity {
-                seed: options.seed,
-                file: files::number_of(options, owner),
-            };
+            let identity = Identity { seed: options.seed, file: files::number_of(options, owner) };
             Ok(TaskPlan {
                 task,
                 path,
@@ -393,9 +261,7 @@ impl<'a> Runner<'a> {
                 identity,
             })
         };
-        files::tasks_of(options, options.rank.rank)
-            .map(plan)
-            .collect()
+        files::tasks_of(options, options.rank.rank).map(plan).collect()
     }
 
     /// A file of its own that was not there before; a shared one is opened by all tasks at once.
@@ -413,19 +279,14 @@ impl<'a> Runner<'a> {
     /// What exists of the data of `owner`: what this run wrote, or what is found on disk.
     fn read_schedule(&self, owner: u64, path: &Path) -> Result<Schedule> {
         let geometry = self.options.geometry;
-        let size_bytes = path
-            .metadata()
-            .map_err(|source| Error::io("look at", path, source))?
-            .len();
+        let size_bytes =
+            path.metadata().map_err(|source| Error::io("look at", path, source))?.len();
         let available = match &self.written {
             Some(written) => written[owner as usize].min(geometry.transfers_per_task()),
             None => geometry.transfers_within(owner, size_bytes),
         };
         if available == 0 {
-            return Err(Error::NothingToRead {
-                path: path.to_path_buf(),
-                size_bytes,
-            });
+            return Err(Error::NothingToRead { path: path.to_path_buf(), size_bytes });
         }
         Ok(match self.written {
             Some(_) => Schedule::read_written(geometry, owner, available, self.shuffle_seed()),
@@ -472,18 +333,9 @@ impl<'a> Runner<'a> {
 
     /// Rank other than 0: the report goes to rank 0, or, if that is silent, everything is cleared away here.
     fn leave(mut self, error: Option<ErrorReport>) -> Result<Outcome> {
-        let rank_0_is_silent = error
-            .as_ref()
-            .is_some_and(|error| error.kind == "rank_silent");
-        let report = RankReport {
-            phases: std::mem::take(&mut self.phases),
-            error: error.clone(),
-        };
-        let left = if rank_0_is_silent {
-            Ok(())
-        } else {
-            self.rendezvous.leave_report(&report)
-        };
+        let rank_0_is_silent = error.as_ref().is_some_and(|error| error.kind == "rank_silent");
+        let report = RankReport { phases: std::mem::take(&mut self.phases), error: error.clone() };
+        let left = if rank_0_is_silent { Ok(()) } else { self.rendezvous.leave_report(&report) };
         let closed = self.rendezvous.close(rank_0_is_silent);
         let error = error.or(left.and(closed).err().map(|error| error.report()));
         Ok(Outcome {
@@ -495,10 +347,7 @@ impl<'a> Runner<'a> {
 
     /// Rank 0: gathers the reports, clears away what silent ranks left, and puts the report together.
     fn conclude(mut self, error: Option<ErrorReport>) -> Result<Outcome> {
-        let own = RankReport {
-            phases: std::mem::take(&mut self.phases),
-            error: error.clone(),
-        };
+        let own = RankReport { phases: std::mem::take(&mut self.phases), error: error.clone() };
         let others: Vec<Option<RankReport>> = if self.options.rank.size > 1 {
             self.rendezvous.collect_reports(error.is_some())
         } else {
@@ -541,32 +390,18 @@ impl<'a> Runner<'a> {
                 .iter()
                 .enumerate()
                 .filter_map(|(rank, report)| {
-                    let phase = report
-                        .as_ref()?
-                        .phases
-                        .iter()
-                        .find(|phase| phase.access == access)?;
-                    Some(Part {
-                        rank: rank as u64,
-                        host: &self.arrivals[rank].host,
-                        phase,
-                    })
+                    let phase =
+                        report.as_ref()?.phases.iter().find(|phase| phase.access == access)?;
+                    Some(Part { rank: rank as u64, host: &self.arrivals[rank].host, phase })
                 })
                 .collect();
             if !parts.is_empty() {
                 phases.push(report::merge(self.options, &parts));
             }
         }
-        let worst = phases
-            .iter()
-            .map(|phase| phase.status)
-            .max()
-            .unwrap_or(Status::Ok);
-        let mut hosts: Vec<String> = self
-            .arrivals
-            .iter()
-            .map(|arrival| arrival.host.clone())
-            .collect();
+        let worst = phases.iter().map(|phase| phase.status).max().unwrap_or(Status::Ok);
+        let mut hosts: Vec<String> =
+            self.arrivals.iter().map(|arrival| arrival.host.clone()).collect();
         hosts.sort();
         hosts.dedup();
         Report {
@@ -581,18 +416,9 @@ impl<'a> Runner<'a> {
 
 /// The error of a phase that read something else than was written.
 fn mismatch(phase: &RankPhase) -> Option<Error> {
-    let checked = || {
-        phase
-            .tasks
-            .iter()
-            .filter_map(|task| Some((task, task.verification?)))
-    };
+    let checked = || phase.tasks.iter().filter_map(|task| Some((task, task.verification?)));
     let mismatches: u64 = checked().map(|(_, outcome)| outcome.mismatches).sum();
     let (path, offset) =
         checked().find_map(|(task, outcome)| Some((&task.path, outcome.first_offset?)))?;
-    Some(Error::Mismatch {
-        path: path.into(),
-        offset,
-        mismatches,
-    })
+    Some(Error::Mismatch { path: path.into(), offset, mismatches })
 }

@@ -87,11 +87,7 @@ impl Shuffle {
     pub fn new(count: u64, seed: u64) -> Self {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         let key = |round: u64| mix64(seed ^ mix64(round + 1));
-        Self {
-            count,
-            half_bits: bits.div_ceil(2).max(1),
-            keys: [key(0), key(1), key(2), key(3)],
-        }
+        Self { count, half_bits: bits.div_ceil(2).max(1), keys: [key(0), key(1), key(2), key(3)] }
     }
 
     /// Where `index` (below `count`) goes; no two go to the same place.
@@ -211,11 +207,7 @@ mod tests {
                 block_bytes: transfer_bytes * per_block,
                 segments,
                 tasks,
-                layout: if shared {
-                    Layout::SharedFile
-                } else {
-                    Layout::FilePerProcess
-                },
+                layout: if shared { Layout::SharedFile } else { Layout::FilePerProcess },
             },
         )
     }
@@ -303,9 +295,8 @@ mod tests {
     #[test]
     fn a_shuffle_leaves_little_in_order() {
         let shuffle = Shuffle::new(100_000, 7);
-        let neighbours = (1..100_000)
-            .filter(|&index| shuffle.at(index) == shuffle.at(index - 1) + 1)
-            .count();
+        let neighbours =
+            (1..100_000).filter(|&index| shuffle.at(index) == shuffle.at(index - 1) + 1).count();
         // A true shuffle has one on average (Poisson): more than 12 has a probability below 1e-9.
         assert!(neighbours <= 12, "{neighbours} neighbours stay neighbours");
     }

@@ -10,11 +10,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
-const STOPPING: [(libc::c_int, &str); 3] = [
-    (libc::SIGINT, "SIGINT"),
-    (libc::SIGTERM, "SIGTERM"),
-    (libc::SIGHUP, "SIGHUP"),
-];
+const STOPPING: [(libc::c_int, &str); 3] =
+    [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")];
 
 extern "C" fn remember(signal: libc::c_int) {
     // Only an atomic store: that is async-signal-safe (signal-safety(7)).
@@ -27,10 +24,7 @@ pub fn received() -> Option<&'static str> {
     if signal == 0 {
         return None;
     }
-    STOPPING
-        .iter()
-        .find(|entry| entry.0 == signal)
-        .map(|entry| entry.1)
+    STOPPING.iter().find(|entry| entry.0 == signal).map(|entry| entry.1)
 }
 
 /// While it lives, stopping signals are noted instead of ending the process; one run of a process at a time.
@@ -42,27 +36,19 @@ pub struct Handlers {
 impl Handlers {
     /// Installs the handlers; waits while another thread of this process has a run.
     pub fn install() -> Self {
-        let one_run = ONE_RUN
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let one_run = ONE_RUN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         RECEIVED.store(0, Ordering::Relaxed);
         let mut old = Vec::new();
         for (signal, _) in STOPPING {
             // A signal that was ignored stays ignored: nohup means it.
             let previous = current(signal);
             if previous.sa_sigaction != libc::SIG_IGN {
-                old.push((
-                    signal,
-                    replace(signal, remember as *const () as libc::sighandler_t),
-                ));
+                old.push((signal, replace(signal, remember as *const () as libc::sighandler_t)));
             }
         }
         // The file size limit then shows as EFBIG, which is reported, instead of as the end of the process.
         old.push((libc::SIGXFSZ, replace(libc::SIGXFSZ, libc::SIG_IGN)));
-        Self {
-            old,
-            _one_run: one_run,
-        }
+        Self { old, _one_run: one_run }
     }
 }
 

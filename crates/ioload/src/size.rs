@@ -3,9 +3,7 @@
 /// Bytes of a size such as `4096`, `64KiB`, `1MiB` or `2GB`; the message says what was wrong.
 pub fn parse(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
-    let digits = trimmed
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(trimmed.len());
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
     let (number, suffix) = trimmed.split_at(digits);
     let number: u64 = number
         .parse()
@@ -15,9 +13,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
             "`{text}` has an unknown unit; hint: KiB, MiB, GiB, TiB (1024) or KB, MB, GB, TB (1000)"
         )
     })?;
-    number
-        .checked_mul(unit)
-        .ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
+    number.checked_mul(unit).ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
 }
 
 /// IOR's single letters are left out: `1m` is 1024^2 there and 1000^2 elsewhere.
@@ -60,16 +56,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for text in [
-            "",
-            "MiB",
-            "-1",
-            "1.5MiB",
-            "1m",
-            "1 XiB",
-            "99999999TiB",
-            "1MiB2",
-        ] {
+        for text in ["", "MiB", "-1", "1.5MiB", "1m", "1 XiB", "99999999TiB", "1MiB2"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

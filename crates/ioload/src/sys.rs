@@ -21,10 +21,7 @@ pub fn realtime_ns() -> i64 {
 }
 
 fn clock_ns(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, exclusively borrowed timespec; the call keeps no pointer.
     let status = unsafe { libc::clock_gettime(clock, &mut time) };
     assert_eq!(status, 0, "clock_gettime knows its two standard clocks");
@@ -91,20 +88,14 @@ pub fn direct_alignment_bytes(file: &File) -> io::Result<Option<u32>> {
     if status.stx_mask & libc::STATX_DIOALIGN == 0 {
         return Ok(None);
     }
-    Ok(Some(
-        status.stx_dio_offset_align.max(status.stx_dio_mem_align),
-    ))
+    Ok(Some(status.stx_dio_offset_align.max(status.stx_dio_mem_align)))
 }
 
 /// Physical memory of this host in bytes.
 pub fn physical_memory_bytes() -> u64 {
     // SAFETY: sysconf takes plain numbers and touches no memory of ours.
-    let (pages, page) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
+    let (pages, page) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     pages.max(0) as u64 * page.max(0) as u64
 }
 

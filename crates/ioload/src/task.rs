@@ -139,6 +139,7 @@ pub fn run(
     conductor: &Conductor,
     control: &Control,
 ) -> TaskOutcome {
+    let _finished = FinishOnDrop { conductor, control };
     let mut outcome = TaskOutcome::default();
     let worker = Worker::new(settings, plan, progress, conductor, control);
     let result = worker.and_then(|mut worker| worker.run(&mut outcome));
@@ -146,8 +147,22 @@ pub fn run(
         control.fail();
         outcome.error = Some(error);
     }
-    conductor.finish();
     outcome
+}
+
+/// Nobody waits for ever for a task, even for one that met a bug.
+struct FinishOnDrop<'a> {
+    conductor: &'a Conductor,
+    control: &'a Control,
+}
+
+impl Drop for FinishOnDrop<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.control.fail();
+        }
+        self.conductor.finish();
+    }
 }
 
 struct Worker<'a> {
@@ -278,19 +293,10 @@ impl<'a> Worker<'a> {
         let elapsed_ns = now_ns - begun_ns;
         let per_pass = self.plan.schedule.transfers_per_pass();
         let at_end_of_file = outcome.transfers > 0 && outcome.transfers % per_pass == 0;
-        let long_enough = self
-            .settings
-            .minimum_duration_ns
-            .is_none_or(|least| elapsed_ns >= least);
-        let past_deadline = self
-            .settings
-            .deadline_ns
-            .is_some_and(|most| elapsed_ns >= most);
+        let long_enough = self.settings.minimum_duration_ns.is_none_or(|least| elapsed_ns >= least);
+        let past_deadline = self.settings.deadline_ns.is_some_and(|most| elapsed_ns >= most);
         if past_deadline {
-            outcome.stonewall = Some(Stonewall {
-                bytes: outcome.bytes,
-                at_ns: now_ns,
-            });
+            outcome.stonewall = Some(Stonewall { bytes: outcome.bytes, at_ns: now_ns });
         }
         past_deadline || (at_end_of_file && long_enough)
     }
@@ -326,22 +332,15 @@ impl<'a> Worker<'a> {
         outcome.transfers += 1;
         outcome.bytes += length as u64;
         *outcome.transfer_ns.get_or_insert(0) += latency_ns;
-        outcome
-            .timeline
-            .add((after_ns - phase_start_ns).max(0) as u64, length as u64);
+        outcome.timeline.add((after_ns - phase_start_ns).max(0) as u64, length as u64);
         self.progress.bytes.store(outcome.bytes, Ordering::Relaxed);
         if let Some(verification) = &mut outcome.verification {
-            let pattern = self
-                .pattern
-                .as_mut()
-                .expect("a verifying reader has a pattern");
+            let pattern = self.pattern.as_mut().expect("a verifying reader has a pattern");
             let (different, first) = pattern.differences(offset, &self.buffer);
             verification.checked_bytes += length as u64;
             verification.mismatches += different;
             if let Some(found) = first {
-                let least = verification
-                    .first_offset
-                    .map_or(found, |known| known.min(found));
+                let least = verification.first_offset.map_or(found, |known| known.min(found));
                 verification.first_offset = Some(least);
             }
         }
@@ -354,14 +353,10 @@ impl<'a> Worker<'a> {
         }
         if self.settings.fsync && self.settings.access == Access::Write {
             let before_ns = sys::monotonic_ns();
-            file.sync_all()
-                .map_err(|source| self.error("flush", source))?;
+            file.sync_all().map_err(|source| self.error("flush", source))?;
             outcome.fsync_ns = Some(sys::monotonic_ns() - before_ns);
         }
-        let links = file
-            .metadata()
-            .map_err(|source| self.error("look at", source))?
-            .nlink();
+        let links = file.metadata().map_err(|source| self.error("look at", source))?.nlink();
         // An open file can be removed without any call on it failing: its numbers would be those of no file.
         if links == 0 {
             return Err(Error::Vanished(self.plan.path.clone()));
@@ -399,9 +394,7 @@ impl Failure {
 }
 
 fn write_whole(file: &File, bytes: &[u8], offset: u64) -> std::result::Result<(), Failure> {
-    continue_until_whole(bytes.len(), |done| {
-        file.write_at(&bytes[done..], offset + done as u64)
-    })
+    continue_until_whole(bytes.len(), |done| file.write_at(&bytes[done..], offset + done as u64))
 }
 
 fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> std::result::Result<(), Failure> {
@@ -434,15 +427,29 @@ fn sleep_until(start_ns: i64, control: &Control) {
         if left_ns <= 0 || control.stop().is_some() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_nanos(
-            left_ns.min(20_000_000) as u64
-        ));
+        std::thread::sleep(std::time::Duration::from_nanos(left_ns.min(20_000_000) as u64));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_that_panics_counts_as_finished_and_stops_the_others() {
+        let (conductor, control) = (Conductor::default(), Control::default());
+        let outcome = std::thread::scope(|scope| {
+            let task = scope.spawn(|| {
+                let _finished = FinishOnDrop { conductor: &conductor, control: &control };
+                std::panic::resume_unwind(Box::new("a bug"));
+            });
+            task.join().map(|()| "no panic")
+        });
+        assert!(outcome.is_err());
+        assert!(control.stop().is_some());
+        let wait = std::time::Duration::from_secs(5);
+        assert_eq!(conductor.wait_a_little(wait, &crate::control::State::default()).finished, 1);
+    }
 
     #[test]
     fn short_and_interrupted_calls_are_continued() {
@@ -463,9 +470,7 @@ mod tests {
         let outcome = continue_until_whole(10, |_| script.next().unwrap());
         assert!(matches!(outcome, Err(Failure::Short { done_bytes: 4 })));
         let outcome = continue_until_whole(10, |_| Err(io::Error::from_raw_os_error(libc::ENOSPC)));
-        let Err(failure) = outcome else {
-            panic!("a full disk must fail")
-        };
+        let Err(failure) = outcome else { panic!("a full disk must fail") };
         let error = failure.into_error("write", std::path::Path::new("/x"), 0, 10);
         assert_eq!(error.report().kind, "no_space");
         assert_eq!(error.errno(), Some(libc::ENOSPC));

@@ -16,10 +16,7 @@ pub struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self {
-            interval_ns: INTERVAL_NS,
-            bytes: Vec::new(),
-        }
+        Self { interval_ns: INTERVAL_NS, bytes: Vec::new() }
     }
 }
 

@@ -14,18 +14,13 @@ const SMALL: &str = "--tasks 3 --transfer-size 64KiB --block-size 1MiB --segment
 const TOTAL_BYTES: u64 = 3 * 2 * (1 << 20);
 
 fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("not a number: {value}"))
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
 #[test]
 fn a_run_reports_every_field_and_leaves_nothing() {
     let dir = tempdir().unwrap();
-    let done = run_ok(
-        dir.path(),
-        &format!("--write --read --fsync --verify {SMALL}"),
-    );
+    let done = run_ok(dir.path(), &format!("--write --read --fsync --verify {SMALL}"));
     assert_empty(dir.path());
     assert_eq!(done.report["status"], "ok");
     assert_eq!(done.report["clock"], "monotonic");
@@ -48,12 +43,7 @@ fn a_run_reports_every_field_and_leaves_nothing() {
         assert!(io_time_s <= elapsed_s, "{io_time_s} {elapsed_s}");
         // IOR's bandwidth: from the first open to the last close.
         let times = |name: &str| -> Vec<f64> {
-            phase["per_task"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|task| number(&task[name]))
-                .collect()
+            phase["per_task"].as_array().unwrap().iter().map(|task| number(&task[name])).collect()
         };
         let first = times("opened_at_s").into_iter().reduce(f64::min).unwrap();
         let last = times("closed_at_s").into_iter().reduce(f64::max).unwrap();
@@ -119,20 +109,13 @@ fn a_flipped_byte_is_found_and_reorder_reads_the_file_of_another() {
     let dir = tempdir().unwrap();
     run_ok(dir.path(), &format!("--write --keep --seed 9 {SMALL}"));
     let damaged = dir.path().join("ioload.00000001");
-    let mut file = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(&damaged)
-        .unwrap();
+    let mut file = fs::File::options().read(true).write(true).open(&damaged).unwrap();
     let mut byte = [0];
     file.seek(SeekFrom::Start(777_777)).unwrap();
     file.read_exact(&mut byte).unwrap();
     file.seek(SeekFrom::Start(777_777)).unwrap();
     file.write_all(&[byte[0] ^ 1]).unwrap();
-    let done = run(
-        dir.path(),
-        &format!("--read --verify --seed 9 --reorder 1 {SMALL}"),
-    );
+    let done = run(dir.path(), &format!("--read --verify --seed 9 --reorder 1 {SMALL}"));
     assert_eq!(done.code, 3);
     assert!(done.stderr.contains("wrong data"), "{}", done.stderr);
     let phase = done.phase(0);
@@ -140,17 +123,10 @@ fn a_flipped_byte_is_found_and_reorder_reads_the_file_of_another() {
     assert_eq!(phase["bytes"], TOTAL_BYTES, "the rest is read all the same");
     assert_eq!(phase["verify"]["mismatches"], 1);
     assert_eq!(phase["verify"]["first_mismatch"]["offset"], 777_777);
-    assert_eq!(
-        phase["verify"]["first_mismatch"]["path"],
-        damaged.to_str().unwrap()
-    );
+    assert_eq!(phase["verify"]["first_mismatch"]["path"], damaged.to_str().unwrap());
     let read_by_task_0 = phase["per_task"][0]["path"].as_str().unwrap();
     assert_eq!(read_by_task_0, damaged.to_str().unwrap());
-    assert_eq!(
-        names(dir.path()).len(),
-        3,
-        "a read-only run removes nothing"
-    );
+    assert_eq!(names(dir.path()).len(), 3, "a read-only run removes nothing");
     // With another seed nothing is right.
     let done = run(dir.path(), &format!("--read --verify --seed 8 {SMALL}"));
     assert_eq!(done.code, 3);
@@ -163,10 +139,7 @@ fn existing_files_are_safe() {
     let precious = dir.path().join("ioload.00000001");
     fs::write(&precious, "precious").unwrap();
     let done = run(dir.path(), &format!("--write {SMALL}"));
-    assert_eq!(
-        (done.code, done.report["error"]["kind"].as_str()),
-        (3, Some("exists"))
-    );
+    assert_eq!((done.code, done.report["error"]["kind"].as_str()), (3, Some("exists")));
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
     assert_eq!(names(dir.path()), ["ioload.00000001"]);
     // Overwritten in place on demand; what was there before is not removed afterwards.
@@ -241,23 +214,14 @@ fn a_run_of_fixed_time_goes_through_the_file_again_and_is_ok() {
 fn a_read_of_too_little_or_nothing_says_so() {
     let dir = tempdir().unwrap();
     let done = run(dir.path(), "--read");
-    assert_eq!(
-        (done.code, done.report["error"]["errno"].as_i64()),
-        (3, Some(2))
-    );
+    assert_eq!((done.code, done.report["error"]["errno"].as_i64()), (3, Some(2)));
     fs::write(dir.path().join("ioload.00000000"), [1; 1000]).unwrap();
     let done = run(dir.path(), "--read --transfer-size 4KiB --block-size 4KiB");
-    assert_eq!(
-        (done.code, done.report["error"]["kind"].as_str()),
-        (3, Some("nothing_to_read"))
-    );
+    assert_eq!((done.code, done.report["error"]["kind"].as_str()), (3, Some("nothing_to_read")));
     // Whole transfers only, of those that are there.
     let done = run_ok(dir.path(), "--read --transfer-size 300 --block-size 3000");
     assert_eq!(
-        (
-            done.phase(0)["bytes"].as_u64(),
-            done.phase(0)["status"].as_str()
-        ),
+        (done.phase(0)["bytes"].as_u64(), done.phase(0)["status"].as_str()),
         (Some(900), Some("ok"))
     );
 }
@@ -273,10 +237,7 @@ fn a_file_that_vanishes_is_an_error() {
     }
     fs::remove_file(&file).unwrap();
     let done = support::Done::of(child.wait_with_output().unwrap());
-    assert_eq!(
-        (done.code, done.report["error"]["kind"].as_str()),
-        (3, Some("vanished"))
-    );
+    assert_eq!((done.code, done.report["error"]["kind"].as_str()), (3, Some("vanished")));
     assert_eq!(done.phase(0)["status"], "failed");
 }
 
@@ -301,18 +262,12 @@ fn progress_goes_to_stderr_and_the_report_also_to_a_file() {
 #[test]
 fn wrong_use_exits_2_and_prints_no_report() {
     let dir = tempdir().unwrap();
-    for args in [
-        "",
-        "--write --transfer-size 0",
-        "--write --direct --transfer-size 1000 --block-size 1000",
-    ] {
+    for args in
+        ["", "--write --transfer-size 0", "--write --direct --transfer-size 1000 --block-size 1000"]
+    {
         let done = run(dir.path(), args);
         assert_eq!((done.code, &done.report), (2, &Value::Null), "{args}");
-        assert!(
-            done.stderr.starts_with("ioload: error: "),
-            "{}",
-            done.stderr
-        );
+        assert!(done.stderr.starts_with("ioload: error: "), "{}", done.stderr);
         assert_empty(dir.path());
     }
 }

@@ -23,11 +23,7 @@ fn a_signal_is_noted_and_the_callers_handler_comes_back() {
     {
         let _handlers = Handlers::install();
         assert_eq!(signals::received(), None);
-        assert_eq!(
-            handler_of(libc::SIGTERM),
-            libc::SIG_IGN,
-            "nohup-like ignoring stays"
-        );
+        assert_eq!(handler_of(libc::SIGTERM), libc::SIG_IGN, "nohup-like ignoring stays");
         // SAFETY: raises a signal whose handler only notes it.
         unsafe { libc::raise(libc::SIGHUP) };
         assert_eq!(signals::received(), Some("SIGHUP"));

@@ -21,16 +21,10 @@ fn a_full_disk_is_said_and_everything_removed() {
         );
         assert_eq!(done.code, 3);
         let error = &done.report["error"];
-        assert_eq!(
-            (error["kind"].as_str(), error["errno"].as_i64()),
-            (Some("no_space"), Some(28))
-        );
+        assert_eq!((error["kind"].as_str(), error["errno"].as_i64()), (Some("no_space"), Some(28)));
         assert_eq!(done.phase(0)["status"], "failed");
         let bytes = done.phase(0)["bytes"].as_u64().unwrap();
-        assert!(
-            bytes > 4 << 20 && bytes <= 8 << 20,
-            "the part that was done is told: {bytes}"
-        );
+        assert!(bytes > 4 << 20 && bytes <= 8 << 20, "the part that was done is told: {bytes}");
         assert_eq!(
             done.report["phases"].as_array().unwrap().len(),
             1,
@@ -48,20 +42,10 @@ fn a_full_disk_stops_all_ranks_although_they_meet_on_it() {
     for layout in ["", "--shared-file"] {
         let args =
             format!("--write --run-id full --transfer-size 64KiB --block-size 16MiB {layout}");
-        let ranks: Vec<_> = (0..2)
-            .map(|rank| start_rank(mount.path(), &args, rank, 2))
-            .collect();
-        let done: Vec<Done> = ranks
-            .into_iter()
-            .map(|rank| Done::of(rank.wait_with_output().unwrap()))
-            .collect();
-        assert_eq!(
-            (done[0].code, done[1].code),
-            (3, 3),
-            "{} {}",
-            done[0].stderr,
-            done[1].stderr
-        );
+        let ranks: Vec<_> = (0..2).map(|rank| start_rank(mount.path(), &args, rank, 2)).collect();
+        let done: Vec<Done> =
+            ranks.into_iter().map(|rank| Done::of(rank.wait_with_output().unwrap())).collect();
+        assert_eq!((done[0].code, done[1].code), (3, 3), "{} {}", done[0].stderr, done[1].stderr);
         assert_eq!(done[0].report["error"]["kind"], "no_space");
         assert_eq!(done[0].phase(0)["per_task"].as_array().unwrap().len(), 2);
         assert_empty(mount.path());
@@ -73,29 +57,17 @@ fn a_file_system_without_direct_io_is_used_buffered_and_the_report_says_why() {
     let Some(ramfs) = Mount::new("ramfs", "rw") else {
         return;
     };
-    let done = run(
-        ramfs.path(),
-        "--write --read --verify --direct --block-size 1MiB",
-    );
+    let done = run(ramfs.path(), "--write --read --verify --direct --block-size 1MiB");
     assert_eq!(done.code, 0, "{}", done.stderr);
     let direct = &done.report["direct"];
-    assert_eq!(
-        (direct["asked"].as_bool(), direct["used"].as_bool()),
-        (Some(true), Some(false))
-    );
-    assert!(
-        direct["reason"].as_str().unwrap().contains("O_DIRECT"),
-        "{direct}"
-    );
+    assert_eq!((direct["asked"].as_bool(), direct["used"].as_bool()), (Some(true), Some(false)));
+    assert!(direct["reason"].as_str().unwrap().contains("O_DIRECT"), "{direct}");
     assert_empty(ramfs.path());
     let Some(tmpfs) = Mount::new("tmpfs", "size=8m") else {
         return;
     };
     let done = run(tmpfs.path(), "--write --direct --block-size 1MiB");
-    assert_eq!(
-        done.report["direct"]["used"], false,
-        "tmpfs has no device to be direct with"
-    );
+    assert_eq!(done.report["direct"]["used"], false, "tmpfs has no device to be direct with");
 }
 
 #[test]
@@ -105,10 +77,7 @@ fn an_unwritable_directory_is_said() {
     };
     for direct in ["", "--direct"] {
         let done = run(mount.path(), &format!("--write {direct}"));
-        assert_eq!(
-            (done.code, done.report["error"]["kind"].as_str()),
-            (3, Some("read_only"))
-        );
+        assert_eq!((done.code, done.report["error"]["kind"].as_str()), (3, Some("read_only")));
         assert_eq!(done.report["status"], "failed");
     }
 }
@@ -150,10 +119,7 @@ ssize_t pread64(int fd, void *data, size_t length, off64_t offset) {
 
 fn run_with_fault(args: &str, fault: &str) -> Option<(Done, Vec<String>)> {
     let (workshop, dir) = (tempdir().unwrap(), tempdir().unwrap());
-    let (source, library) = (
-        workshop.path().join("faulty.c"),
-        workshop.path().join("faulty.so"),
-    );
+    let (source, library) = (workshop.path().join("faulty.c"), workshop.path().join("faulty.so"));
     std::fs::write(&source, FAULTY_LIBC).unwrap();
     let built = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
@@ -181,15 +147,9 @@ fn an_io_error_is_said_and_everything_removed() {
         };
         assert_eq!((done.code, left), (3, vec![]), "{}", done.stderr);
         let error = &done.report["error"];
+        assert_eq!((error["kind"].as_str(), error["errno"].as_i64()), (Some(kind), Some(errno)));
         assert_eq!(
-            (error["kind"].as_str(), error["errno"].as_i64()),
-            (Some(kind), Some(errno))
-        );
-        assert_eq!(
-            (
-                done.phase(0)["status"].as_str(),
-                done.phase(0)["bytes"].as_u64()
-            ),
+            (done.phase(0)["status"].as_str(), done.phase(0)["bytes"].as_u64()),
             (Some("failed"), Some(10 * 65536))
         );
     }
@@ -203,11 +163,7 @@ fn short_and_interrupted_transfers_are_finished() {
     };
     assert_eq!((done.code, left), (0, vec![]), "{}", done.stderr);
     assert_eq!(done.phase(1)["verify"]["checked_bytes"], 2 << 20);
-    assert_eq!(
-        done.phase(1)["transfers"],
-        32,
-        "a transfer counts once however many calls it took"
-    );
+    assert_eq!(done.phase(1)["transfers"], 32, "a transfer counts once however many calls it took");
 }
 
 #[test]
@@ -244,11 +200,7 @@ fn send(signal: libc::c_int, process: u32) {
 fn a_signal_at_any_moment_leaves_no_file() {
     let dir = tempdir().unwrap();
     let args = "--write --read --keep --tasks 3 --transfer-size 64KiB --block-size 8MiB --fsync --minimum-duration 0.1";
-    let rounds = if std::env::var_os("TRIMTAB_SOAK").is_some() {
-        600
-    } else {
-        24
-    };
+    let rounds = if std::env::var_os("TRIMTAB_SOAK").is_some() { 600 } else { 24 };
     let (mut interrupted, mut marked) = (0, 0);
     for round in 0..rounds {
         let signal = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP][round % 3];
@@ -270,23 +222,14 @@ fn a_signal_at_any_moment_leaves_no_file() {
             }
         } else {
             // Killed by the signal itself: before the handlers stood, so before the first file, or after the end.
-            assert_eq!(
-                std::os::unix::process::ExitStatusExt::signal(&output.status),
-                Some(signal)
-            );
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(signal));
             let left = support::names(dir.path());
-            assert!(
-                left.is_empty() || !output.stdout.is_empty(),
-                "left {left:?}"
-            );
+            assert!(left.is_empty() || !output.stdout.is_empty(), "left {left:?}");
             for name in left {
                 std::fs::remove_file(dir.path().join(name)).unwrap();
             }
         }
     }
-    assert!(
-        interrupted >= rounds / 3,
-        "{interrupted} of {rounds} runs were met by their signal"
-    );
+    assert!(interrupted >= rounds / 3, "{interrupted} of {rounds} runs were met by their signal");
     assert!(marked > 0);
 }

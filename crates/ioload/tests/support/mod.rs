@@ -10,10 +10,7 @@ pub fn program(dir: &Path, args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ioload"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy().into_owned();
-        if ["OMPI_", "PMI", "SLURM_"]
-            .iter()
-            .any(|prefix| text.starts_with(prefix))
-        {
+        if ["OMPI_", "PMI", "SLURM_"].iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(name);
         }
     }
@@ -47,15 +44,9 @@ impl Done {
     pub fn of(output: Output) -> Self {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        let code = output
-            .status
-            .code()
-            .unwrap_or_else(|| panic!("killed: {:?} {stderr}", output.status));
-        Self {
-            code,
-            report,
-            stderr,
-        }
+        let code =
+            output.status.code().unwrap_or_else(|| panic!("killed: {:?} {stderr}", output.status));
+        Self { code, report, stderr }
     }
 
     pub fn phase(&self, index: usize) -> &Value {
@@ -77,9 +68,8 @@ pub fn run_ok(dir: &Path, args: &str) -> Done {
 /// Names of everything in a directory, sorted.
 pub fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -115,9 +105,6 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg("-l")
-            .arg(self.dir.path())
-            .status();
+        let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
     }
 }
