@@ -82,4 +82,5 @@ clean:
 .venv/.core: .venv/.requirements pyproject.toml $(RUST)
 	@echo 'Building the Rust core (the first time takes a minute or two) ...'
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@

@@ -185,6 +185,28 @@ def test_a_partition_does_not_count_its_disk_twice():
     assert finding.evidence == ()
 
 
+def test_a_drive_with_two_paths_is_one_drive():
+    paths = tuple(
+        dataclasses.replace(FLASH, name=f"nvme0c{i}n1", writeback_throttling_s=0.002)
+        for i in range(2)
+    )
+    head = dataclasses.replace(
+        FLASH,
+        kind="nvme-multipath",
+        beneath=("nvme0c0n1", "nvme0c1n1"),
+        writeback_throttling_s=None,
+    )
+    (finding,) = find_all([healthy(path=path(head, *paths))])
+    assert finding.severity is Severity.INFO
+    assert len(finding.fix.argv) == 4 + 2
+
+
+def test_what_lies_behind_a_loop_device_is_not_throttled_by_it():
+    behind = dataclasses.replace(FLASH, name="nvme1n1", writeback_throttling_s=0.002)
+    loop = dataclasses.replace(FLASH, name="loop0", kind="loop", beneath=("nvme1n1",))
+    assert find_all([healthy(path=path(loop, behind))]) == ()
+
+
 def test_useless_loops_name_the_criteria_that_grew():
     before = snapshot(*allocator(requests=500, useless=1000))
     quiet = healthy(before=before, now=snapshot(*allocator(requests=900, useless=1000)))

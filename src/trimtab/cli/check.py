@@ -39,6 +39,12 @@ from trimtab.cli import options
     help="Time for the whole probe.",
 )
 @click.option(
+    "--timeout",
+    "timeout_s",
+    type=options.DURATION,
+    help="Longest time of one write or read. Default: its fixed time and 120 s more.",
+)
+@click.option(
     "--space",
     "space_bytes",
     type=options.SIZE,
@@ -117,7 +123,7 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     if as_json:
         from trimtab.report.documents.check import check_document
 
-        click.echo(check_document(outcome.result, outcome.error).model_dump_json(by_alias=True))
+        click.echo(check_document(outcome.result, outcome.error).to_json())
     else:
         from trimtab.cli.render.check import print_check
 

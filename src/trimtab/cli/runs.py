@@ -29,7 +29,7 @@ def command(
     if as_json:
         from trimtab.report.documents.kept import runs_document
 
-        click.echo(runs_document(where, found).model_dump_json(by_alias=True))
+        click.echo(runs_document(where, found).to_json())
     else:
         from trimtab.cli.render.kept import print_runs
 

@@ -42,7 +42,7 @@ def command(
     if as_json:
         from trimtab.report.documents.kept import status_document
 
-        click.echo(status_document(found).model_dump_json(by_alias=True))
+        click.echo(status_document(found).to_json())
     else:
         from trimtab.cli.render.kept import print_status
 

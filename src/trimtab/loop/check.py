@@ -59,6 +59,7 @@ class CheckOptions:
     no_probe: bool = False
     benchmark: str = "auto"
     budget_s: float = 60.0
+    timeout_s: float | None = None
     space_bytes: int | None = None
     repetitions: int | None = None
     tasks: int | None = None
@@ -244,6 +245,7 @@ class _Check:
             execute=execute,
             counters=self._counters,
             clock=self.clock,
+            timeout_s=self.wanted.timeout_s,
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
 

@@ -60,6 +60,8 @@ class Surroundings:
         Of the drives beneath.
     memory_bytes
         Of this node; ``None`` if not known.
+    timeout_s
+        Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`.
     """
 
     site: str
@@ -68,6 +70,7 @@ class Surroundings:
     counters: Counters
     clock: Callable[[], datetime]
     memory_bytes: int | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +165,8 @@ class _Probe:
 
         before = self.around.counters()
         with lifted():
-            result = self.around.execute(
-                argv, timeout_s=self.spec.duration_s + PATIENCE_S, on_progress=advance
-            )
+            timeout_s = self.around.timeout_s or self.spec.duration_s + PATIENCE_S
+            result = self.around.execute(argv, timeout_s=timeout_s, on_progress=advance)
         after = self.around.counters()
         self._take(result, repetition, access, _moved(access, before, after))
 
@@ -186,8 +188,9 @@ class _Probe:
         self.samples += _judged(confirmed, facts)
         self.unfinished = self.unfinished or result.timed_out
         self.invalid = self.invalid or confirmed.status is RunStatus.INVALID_WORKLOAD
-        if result.problem or confirmed.problem:
-            self.problems.append(f"{output.label}: {confirmed.problem or result.problem}")
+        complaints = [text for text in (result.problem, confirmed.problem) if text]
+        if complaints:
+            self.problems.append(f"{output.label}: {'; '.join(complaints)}")
 
     def _sizes(self) -> dict[str, int]:
         return bounded.file_sizes(self.directory)

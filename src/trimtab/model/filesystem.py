@@ -142,6 +142,19 @@ class PathDescription:
         return tuple(own.values())
 
     @property
+    def own_drives(self) -> tuple[BlockDevice, ...]:
+        """The lowest of `own_devices`: drives, multipath drives once, and loop devices."""
+        own = self.own_devices
+        paths = {n for device in own if device.kind in MULTIPATH_KINDS for n in device.beneath}
+        return tuple(
+            device
+            for device in own
+            if device.kind in MULTIPATH_KINDS
+            or device.kind == "loop"
+            or not (device.beneath or device.name in paths)
+        )
+
+    @property
     def is_flash(self) -> bool | None:
         """Whether the target is flash.
 

@@ -17,8 +17,7 @@ def find(observed: Observed) -> Iterator[Finding]:
     throttled = [device for device in observed.flash_devices if device.writeback_throttling_s]
     if not throttled:
         return
-    drives = [device for device in throttled if not device.beneath]
-    many = len(drives) > 1
+    many = _drives_throttled(observed, {device.name for device in throttled}) > 1
     first = throttled[0]
     paths = tuple(_setting(device) for device in throttled)
     yield Finding(
@@ -51,6 +50,15 @@ def find(observed: Observed) -> Iterator[Finding]:
             Seen(device.writeback_throttling_s, "s", f"wbt_lat_usec of {device.name}")
             for device in throttled[1:]
         ),
+    )
+
+
+def _drives_throttled(observed: Observed, throttled: set[str]) -> int:
+    """Return how many drives are throttled; one that is reached over two paths counts once."""
+    return sum(
+        drive.name in throttled
+        or (drive.kind != "loop" and not throttled.isdisjoint(drive.beneath))
+        for drive in observed.path.own_drives
     )
 
 

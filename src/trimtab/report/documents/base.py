@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -15,6 +16,14 @@ class Document(BaseModel):
     """The base of every document: no unknown keys, names as written."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    def to_json(self) -> str:
+        """Return the document as JSON in ASCII.
+
+        A file name that is not UTF-8 holds lone surrogates, which only an escape can carry;
+        ``json.loads`` and ``os.fsencode`` give its bytes back.
+        """
+        return json.dumps(self.model_dump(mode="json", by_alias=True), allow_nan=False)
 
 
 def bounds(interval: Interval | None) -> Bounds:

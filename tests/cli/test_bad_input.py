@@ -1,0 +1,298 @@
+"""Bad input to ``trimtab check``: answered clearly, with the right exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import loopback, silent_fuse
+from tests.support.command import TRIMTAB, Ended, trimtab
+
+SHORT = ("--budget", "2s", "--repetitions", 1, "--tasks", 1)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount or change user")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store" / "trimtab.db"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    directory = tmp_path / "target"
+    directory.mkdir()
+    return directory
+
+
+def assert_clear(ended: Ended, code: int, *words: str) -> None:
+    """The code is right, the message says what and where, and no traceback reaches the user."""
+    assert ended.code == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    for word in words:
+        assert word in ended.stderr, ended.stderr
+
+
+# PATH
+
+
+def test_a_missing_path(store, target):
+    ended = trimtab("check", target / "nowhere", store=store)
+    assert_clear(ended, 2, "nowhere", "does not exist")
+
+
+def test_a_path_that_is_no_directory(store, target):
+    file = target / "file"
+    file.write_text("x")
+    assert_clear(trimtab("check", file, store=store), 2, str(file), "not a directory")
+
+
+def test_a_dangling_symlink(store, target):
+    link = target / "link"
+    link.symlink_to(target / "gone")
+    assert_clear(trimtab("check", link, store=store), 2, str(link))
+
+
+def test_an_empty_path(store):
+    assert_clear(trimtab("check", "", store=store), 2)
+
+
+def test_an_error_is_a_json_object_too(store, target):
+    ended = trimtab("check", target / "nowhere", "--json", store=store)
+    assert ended.code == 2
+    assert ended.document["error"]["exit_code"] == 2
+
+
+def test_hostile_names_do_not_steer_the_terminal(store, target):
+    hostile = os.fsdecode(os.fsencode(target) + b"/a\x1b[31m\nb \xff<script>")
+    Path(hostile).mkdir()
+    ended = trimtab("check", hostile, "--no-probe", store=store)
+    assert ended.code == 0, ended.stderr
+    assert "\x1b" not in ended.stdout + ended.stderr
+    assert trimtab("check", hostile, "--no-probe", "--json", store=store).document["path"]
+    assert trimtab("runs", store=store).code == 0
+    assert trimtab("status", store=store).code == 0
+
+
+@needs_root
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_a_read_only_file_system_is_looked_at_and_not_probed(store, tmp_path):
+    with loopback.mounted(tmp_path, options="ro") as mount:
+        ended = trimtab("check", mount.mount_point, "--json", store=store)
+        assert_clear(ended, 3, "read-only")
+        assert ended.document["targets"][0]["fullness"] is not None
+        assert ended.document["runs"] == []
+        assert ended.document["error"]["exit_code"] == 3
+        assert trimtab("check", mount.mount_point, "--no-probe", store=store).code == 0
+
+
+@needs_root
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_a_full_file_system_is_refused_and_still_explained(store, tmp_path):
+    with loopback.mounted(tmp_path) as mount:
+        loopback.fill_to(mount.mount_point, 0.999)
+        ended = trimtab("check", mount.mount_point, "--json", store=store)
+        assert_clear(ended, 4, "free space")
+        assert "fullness-over-limit" in ended.ids()
+        assert ended.finding("fullness-over-limit")["severity"] == "critical"
+
+
+@needs_root
+def test_a_path_without_permission(store, target, tmp_path):
+    target.chmod(0o755)
+    tmp_path.chmod(0o755)
+    shutil.chown(target, "nobody")
+    ended = _without_capabilities("check", target, "--json", store=store)
+    assert_clear(ended, 3, "no permission to write", str(target))
+    (target / "inner").mkdir()
+    target.chmod(0o700)
+    assert_clear(_without_capabilities("check", target / "inner", store=store), 2, "permission")
+
+
+def _without_capabilities(*arguments: object, store: Path) -> Ended:
+    """Run trimtab as a root that may not override permissions: as anybody else."""
+    drop = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+    ended = subprocess.run(
+        [*drop, str(TRIMTAB), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TRIMTAB_STORE": str(store)},
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+@needs_root
+@pytest.mark.kernel
+def test_a_file_system_that_does_not_answer(store, tmp_path):
+    reason = silent_fuse.why_not()
+    if reason:
+        pytest.skip(reason)
+    (tmp_path / "silent").mkdir()
+    with silent_fuse.silent_mount(tmp_path / "silent") as mount_point:
+        ended = trimtab("check", mount_point, store=store, timeout_s=60.0)
+        assert_clear(ended, 3, "did not answer", str(mount_point))
+
+
+# The store
+
+
+def test_a_corrupt_store_measures_nothing(store, target):
+    store.parent.mkdir()
+    store.write_bytes(b"this is no database" * 1000)
+    ended = trimtab("check", target, *SHORT, store=store)
+    assert_clear(ended, 5, str(store))
+    assert store.read_bytes() == b"this is no database" * 1000
+    assert list(target.iterdir()) == []
+
+
+def test_a_store_of_a_newer_version_is_left_alone(store, target):
+    assert trimtab("check", target, "--no-probe", store=store).code == 0
+    with sqlite3.connect(store) as database:
+        database.execute("UPDATE trimtab_revision SET version_num = '9999'")
+    database.close()
+    for command in (("check", target, "--no-probe"), ("status",), ("runs",)):
+        assert_clear(trimtab(*command, store=store), 5, str(store))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.kernel
+def test_a_store_on_a_full_disk_measures_nothing(small_disk, target):
+    store = small_disk / "trimtab.db"
+    assert trimtab("check", target, "--no-probe", store=store).code == 0
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk}/filler", "bs=4k"], check=False)
+    assert_clear(trimtab("check", target, *SHORT, store=store), 5, str(store))
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.kernel
+def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target, tmp_path):
+    """The result that cannot be kept is still printed, and the report still written."""
+    store, report = small_disk / "trimtab.db", tmp_path / "report.html"
+    assert trimtab("check", target, "--no-probe", store=store).code == 0
+    fio = shutil.which("fio")
+    if fio is None:
+        pytest.skip("fio is not installed")
+    path = fake_fio(
+        tmp_path / "bin", f'dd if=/dev/zero of={small_disk}/filler bs=4k 2>/dev/null; {fio} "$@"'
+    )
+    arguments = ("check", target, *SHORT, "--probe", "fio", "--json", "--report", report)
+    ended = trimtab(*arguments, store=store, **path)
+    assert_clear(ended, 5, str(small_disk))
+    assert [one for one in ended.document["runs"][0]["samples"] if one["value"]]
+    assert ended.document["error"]["exit_code"] == 5
+    assert report.exists()
+    (small_disk / "filler").unlink()
+    assert trimtab("status", store=store).code == 0
+
+
+def test_an_unreachable_report_is_refused_before_measuring(store, target):
+    ended = trimtab("check", target, "--report", target / "no" / "r.html", store=store)
+    assert_clear(ended, 2, "no")
+    assert not list(target.iterdir())
+
+
+# Tools
+
+
+def fake_fio(directory: Path, script: str) -> dict[str, str]:
+    """Put a fio on PATH that says its version and then behaves as ``script`` says."""
+    directory.mkdir()
+    program = directory / "fio"
+    program.write_text(
+        f'#!/bin/sh\nif [ "$1" = --version ]; then echo fio-3.33; exit 0; fi\n{script}\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return {"PATH": f"{directory}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo rubbish; echo '{ \"jobs\": [' ", ()),
+        ("head -c 100000 /dev/urandom", ()),
+        ("exit 0", ()),
+        ("exit 1", ("exit code 1",)),
+        ("kill -9 $$", ("SIGKILL",)),
+        ("head -c 1073741824 /dev/zero", ("printed more than",)),
+        ('echo \'{"fio version": "fio-3.33", "jobs": []}\'', ()),
+    ],
+    ids=["rubbish", "random bytes", "nothing", "exits 1", "is killed", "1 GiB", "no jobs"],
+)
+def test_a_tool_that_fails(script, words, store, target, tmp_path):
+    path = fake_fio(tmp_path / "bin", script)
+    ended = trimtab("check", target, "--probe", "fio", *SHORT, "--json", store=store, **path)
+    assert_clear(ended, 3, "write 0", *words)
+    (run,) = ended.document["runs"]
+    assert run["status"] in {"failed", "invalid_workload"}
+    assert not [sample for sample in run["samples"] if sample["value"] and not sample["reason"]]
+    assert list(target.iterdir()) == []
+    # What it printed is kept, so that the failure can be looked into.
+    assert trimtab("show", run["id"], "--output", 0, store=store).code == 0
+
+
+@pytest.mark.parametrize("script", ["sleep 600", "trap '' TERM; sleep 600 & wait; sleep 600"])
+def test_a_tool_that_hangs_counts_as_unfinished(script, store, target, tmp_path):
+    path = fake_fio(tmp_path / "bin", script)
+    arguments = ("check", target, "--probe", "fio", *SHORT, "--timeout", "2s", "--json")
+    ended = trimtab(*arguments, store=store, timeout_s=60.0, **path)
+    assert_clear(ended, 3, "still running")
+    (run,) = ended.document["runs"]
+    assert run["status"] == "unfinished"
+    assert list(target.iterdir()) == []
+
+
+def test_a_tool_that_is_missing(store, target, tmp_path):
+    ended = trimtab("check", target, "--probe", "fio", "--json", store=store, PATH=str(tmp_path))
+    assert_clear(ended, 3, "fio")
+    assert ended.document["targets"]
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--budget", "soon"),
+        ("--space", "much"),
+        ("--space", "-1"),
+        ("--transfer-size", "1000"),
+        ("--probe", "guess"),
+        ("--repetitions", "0"),
+        ("--fullness-limit", "175%"),
+        ("--no-such-option",),
+    ],
+)
+def test_wrong_options(arguments, store, target):
+    assert_clear(trimtab("check", target, *arguments, store=store), 2)
+    assert list(target.iterdir()) == []
+
+
+def test_more_space_than_there_is_is_refused(store, target):
+    ended = trimtab("check", target, "--space", "1000TiB", store=store)
+    assert_clear(ended, 4, "would fill")
+
+
+def test_unknown_runs_and_sites(store, target):
+    assert_clear(trimtab("show", "0123", store=store), 2)
+    assert_clear(trimtab("status", "no-such-site", store=store), 2, "no-such-site")
+    assert_clear(trimtab("status", target, store=store), 2, "trimtab check")
