@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, tail
+from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample
 from trimtab.model.telemetry import NotAvailable
@@ -46,7 +46,7 @@ def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | Not
     text = output.stdout.decode("utf-8", "replace")
     found = re.match(r"fio-(([0-9]+)\S*)\s*\Z", text)
     if found is None:
-        return NotAvailable(f"{path} does not say that it is fio: {tail(text, 80)!r}")
+        return NotAvailable(f"{path} does not say that it is fio: {beginning(text, 80)!r}")
     if int(found.group(2)) < 3:
         return NotAvailable(f"{path} is fio {found.group(1)}; its JSON is that before 3.0")
     return found.group(1)
@@ -117,6 +117,8 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     draft.warnings += [tail(line) for line in said if line.strip()]
     if documents:
         _read_document(draft, documents[-1], repetition)
+        if len(re.findall(r"^\{$", text, re.MULTILINE)) > len(documents):
+            draft.problems.append("fio did not finish its output: an earlier part of it is read")
     _note_problems(draft, output, text, bool(documents))
     return draft.finished()
 
@@ -313,17 +315,22 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     draft.problems += stopped
     if output.truncated:
         draft.problems.append("the output was cut at its limit")
-    said = next((warning for warning in draft.warnings if warning.startswith("fio:")), None)
+    # On stderr it says what is wrong, on stdout where in its source it noticed.
+    said = [
+        tail(line)
+        for line in output.stderr.decode("utf-8", "replace").splitlines()
+        if line.startswith("fio:")
+    ]
     if not whole:
         if not text.strip():
             draft.problems.append("fio printed nothing")
         elif '"fio version"' in text:
             draft.problems.append("fio did not finish its output")
-        else:
-            draft.problems.append(f"this is not the JSON output of fio: {tail(text, 120)}")
-        draft.problems += [said] if said else []
-    elif not draft.phases:
-        draft.problems.append("fio moved no bytes" + (f": {said}" if said else ""))
+        elif not said:
+            draft.problems.append(f"this is not the JSON output of fio: {beginning(text)}")
+        draft.problems += said[:1]
+    elif not draft.phases and not draft.problems:
+        draft.problems += ["fio moved no bytes", *said[:1]]
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
         draft.problems.append(f"fio ended with {code}")

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trimtab.errors import ToolError
-from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, tail
+from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
@@ -106,7 +106,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     elif not text.strip():
         draft.problems.append("ioload printed nothing")
     else:
-        draft.problems.append(f"this is not a report of ioload: {tail(text, 120)}")
+        draft.problems.append(f"this is not a report of ioload: {beginning(text)}")
     if output.truncated:
         draft.problems.append("the output was cut at its limit")
     if output.exit_code != 0:
@@ -133,8 +133,8 @@ def _report(text: str) -> tuple[dict[str, Any], int] | None:
 def _note_status(draft: Draft, report: dict[str, Any]) -> None:
     """Take the error; ``partial`` without one is a deadline that came, which was asked for."""
     direct = _dict(report.get("direct"))
-    if direct.get("asked") and not direct.get("used") and direct.get("reason"):
-        draft.warnings.append(f"buffered instead of O_DIRECT: {direct['reason']}")
+    if direct.get("asked") and not direct.get("used") and report.get("phases"):
+        draft.warnings.append(f"buffered instead of O_DIRECT: {direct.get('reason')}")
     error = _dict(report.get("error"))
     status = report.get("status")
     if error:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import Draft, Measurement, Phase, agrees, tail
+from trimtab.measure.measurement import Draft, Measurement, Phase, agrees, beginning, tail
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
@@ -122,6 +122,9 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 
 
 _COLUMNS: Final = 11
+_COARSE: Final = 0.01
+"""A bandwidth is not believed when rounding in print can hide more than this fraction of it."""
+
 _TEXT_RESULT: Final = re.compile(r"(write|read)\s+[0-9.]")
 _OPTION: Final = re.compile(r"([A-Za-z][A-Za-z ]*?)\s*: (.*)\Z")
 _JSON_PAIR: Final = re.compile(r'\s*"([^"]+)"\s*: *(?:"(.*)"|([^",]+?))\s*,?\s*\Z')
@@ -351,6 +354,8 @@ def _judge(draft: Draft, reader: _Reader, first: int) -> None:
 def _disagreement(result: _Result, moved_bytes: int | None) -> str | None:
     if moved_bytes is None:
         return "IOR's output does not tell how many bytes it moved"
+    if result.bandwidth.error > _COARSE:
+        return f"IOR printed it with too few digits: {result.bandwidth.value:g} MiB/s"
     # Beyond rounding, block(KiB) of a text table may itself be rounded.
     error = result.bandwidth.error + result.elapsed.error
     if result.moved_bytes is None and result.test.block_size_bytes is None:
@@ -380,18 +385,44 @@ def _note_problems(draft: Draft, reader: _Reader, output: RawOutput, text: str) 
     if reader.csv and not reader.results:
         draft.problems.append("this is IOR's CSV, which lacks the parameters; JSON or text is read")
     elif not text.strip():
-        draft.problems.append("IOR printed nothing" + (f": {tail(stderr)}" if stderr else ""))
-    elif reader.version is None and not reader.results:
-        draft.problems.append(f"this is not the output of IOR: {tail(text, 120)}")
+        said = _without_boilerplate(stderr)
+        draft.problems.append("IOR printed nothing" + (f": {said}" if said else ""))
+    elif reader.version is None and not reader.results and not reader.errors:
+        draft.problems.append(f"this is not the output of IOR: {beginning(text)}")
     elif not reader.complete:
         failed = [warning for warning in draft.warnings if "failed" in warning]
-        draft.problems.append("IOR did not finish" + (f": {failed[0]}" if failed else ""))
+        if not reader.errors:
+            draft.problems.append("IOR did not finish" + (f": {failed[0]}" if failed else ""))
     else:
-        expected = sum(test.repetitions for test in reader.tests)
-        for access in ("write", "read"):
-            found = sum(1 for result in reader.results if result.access == access)
-            if found not in (0, expected):
-                draft.problems.append(f"{found} of {expected} {access} repetitions were printed")
+        draft.problems += _missing_repetitions(reader)
     if output.exit_code != 0:
+        # What mpirun says about it is long and explains nothing, unless there is nothing else.
+        said = "" if draft.problems else _without_boilerplate(stderr)
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.problems.append(f"IOR ended with {code}" + (f": {tail(stderr)}" if stderr else ""))
+        draft.problems.append(f"IOR ended with {code}" + (f": {said}" if said else ""))
+
+
+def _missing_repetitions(reader: _Reader) -> list[str]:
+    """Return which repetitions a finished output lacks, of the accesses that it has."""
+    problems: list[str] = []
+    for number, test in enumerate(reader.tests):
+        for access in ("write", "read"):
+            found = sum(
+                result.test is test and result.access == access for result in reader.results
+            )
+            if found not in (0, test.repetitions):
+                which = f" of test {number}" if len(reader.tests) > 1 else ""
+                problems.append(f"{found} of {test.repetitions} {access}s{which} were printed")
+    return problems
+
+
+def _without_boilerplate(stderr: str) -> str:
+    """Return what stderr says beside mpirun's framed explanations."""
+    kept: list[str] = []
+    framed = False
+    for line in stderr.splitlines():
+        if line.startswith("-----"):
+            framed = not framed
+        elif not framed and not re.match(r"\[[^\]]+:[0-9]+\]", line):
+            kept.append(line)
+    return tail("\n".join(kept)) or tail(stderr)

@@ -139,8 +139,9 @@ class Draft:
             phase.bandwidth_bytes_per_s is not None and phase.reason is None
             for phase in self.phases
         )
-        if not self.phases and not self.problems:
-            self.problems.append("the output holds no result")
+        if not stands and not self.problems:
+            reasons = [phase.reason for phase in self.phases if phase.reason is not None]
+            self.problems.append(reasons[0] if reasons else "the output holds no result")
         status = RunStatus.OK
         if self.problems:
             status = RunStatus.PARTIAL if stands else RunStatus.FAILED
@@ -175,9 +176,15 @@ def agrees(
     tolerance
         What rounding in print can make of the ratio, as a fraction.
     """
-    if moved_bytes <= 0 or elapsed_s <= 0:
-        return False
+    if bandwidth_bytes_per_s <= 0 or moved_bytes <= 0 or elapsed_s <= 0:
+        return False  # printed as 0 is printed with too few digits
     return abs(bandwidth_bytes_per_s * elapsed_s / moved_bytes - 1.0) <= tolerance
+
+
+def beginning(text: str, limit: int = 120) -> str:
+    """Return the first words of something unexpected, on one line, for a message."""
+    words = " ".join(text[: 4 * limit].split())
+    return words if len(words) <= limit else f"{words[:limit]} ..."
 
 
 def tail(text: str, limit: int = 300) -> str:
