@@ -1,0 +1,139 @@
+"""Every command has help, a page, a JSON document that fits its schema, and starts quickly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.support.command import TRIMTAB, trimtab
+
+from trimtab.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {
+    "polars",
+    "scipy",
+    "numpy",
+    "altair",
+    "pydantic",
+    "sqlalchemy",
+    "alembic",
+    "rich",
+    "jinja2",
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run in it."""
+    directory = tmp_path_factory.mktemp("parity")
+    (directory / "target").mkdir()
+    store = directory / "t.db"
+    arguments = ("--probe", "builtin", "--budget", "2s", "--tasks", 1)
+    ended = trimtab("check", directory / "target", *arguments, store=store)
+    assert ended.code == 0, ended.stderr
+    return store
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help(name):
+    command = import_module(COMMANDS[name][0]).command
+    assert command.name == name
+    assert command.help
+    for option in command.params:
+        assert option.param_type_name == "argument" or option.help, f"{name} {option.name}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_documented(name):
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    assert f"trimtab {name}" in pages
+
+
+def test_every_finding_is_documented():
+    from trimtab.explain.findings import TABLE
+
+    page = (ROOT / "docs" / "findings.md").read_text()
+    assert [name for name in TABLE if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_fits_its_published_schema(name, store, tmp_path):
+    schemas = tmp_path / "schemas"
+    script = ROOT / "scripts" / "schemas.py"
+    subprocess.run([sys.executable, str(script), str(schemas)], check=True)
+    (run,) = trimtab("runs", "--json", store=store).document["runs"]
+    arguments = {
+        "check": (str(store.parent / "target"), "--no-probe"),
+        "status": (),
+        "runs": (),
+        "show": (run["id"],),
+    }[name]
+    ended = trimtab(name, *arguments, "--json", store=store)
+    assert ended.code == 0, ended.stderr
+    schema = json.loads((schemas / f"{name}.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    assert [error.message for error in validator.iter_errors(ended.document)] == []
+
+
+def test_help_and_version_load_nothing_heavy():
+    script = (
+        "import sys; from trimtab.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert set(ended.stderr.split()) & HEAVY == set()
+
+
+def test_status_loads_neither_frames_nor_statistics_nor_models(store):
+    """What makes `status` slow is importing, not the query."""
+    script = (
+        "import sys; from trimtab.cli.main import main\n"
+        f"try: main(['status', '--store', {str(store)!r}])\n"
+        "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    forbidden = {"polars", "scipy", "numpy", "altair", "pydantic", "alembic", "jinja2"}
+    assert set(ended.stderr.split()) & forbidden == set()
+
+
+def test_unknown_commands_are_wrong_use(store):
+    ended = trimtab("chekc", store=store)
+    assert ended.code == 2
+    assert "chekc" in ended.stderr
+
+
+def test_output_that_nobody_reads_is_no_error(store):
+    process = subprocess.Popen(
+        [str(TRIMTAB), "runs", "--store", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, complaint = process.communicate(timeout=60)
+    assert b"Traceback" not in complaint
+    assert process.returncode == 0, complaint
+
+
+def test_show_prints_the_raw_output_byte_for_byte(store):
+    (run,) = trimtab("runs", "--json", store=store).document["runs"]
+    shown = trimtab("show", run["id"][:13], "--json", store=store).document
+    assert len(shown["outputs"]) == 2
+    raw = trimtab("show", run["id"], "--output", 0, store=store).stdout
+    assert json.loads(raw)["phases"][0]["access"] == "write"
+    assert len(raw.encode()) == shown["outputs"][0]["stdout_bytes"]
+    lines = raw.splitlines()
+    for sample in shown["run"]["samples"]:
+        assert sample["output"] in {0, 1}
+        assert sample["line"] <= len(lines) or sample["output"] == 1

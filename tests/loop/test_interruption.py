@@ -1,0 +1,84 @@
+"""A check that is stopped at any moment leaves no file, no process and a store in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.support import counts
+from tests.support.command import TRIMTAB, trimtab
+
+SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("probe", ["builtin", "fio"])
+def test_a_stopped_check_leaves_nothing(probe: str, tmp_path: Path) -> None:
+    if probe == "fio" and not _has_fio():
+        pytest.skip("fio is not installed")
+    random = counts.seeded(f"interruption {probe}")
+    for trial in range(counts.repetitions(6, 100)):
+        target = tmp_path / f"target{trial}"
+        target.mkdir()
+        delay_s, number = random.uniform(0.05, 5.0), random.choice(SIGNALS)
+        code = _stopped(target, tmp_path / "t.db", probe, delay_s, number, random.random() < 0.5)
+        what = f"{number.name} after {delay_s:.3f} s"
+        assert list(target.iterdir()) == [], what
+        # Before the handlers are in place the signal itself ends the process.
+        assert code in {0, 130, -number.value}, f"{what}: exit code {code}"
+        assert _processes_of(target) == [], what
+    ended = trimtab("runs", "--json", "--limit", 1000, store=tmp_path / "t.db")
+    statuses = {run["status"] for run in ended.document["runs"]}
+    assert statuses <= {"ok", "partial", "failed"}
+
+
+def test_a_stopped_check_keeps_what_it_measured(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    store = tmp_path / "t.db"
+    code = _stopped(target, store, "builtin", 8.0, signal.SIGINT, False)
+    assert code == 130
+    (run,) = trimtab("runs", "--json", store=store).document["runs"]
+    assert run["status"] == "partial"
+    assert "SIGINT" in run["problem"]
+    assert [sample for sample in run["samples"] if sample["value"]]
+
+
+def _stopped(
+    target: Path, store: Path, probe: str, delay_s: float, number: signal.Signals, twice: bool
+) -> int:
+    """Start a check, stop it after ``delay_s`` (perhaps with impatience), return its code."""
+    process = subprocess.Popen(
+        [str(TRIMTAB), "check", str(target), "--probe", probe, "--budget", "40s"],
+        env={**os.environ, "TRIMTAB_STORE": str(store)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    time.sleep(delay_s)
+    process.send_signal(number)
+    if twice:
+        time.sleep(0.05)
+        process.send_signal(number)
+    return process.wait(timeout=60)
+
+
+def _processes_of(target: Path) -> list[int]:
+    """Return the processes whose command line names the directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue  # it has ended
+            if os.fsencode(target) in line:
+                found.append(int(entry.name))
+    return found
+
+
+def _has_fio() -> bool:
+    return any((Path(place) / "fio").exists() for place in os.environ["PATH"].split(":"))
