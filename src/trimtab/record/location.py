@@ -88,6 +88,7 @@ def locate(
         or a path, which is a SQLite file. ``None`` is the default.
     raw
         Directory of raw outputs; beside SQLite's file, or beside the default store, if ``None``.
+        Several hosts on one PostgreSQL see one another's raw outputs only if it is shared.
 
     Raises
     ------

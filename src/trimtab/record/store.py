@@ -166,6 +166,10 @@ class Store:
             # Another process imported the same in between (PostgreSQL), or the id is taken.
             if self.imported(run.site, run.kind, import_key) is not None:
                 return False
+            with self._reading() as connection:
+                taken = queries.runs_beginning(connection, run.id, 1)
+            if not taken:
+                raise
             raise UsageError(f"run {run.id} is already kept") from None
         return True
 
