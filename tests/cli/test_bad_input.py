@@ -195,7 +195,7 @@ def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target
         tmp_path / "bin", f'dd if=/dev/zero of={small_disk}/filler bs=4k 2>/dev/null; {fio} "$@"'
     )
     arguments = ("check", target, *SHORT, "--probe", "fio", "--json", "--report", report)
-    ended = trimtab(*arguments, store=store, **path)
+    ended = trimtab(*arguments, store=store, PATH=path)
     assert_clear(ended, 5, str(small_disk))
     assert [one for one in ended.document["runs"][0]["samples"] if one["value"]]
     assert ended.document["error"]["exit_code"] == 5
@@ -213,15 +213,15 @@ def test_an_unreachable_report_is_refused_before_measuring(store, target):
 # Tools
 
 
-def fake_fio(directory: Path, script: str) -> dict[str, str]:
-    """Put a fio on PATH that says its version and then behaves as ``script`` says."""
+def fake_fio(directory: Path, script: str) -> str:
+    """Return a PATH with a fio that says its version and then behaves as ``script`` says."""
     directory.mkdir()
     program = directory / "fio"
     program.write_text(
         f'#!/bin/sh\nif [ "$1" = --version ]; then echo fio-3.33; exit 0; fi\n{script}\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return {"PATH": f"{directory}:{os.environ['PATH']}"}
+    return f"{directory}:{os.environ['PATH']}"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def fake_fio(directory: Path, script: str) -> dict[str, str]:
 )
 def test_a_tool_that_fails(script, words, store, target, tmp_path):
     path = fake_fio(tmp_path / "bin", script)
-    ended = trimtab("check", target, "--probe", "fio", *SHORT, "--json", store=store, **path)
+    ended = trimtab("check", target, "--probe", "fio", *SHORT, "--json", store=store, PATH=path)
     assert_clear(ended, 3, "write 0", *words)
     (run,) = ended.document["runs"]
     assert run["status"] in {"failed", "invalid_workload"}
@@ -253,7 +253,7 @@ def test_a_tool_that_fails(script, words, store, target, tmp_path):
 def test_a_tool_that_hangs_counts_as_unfinished(script, store, target, tmp_path):
     path = fake_fio(tmp_path / "bin", script)
     arguments = ("check", target, "--probe", "fio", *SHORT, "--timeout", "2s", "--json")
-    ended = trimtab(*arguments, store=store, timeout_s=60.0, **path)
+    ended = trimtab(*arguments, store=store, timeout_s=60.0, PATH=path)
     assert_clear(ended, 3, "still running")
     (run,) = ended.document["runs"]
     assert run["status"] == "unfinished"

@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; ``docs`` list the codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        trimtab.main(given, prog_name="trimtab", standalone_mode=False)
+        # Not click's own main, which turns a closed pipe into exit code 1.
+        with trimtab.make_context("trimtab", given) as context:
+            trimtab.invoke(context)
         code = 0
     except click.exceptions.Exit as request:
         code = request.exit_code

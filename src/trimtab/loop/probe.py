@@ -154,6 +154,10 @@ class _Probe:
 
     def _step(self, repetition: int, access: Access, text: str, place: tuple[int, int]) -> None:
         size_bytes = None
+        if access == "write" and repetition:
+            # Every write is of new files, as IOR does it, so that the allocator takes part.
+            self._remove_directory()
+            bounded.make_directory(self.parent, self.name)
         if access == "read":
             size_bytes = workload.readable_size_bytes(self._sizes(), self.spec)
         argv = self.instrument.command(self.spec, access, self.directory, size_bytes)
@@ -223,13 +227,15 @@ class _Probe:
     def remove_files(self) -> None:
         """Remove the probe's directory; a file system that has died keeps it, and that is said."""
         try:
-            removal = bounded.remove_probe_directory(self.parent, self.name)
+            self._remove_directory()
         except TrimtabError as error:
             self.problems.append(f"{self.directory} could not be removed: {error.message}")
-            return
+
+    def _remove_directory(self) -> None:
+        removal = bounded.remove_probe_directory(self.parent, self.name)
         if removal.existed and not removal.removed:
             kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)
-            self.problems.append(f"{self.directory} could not be removed whole ({kept})")
+            raise ToolError(f"{self.directory} could not be removed whole ({kept})")
 
     def outcome(self, started_at: datetime) -> ProbeOutcome:
         status = self._status()

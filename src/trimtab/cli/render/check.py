@@ -10,6 +10,7 @@ from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
+from trimtab.model.run import Run
 from trimtab.model.verdict import Interval, Scope, Verdict
 from trimtab.units import format_percent, format_value
 
@@ -37,6 +38,8 @@ def print_check(result: CheckResult) -> None:
         out.print()
         out.print(verdict_table(result.verdicts))
         for line in _reasons(result.verdicts):
+            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        for line in _not_believed(result.run):
             out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
     for comparison in result.comparisons:
         out.print(f"  {comparison.metric}: {printable(comparison.reason)}")
@@ -124,6 +127,17 @@ def _reasons(verdicts: tuple[Verdict, ...]) -> list[str]:
     for verdict in verdicts:
         metrics.setdefault(verdict.reason, []).append(verdict.metric.split("_")[0])
     return [printable(f"{' and '.join(names)}: {text}.") for text, names in metrics.items()]
+
+
+def _not_believed(run: Run | None) -> list[str]:
+    """Return each figure that is not judged, beside the others with the same reason."""
+    figures: dict[str, list[str]] = {}
+    for sample in () if run is None else run.samples:
+        if sample.statistic == "total" and sample.reason is not None:
+            name = f"{sample.metric.split('_')[0]} {sample.repetition}"
+            value = format_value(sample.value, sample.unit)
+            figures.setdefault(sample.reason, []).append(f"{name} {value}")
+    return [printable(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
 
 
 def _print_problem(out: Console, result: CheckResult) -> None:

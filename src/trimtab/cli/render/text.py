@@ -36,9 +36,13 @@ def console(*, to_error: bool = False) -> Console:
     """Return a console on standard output (or error) that respects ``NO_COLOR``."""
     from rich.console import Console
 
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     stream = sys.stderr if to_error else sys.stdout
     width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
-    return Console(
+    return PlainConsole(
         file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width
     )
 
