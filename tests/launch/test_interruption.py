@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import Interrupted
+from trimtab.errors import Interrupted, ToolError
 from trimtab.launch.interruption import (
     SIGNALS,
     interruptible,
@@ -108,6 +108,28 @@ def test_error_of_the_block_is_not_replaced() -> None:
             raise ValueError("own")
 
 
+def test_error_that_an_extension_makes_of_it_is_still_an_interruption() -> None:
+    with pytest.raises(Interrupted, match="SIGINT") as caught, interruptible():
+        try:
+            send()
+        except Interrupted:
+            raise TypeError("what a foreign library made of it") from None
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_bug_without_a_signal_stays_a_bug() -> None:
+    with pytest.raises(TypeError, match="a bug"), interruptible():
+        raise TypeError("a bug")
+
+
+def test_error_of_ours_in_cleaning_up_goes_on() -> None:
+    with pytest.raises(ToolError, match="left behind"), interruptible():
+        try:
+            send()
+        finally:
+            raise ToolError("left behind")
+
+
 def test_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -160,7 +182,7 @@ def test_error_lost_in_a_finalizer_is_raised_again() -> None:
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
-from trimtab.errors import Interrupted
+from trimtab.errors import Interrupted, ToolError
 from trimtab.launch.interruption import interruptible, lifted, shielded
 made = Path(sys.argv[1]) / "made"
 try:

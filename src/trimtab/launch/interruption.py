@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
-from trimtab.errors import Interrupted
+from trimtab.errors import Interrupted, TrimtabError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -51,7 +51,11 @@ class _Stretch:
     def raise_pending(self) -> None:
         if self.pending is not None and not self.raised:
             self.raised = True
-            raise Interrupted(f"stopped by {signal.Signals(self.pending).name}")
+            raise self.error()
+
+    def error(self) -> Interrupted:
+        name = "a signal" if self.pending is None else signal.Signals(self.pending).name
+        return Interrupted(f"stopped by {name}")
 
 
 _current: _Stretch | None = None
@@ -67,7 +71,8 @@ def interruptible() -> Iterator[None]:
     Raises
     ------
     Interrupted
-        Also on leaving, when a signal came that could not be raised before.
+        Also on leaving, when a signal came that could not be raised before; and instead of an
+        error that is none of ours, when one escapes after a signal was raised.
     """
     global _current  # noqa: PLW0603 (signal handlers are global to the process)
     if _current is not None or threading.current_thread() is not threading.main_thread():
@@ -94,6 +99,13 @@ def interruptible() -> Iterator[None]:
                 before[number] = signal.getsignal(number)
                 signal.signal(number, stretch.handle)
         yield
+    except TrimtabError:
+        raise
+    except Exception as error:
+        # An extension module that called back into Python may turn our error into one of its own.
+        if stretch.raised and stretch.pending is not None:
+            raise stretch.error() from error
+        raise
     finally:
         stretch.depth += 1
         for number, handler in before.items():
