@@ -17,6 +17,7 @@ import click
 from trimtab import __version__
 from trimtab.cli.render.text import printable
 from trimtab.errors import TrimtabError
+from trimtab.launch.interruption import interruptible
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Not click's own main, which turns a closed pipe into exit code 1.
-        with trimtab.make_context("trimtab", given) as context:
+        with interruptible(), trimtab.make_context("trimtab", given) as context:
             trimtab.invoke(context)
         code = 0
     except click.exceptions.Exit as request:

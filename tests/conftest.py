@@ -1,0 +1,45 @@
+"""What holds for every test.
+
+With ``TRIMTAB_REQUIRE_ALL`` set, as in the gate, a test that is skipped fails the run: a missing
+tool must not look like success. Only what no package can bring is excused, by name.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# Properties are tried without a deadline: on a busy machine a timing would decide the test.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+
+EXCUSED = ("ior is not on PATH",)
+"""IOR is in no package registry; its recorded outputs stand for it."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Turn success into failure when a test that the gate must run was skipped."""
+    if not os.environ.get("TRIMTAB_REQUIRE_ALL") or session.exitstatus != 0:
+        return
+    if _skipped(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    """Name what was skipped and should not have been."""
+    if os.environ.get("TRIMTAB_REQUIRE_ALL"):
+        for name, reason in _skipped(config):
+            terminalreporter.write_line(f"must not be skipped here: {name}: {reason}", red=True)
+
+
+def _skipped(config: pytest.Config) -> list[tuple[str, str]]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = [] if reporter is None else reporter.stats.get("skipped", [])
+    found = []
+    for report in reports:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not any(excuse in reason for excuse in EXCUSED):
+            found.append((report.nodeid, reason))
+    return found
