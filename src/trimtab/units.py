@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from typing import Final
 
 from trimtab.errors import UsageError
 
@@ -139,21 +141,18 @@ def format_value(value: float | int | str | bool | None, unit: str | None) -> st
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    match unit:
-        case "B":
-            return format_bytes(value)
-        case "B/s":
-            return format_bytes_per_s(value)
-        case "s":
-            return format_duration(value)
-        case "1/s":
-            return f"{value:,.0f}/s"
-        case "1":
-            return format_percent(value)
-        case None:
-            return f"{value:,}"
-        case other:
-            return f"{value:,} {other}"
+    formatter = _FORMATTERS.get(unit or "")
+    return f"{value:,} {unit or ''}".rstrip() if formatter is None else formatter(value)
+
+
+_FORMATTERS: Final[dict[str, Callable[[float], str]]] = {
+    "B": format_bytes,
+    "B/s": format_bytes_per_s,
+    "B/B": lambda value: f"{value:.2f}",
+    "s": format_duration,
+    "1/s": lambda value: f"{value:,.0f}/s",
+    "1": format_percent,
+}
 
 
 def _split(text: str, units: dict[str, int] | dict[str, float], noun: str, example: str):

@@ -18,8 +18,8 @@ from trimtab.report.text import (
     parameter_text,
     printable,
     reading_text,
-    shell_text,
 )
+from trimtab.visible import shell_text
 
 ARGUMENTS = st.lists(
     st.binary(max_size=12).map(lambda raw: os.fsdecode(raw.replace(b"\x00", b"'"))),

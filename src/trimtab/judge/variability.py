@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import fmean, median
 from typing import Final
@@ -93,7 +93,7 @@ def judge_repetitions(
         from_=from_,
         to=to,
         mean=fmean(values) if values else None,
-        mean_interval=mean_interval(values, level),
+        mean_interval=_mean_interval(values, level),
         median=median(values) if values else None,
         slowest=slowest(values, metric),
         cov=k,
@@ -166,7 +166,7 @@ def judge_history(
         from_=window[0].at if window else None,
         to=window[-1].at if window else None,
         mean=fmean(values) if values else None,
-        mean_interval=mean_interval(values, level, n_effective=evidence.n_independent),
+        mean_interval=_mean_interval(values, level, evidence.n_independent),
         median=median(values) if values else None,
         slowest=slowest(values, metric),
         cov=evidence.cov,
@@ -176,6 +176,14 @@ def judge_history(
         unfinished=evidence.unfinished,
         cov_finished=cov([p.value for p in window if not p.unfinished]),
     )
+
+
+def _mean_interval(
+    values: Sequence[float], level: float, n_effective: float | None = None
+) -> Interval | None:
+    """Return the interval of the mean cut at 0: no metric is ever negative."""
+    interval = mean_interval(values, level, n_effective=n_effective)
+    return None if interval is None else replace(interval, low=max(0.0, interval.low))
 
 
 @dataclass(frozen=True, slots=True)

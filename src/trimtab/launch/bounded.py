@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.orphans import abandon, reap
+from trimtab.visible import visible
 
 PROBE_PREFIX: Final = ".trimtab-"
 """What the name of every directory that Trimtab makes starts with; the child insists on it."""
@@ -330,13 +331,8 @@ _ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str | None]]] = {
 def error_of(failure: Failure, path: str) -> TrimtabError:
     """Return the error to raise for what the system said about a path, with a hint."""
     kind, text, hint = _ERRORS.get(failure.name, (ToolError, "{path} failed", None))
-    message = text.replace("{path}", printable(path))
+    message = text.replace("{path}", visible(path))
     return kind(f"{message} ({failure.operation}: {failure.message}, {failure.name})", hint=hint)
-
-
-def printable(path: str) -> str:
-    """Return a path as it can be shown: undecodable and control characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
 
 
 def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
@@ -358,7 +354,7 @@ def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
     except subprocess.TimeoutExpired:
         abandon(child)
         raise NoAnswer(
-            f"{printable(path)} did not answer in {deadline_s:g} s",
+            f"{visible(path)} did not answer in {deadline_s:g} s",
             hint="the file system may be down or overloaded: try ls on it from another shell",
         ) from None
     except BaseException:
@@ -366,14 +362,14 @@ def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
         raise
     if child.returncode != 0:
         tail = complaint.decode("utf-8", "replace").strip()[-300:]
-        raise ToolError(f"asking about {printable(path)} failed ({child.returncode}): {tail}")
+        raise ToolError(f"asking about {visible(path)} failed ({child.returncode}): {tail}")
     return output
 
 
 def _check_name(name: str) -> None:
     if not name.startswith(PROBE_PREFIX) or "/" in name or "\0" in name:
         raise RefusedError(
-            f"{printable(name)!r} is not the name of a probe directory",
+            f"{visible(name)!r} is not the name of a probe directory",
             hint=f"Trimtab makes and removes only directories named {PROBE_PREFIX}...",
         )
 

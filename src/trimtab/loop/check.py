@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from trimtab import __version__
@@ -24,26 +23,25 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
-from trimtab.judge.comparison import compare_with_earlier
-from trimtab.judge.variability import judge_history, judge_repetitions
 from trimtab.launch import bounded
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.process import execute
+from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.leftovers import left_behind
 from trimtab.loop.plan import Request, plan_probe
 from trimtab.loop.probe import ProbeOutcome, Progress, Surroundings, run_probe
 from trimtab.loop.tools import Instrument, choose
-from trimtab.measure.measurement import BANDWIDTH
 from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Missing
 from trimtab.model.run import ProbeSpec
 from trimtab.model.telemetry import NotAvailable, Snapshot
-from trimtab.model.verdict import Comparison, Scope, Verdict, VerdictStatus
+from trimtab.model.verdict import Scope, VerdictStatus
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
-METRICS = tuple(BANDWIDTH.values())
 PROBE = "check"
 """The name under which the probe that `check` makes up is kept."""
 
@@ -149,8 +147,8 @@ class _Check:
         return self.driver.description.mount_point
 
     def run(self, report: Path) -> CheckOutcome:
+        self._know_site()
         at = self.clock()
-        path = self.driver.description
         missing: list[Missing] = []
         before = outcome = None
         with self.driver.allocator_counting(
@@ -166,27 +164,37 @@ class _Check:
         if outcome is not None and isinstance(outcome.error, Interrupted):
             raise outcome.error
         self.progress("judging", 1.0)
-        earlier = self._earlier(outcome)
-        history = self._history(outcome, earlier)
+        history = self._history(outcome)
+        run = None if outcome is None else outcome.run
         settings = {self.target: self.driver.settings(self.target)}
         result = CheckResult(
             site=self.site,
             at=at,
             host=platform.node(),
             trimtab_version=__version__,
-            path=self.driver.description,
+            path=self._path_with_notes(),
             snapshot=now,
             settings=settings,
-            run=None if outcome is None else outcome.run,
-            verdicts=self._verdicts(outcome, history),
-            comparisons=self._comparisons(outcome, earlier),
+            run=run,
+            verdicts=() if run is None else verdicts(run, history, goal=self.wanted.cov_goal),
+            comparisons=() if run is None else comparisons(run, history),
             findings=find_all([self._observed(now, before, outcome)]),
-            not_available=(*missing, *_missing(path.notes, now, outcome)),
+            not_available=(*missing, *_missing(self.driver.description.notes, now, outcome)),
             timelines=() if outcome is None else outcome.timelines,
             histograms=() if outcome is None else outcome.histograms,
             history=history,
         )
         return CheckOutcome(self._write_report(result, report), self.error)
+
+    def _path_with_notes(self) -> PathDescription:
+        """Return the path, with a word where the store shares the disk that is measured."""
+        path, kept = self.driver.description, self.store.location.path
+        if kept is None or path.device_number is None:
+            return path
+        device = os.stat(kept).st_dev  # noqa: PTH116 (beside the path's major:minor)
+        if path.device_number != f"{os.major(device)}:{os.minor(device)}":
+            return path
+        return replace(path, notes=(*path.notes, f"the store {kept} is on this file system too"))
 
     def _may_count(self) -> bool:
         """Return whether ext4 may be told to count: only where that was not forbidden."""
@@ -257,87 +265,42 @@ class _Check:
         known = {name: one for name, one in seen.items() if not isinstance(one, NotAvailable)}
         return known if len(known) == len(seen) else {}
 
+    def _know_site(self) -> None:
+        """Name the site in the store before anything is measured, so that the result can be kept.
+
+        Raises
+        ------
+        UsageError
+            The name stands for another file system.
+        """
+        path = self.driver.description
+        self.store.ensure_site(
+            self.site, driver=self.driver.name, identity=path.identity, path=path.mount_point
+        )
+
     def _keep(self, now: Snapshot, outcome: ProbeOutcome | None) -> None:
-        """Keep site, run and snapshot; a store that fails now is an error beside the result."""
+        """Keep run and snapshot; a store that fails now is an error beside the result."""
         try:
             with shielded():
-                path = self.driver.description
-                self.store.ensure_site(
-                    self.site,
-                    driver=self.driver.name,
-                    identity=path.identity,
-                    path=path.mount_point,
-                )
                 if outcome is not None:
                     self.store.add_run(outcome.run)
                 self.store.add_snapshot(self.site, now)
+        except Interrupted:
+            raise
         except TrimtabError as error:
-            if isinstance(error, Interrupted):
-                raise
             self.error = error
 
-    def _earlier(self, outcome: ProbeOutcome | None) -> tuple[HistoryPoint, ...]:
-        """Return the runs of the same probe that are kept, this one left out."""
+    def _history(self, outcome: ProbeOutcome | None) -> tuple[HistoryPoint, ...]:
+        """Return the runs of the same probe that are kept, this one among them."""
         if outcome is None:
             return ()
         from trimtab.record.comparability import comparability_key
 
         try:
-            kept = self.store.history(self.site, comparability_key(outcome.run))
+            return self.store.history(self.site, comparability_key(outcome.run))
         except TrimtabError as error:
             self.error = self.error or error
             return ()
-        return tuple(point for point in kept if point.run != outcome.run.id)
-
-    def _history(
-        self, outcome: ProbeOutcome | None, earlier: tuple[HistoryPoint, ...]
-    ) -> tuple[HistoryPoint, ...]:
-        """Return earlier runs and this one, by time."""
-        if outcome is None or outcome.run.at is None:
-            return earlier
-        run = outcome.run
-        points = list(earlier)
-        for metric in METRICS:
-            values = run.believed(metric)
-            if values:
-                points.append(HistoryPoint(outcome.run.at, metric, median(values), False, run.id))
-        return tuple(points)
-
-    def _verdicts(
-        self, outcome: ProbeOutcome | None, history: tuple[HistoryPoint, ...]
-    ) -> tuple[Verdict, ...]:
-        if outcome is None:
-            return ()
-        run, goal = outcome.run, self.wanted.cov_goal
-        name = f"{run.probe} ({run.kind})"
-        verdicts = []
-        for metric in METRICS:
-            verdicts.append(
-                judge_repetitions(
-                    run.believed(metric),
-                    metric=metric,
-                    probe=name,
-                    goal=goal,
-                    disbelieved=run.disbelieved(metric),
-                    from_=run.at,
-                    to=run.until,
-                )
-            )
-            verdicts.append(judge_history(history, metric=metric, probe=name, goal=goal))
-        return tuple(verdicts)
-
-    def _comparisons(
-        self, outcome: ProbeOutcome | None, earlier: tuple[HistoryPoint, ...]
-    ) -> tuple[Comparison, ...]:
-        if outcome is None or not earlier:
-            return ()
-        run = outcome.run
-        return tuple(
-            compare_with_earlier(
-                run.believed(metric), earlier, metric=metric, probe=f"{run.probe} ({run.kind})"
-            )
-            for metric in METRICS
-        )
 
     def _observed(
         self, now: Snapshot, before: Snapshot | None, outcome: ProbeOutcome | None
@@ -361,9 +324,9 @@ class _Check:
         result = replace(result, report=str(report))
         try:
             write_report(report, render_check(result))
+        except Interrupted:
+            raise
         except TrimtabError as error:
-            if isinstance(error, Interrupted):
-                raise
             self.error = self.error or error
             return replace(result, report=None)
         return result
@@ -389,7 +352,7 @@ def _refuse_what_is_no_directory(path: str) -> None:
 
     state = bounded.describe(path)
     if state.kind != "directory":
-        raise UsageError(f"{bounded.printable(path)} is not a directory", hint="name a directory")
+        raise UsageError(f"{visible(path)} is not a directory", hint="name a directory")
 
 
 def _open_store(url: str | None) -> Store:

@@ -10,6 +10,7 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.launch import bounded
 from trimtab.model.status import SeriesStatus, Status
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.record.kept import Series
@@ -63,8 +64,8 @@ def site_of(store: Store, where: str) -> str:
         if identity in (site.name, site.identity):
             return site.name
     raise UsageError(
-        f"nothing is kept of {bounded.printable(where)} yet",
-        hint=f"measure it: trimtab check {bounded.printable(where)}",
+        f"nothing is kept of {visible(where)} yet",
+        hint=f"measure it: trimtab check {visible(where)}",
     )
 
 

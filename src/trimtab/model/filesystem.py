@@ -89,7 +89,7 @@ class PathDescription:
     devices
         Every block device beneath, nearest first; empty where none can be seen.
     notes
-        What could not be seen, and why.
+        What could not be seen, and why; what else to know about it.
     """
 
     path: str

@@ -19,6 +19,7 @@ from trimtab.report.layers import layers_of
 from trimtab.report.render import environment, render_svg
 from trimtab.report.traces import latency_chart, timeline_chart
 from trimtab.units import format_percent, format_value
+from trimtab.visible import shell_text
 
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 
@@ -84,6 +85,7 @@ def render_check(result: CheckResult) -> str:
         commands=_commands(result),
         flash=_medium(result),
         text=text,
+        shell_text=shell_text,
         percent=format_percent,
         value=format_value,
     )
@@ -315,7 +317,7 @@ def _commands(result: CheckResult) -> list[Command]:
             outcome += f" after {format_value(output.elapsed_s, 's')}"
         if output.truncated:
             outcome += ", output cut at its limit"
-        commands.append(Command(output.label, text.shell_text(output.argv), outcome, sha256))
+        commands.append(Command(output.label, shell_text(output.argv), outcome, sha256))
     return commands
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import unicodedata
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,6 +10,7 @@ from trimtab.model.run import METRIC_UNITS
 from trimtab.model.telemetry import Reading
 from trimtab.model.verdict import Interval, VerdictStatus
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_value
+from trimtab.visible import visible
 
 NOT_KNOWN: Final = "not known"
 
@@ -22,12 +20,6 @@ VERDICT_WORDS: Final[dict[VerdictStatus, str]] = {
     VerdictStatus.CANNOT_TELL: "cannot tell yet",
 }
 """Each status as people read it."""
-
-_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
-
-_RATIOS: Final = frozenset({"drive_write_amplification"})
-"""Readings with unit 1 that are a factor, not a part of a whole: 1.8, not 180 %."""
 
 _LENGTH_MAX: Final = 4000
 """Characters of one string in a report: a hostile or broken tool must not make it unreadable."""
@@ -46,7 +38,7 @@ def printable(text: str) -> str:
     'a\\xffb\\x1b[2J'
     """
     cut = text[:_LENGTH_MAX]
-    shown = cut if cut.isprintable() else "".join(_shown(character) for character in cut)
+    shown = visible(cut, keep="\n\t")
     left = len(text) - len(cut)
     return f"{shown}… ({left:,} more characters)" if left else shown
 
@@ -60,22 +52,6 @@ def one_line(text: str) -> str:
     'two\\nlines'
     """
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def shell_text(argv: Sequence[str]) -> str:
-    r"""Return a command that a reader can paste into bash and that runs exactly ``argv``.
-
-    Arguments that cannot be shown as they are become ``$'...'`` with their bytes, so the text is
-    both visible and exact.
-
-    Examples
-    --------
-    >>> print(shell_text(["fstrim", "-v", "/my scratch"]))
-    fstrim -v '/my scratch'
-    >>> print(shell_text(["ls", "a\nb"]))
-    ls $'a\x0ab'
-    """
-    return " ".join(_shell_word(argument) for argument in argv)
 
 
 def moment_text(at: datetime | None) -> str:
@@ -95,10 +71,7 @@ def moment_text(at: datetime | None) -> str:
 
 def reading_text(reading: Reading) -> str:
     """Return the value of a reading with its unit, ``not known`` where there is none."""
-    value = reading.value
-    if reading.name in _RATIOS and isinstance(value, (int, float)):
-        return f"{value:.2f}"
-    return format_value(value, reading.unit)
+    return format_value(reading.value, reading.unit)
 
 
 def exact_text(value: object, unit: str | None) -> str:
@@ -156,31 +129,3 @@ def parameter_text(name: str, value: object) -> str:
     if value is None or isinstance(value, (bool, str)):
         return format_value(value, None)
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-
-
-def _shown(character: str) -> str:
-    if character in "\n\t" or unicodedata.category(character) not in _UNPRINTABLE:
-        return character
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape stands for (PEP 383)
-        return f"\\x{code - 0xDC00:02x}"
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
-
-
-def _shell_word(argument: str) -> str:
-    if all(unicodedata.category(character) not in _UNPRINTABLE for character in argument):
-        return shlex.quote(argument)
-    return "$'" + "".join(_ansi_c(character) for character in argument) + "'"
-
-
-def _ansi_c(character: str) -> str:
-    if character in "'\\":
-        return f"\\{character}"
-    if unicodedata.category(character) not in _UNPRINTABLE:
-        return character
-    # surrogatepass keeps a surrogate that stands for no byte: it cannot be in a real argv,
-    # but a report must not fail on it.
-    errors = "surrogateescape" if 0xDC80 <= ord(character) <= 0xDCFF else "surrogatepass"
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, printable
@@ -13,6 +12,7 @@ from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run
 from trimtab.model.verdict import Interval, Scope, Verdict
 from trimtab.units import format_percent, format_value
+from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +93,7 @@ def print_finding(out: Console, finding: Finding) -> None:
     for line in lines:
         out.print(Padding(Text(line), (0, 0, 0, 2)))
     if finding.fix.argv:
-        command = printable(shlex.join(finding.fix.argv))
+        command = shell_text(finding.fix.argv)
         out.print(Padding(Text(f"      {command}", style="cyan"), (0, 0, 0, 2)), soft_wrap=True)
     out.print(Padding(Text(f"sure  {finding.confidence:.0%}", style="dim"), (0, 0, 0, 2)))
 

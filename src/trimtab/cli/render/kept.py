@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
 from trimtab.model.status import SeriesStatus, Status
 from trimtab.units import format_bytes, format_duration, format_percent, format_value
+from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,7 @@ def _print_outputs(out: Console, shown: Shown) -> None:
             f"  {one.ordinal}  {printable(one.label)}: exit code {one.exit_code}, {took}, "
             f"{format_bytes(one.stdout_bytes)}, sha256 {one.stdout_sha256[:16]}"
         )
-        out.print(f"     {printable(shlex.join(one.argv))}", style="cyan", soft_wrap=True)
+        out.print(f"     {shell_text(one.argv)}", style="cyan", soft_wrap=True)
         out.print(f"     {printable(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
 
 

@@ -6,6 +6,8 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -13,23 +15,8 @@ WIDTH_WITHOUT_TERMINAL = 120
 
 
 def printable(text: str) -> str:
-    r"""Return text with control characters and undecodable bytes escaped.
-
-    File names and tool output must not steer the terminal.
-
-    Examples
-    --------
-    >>> print(printable("a" + chr(27) + "[31mb"))
-    a\x1b[31mb
-    """
-    return "".join(
-        character if character.isprintable() or character == "\n" else _escaped(character)
-        for character in text
-    )
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    """Return text that does not steer the terminal; line feeds stay."""
+    return visible(text, keep="\n")
 
 
 def console(*, to_error: bool = False) -> Console:

@@ -18,6 +18,7 @@ from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.telemetry import NotAvailable
+from trimtab.visible import visible
 
 Touch = Callable[[str], bounded.PathState]
 """`trimtab.launch.bounded.describe`, or what stands for it in a test."""
@@ -52,7 +53,7 @@ def describe(
     real_path = existing(state)
     mount = find_mount(mount_table(host), real_path, state.device)
     if mount is None:
-        raise ToolError(f"{MOUNT_TABLE} names no mount for {bounded.printable(real_path)}")
+        raise ToolError(f"{MOUNT_TABLE} names no mount for {visible(real_path)}")
     return describe_mount(host, mount, path=path, real_path=real_path, execute=execute)
 
 
@@ -110,12 +111,12 @@ def existing(state: bounded.PathState) -> str:
     """
     if state.dangling and state.failure is not None and state.failure.name == "ENOENT":
         raise UsageError(
-            f"{bounded.printable(state.path)} is a link to nothing",
+            f"{visible(state.path)} is a link to nothing",
             hint="see where it leads: readlink -f",
         )
     if state.real_path is None:
         if state.failure is None:
-            raise UsageError(f"{bounded.printable(state.path)} does not exist")
+            raise UsageError(f"{visible(state.path)} does not exist")
         raise bounded.error_of(state.failure, state.path)
     return state.real_path
 

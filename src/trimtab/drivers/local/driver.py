@@ -33,6 +33,7 @@ from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, TargetSnapshot
 from trimtab.model.trim import TrimPractice
+from trimtab.visible import visible
 
 TRIM_TIMEOUT_S: Final = 3600.0
 """A first trim of a large, slow target takes minutes; an hour means that something is stuck."""
@@ -206,7 +207,7 @@ class LocalDriver:
         real_path = existing(state)
         mount = find_mount(mount_table(self._host), real_path, state.device)
         if mount is None or mount.mount_point != self._description.mount_point:
-            return NotAvailable(f"{bounded.printable(path)} is on another file system")
+            return NotAvailable(f"{visible(path)} is on another file system")
         return Placement(path, (self._description.mount_point,))
 
     def run(

@@ -1,0 +1,80 @@
+"""Text from outside as something that can be shown: nothing in it acts, nothing is lost.
+
+File names and tool output are whatever bytes somebody chose. Shown as they are they could steer a
+terminal, hide in a page, or not be written at all.
+"""
+
+from __future__ import annotations
+
+import shlex
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    r"""Return ``text`` with everything that cannot be seen written as an escape.
+
+    Control characters, undecodable bytes (kept by Python as lone surrogates) and marks that turn
+    the direction of writing become ``\x1b`` or ``\u202e``.
+
+    Parameters
+    ----------
+    keep
+        Characters that stay as they are: line feeds where several lines are shown.
+
+    Examples
+    --------
+    >>> visible("a\udcffb\x1b[2J")
+    'a\\xffb\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(_shown(character, keep) for character in text)
+
+
+def shell_text(argv: Sequence[str]) -> str:
+    r"""Return a command that a reader can paste into bash and that runs exactly ``argv``.
+
+    Arguments that cannot be shown as they are become ``$'...'`` with their bytes, so the text is
+    both visible and exact.
+
+    Examples
+    --------
+    >>> print(shell_text(["fstrim", "-v", "/my scratch"]))
+    fstrim -v '/my scratch'
+    >>> print(shell_text(["ls", "a\nb"]))
+    ls $'a\x0ab'
+    """
+    return " ".join(_shell_word(argument) for argument in argv)
+
+
+def _shown(character: str, keep: str) -> str:
+    if character in keep or unicodedata.category(character) not in _UNPRINTABLE:
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape stands for (PEP 383)
+        return f"\\x{code - 0xDC00:02x}"
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _shell_word(argument: str) -> str:
+    if all(unicodedata.category(character) not in _UNPRINTABLE for character in argument):
+        return shlex.quote(argument)
+    return "$'" + "".join(_ansi_c(character) for character in argument) + "'"
+
+
+def _ansi_c(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if unicodedata.category(character) not in _UNPRINTABLE:
+        return character
+    # surrogatepass keeps a surrogate that stands for no byte: it cannot be in a real argv,
+    # but a report must not fail on it.
+    errors = "surrogateescape" if 0xDC80 <= ord(character) <= 0xDCFF else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors))
