@@ -141,17 +141,7 @@ def judge_history(
     window = _window(points, metric, window_s)
     counted = [p for p in window if higher_is_better(metric) or not p.unfinished]
     values = [0.0 if p.unfinished else p.value for p in counted]
-    n = len(values)
-    interval = cov_interval_of_history(values, level)
-    evidence = _Evidence(
-        n=n,
-        n_independent=effective_n_mean(n, corrected_autocorrelation(values, cautious=True)),
-        unfinished=sum(p.unfinished for p in window),
-        left_out=len(window) - n,
-        cov=cov(values),
-        interval=interval,
-        goal=goal,
-    )
+    evidence = _evidence(values, window, goal=goal, level=level)
     missing = _what_is_missing(counted, window_s)
     status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
     return Verdict(
@@ -161,7 +151,7 @@ def judge_history(
         scope=Scope.HISTORY,
         status=status,
         reason=reason,
-        n=n,
+        n=evidence.n,
         target=target,
         from_=window[0].at if window else None,
         to=window[-1].at if window else None,
@@ -170,11 +160,26 @@ def judge_history(
         median=median(values) if values else None,
         slowest=slowest(values, metric),
         cov=evidence.cov,
-        cov_interval=interval,
+        cov_interval=evidence.interval,
         goal=goal,
         mad_cv=mad_cv(values),
         unfinished=evidence.unfinished,
         cov_finished=cov([p.value for p in window if not p.unfinished]),
+    )
+
+
+def _evidence(
+    values: Sequence[float], window: Sequence[HistoryPoint], *, goal: float, level: float
+) -> _Evidence:
+    n = len(values)
+    return _Evidence(
+        n=n,
+        n_independent=effective_n_mean(n, corrected_autocorrelation(values, cautious=True)),
+        unfinished=sum(p.unfinished for p in window),
+        left_out=len(window) - n,
+        cov=cov(values),
+        interval=cov_interval_of_history(values, level),
+        goal=goal,
     )
 
 
