@@ -1,6 +1,6 @@
 # make run    set up, then check TARGET (default: a directory on this disk) and leave build/report.html
 # make test   set up, then pass all tests
-# make lint   style, types, layers, locks; Python and Rust
+# make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
 # make docs   the documentation as pages, under build/docs
@@ -24,7 +24,9 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 .DEFAULT_GOAL := run
 
 run: .venv/.core
-	@mkdir -p build $(TARGET)
+	@mkdir -p build
+	@# Only the default: a name that is mistyped must not become a directory on the wrong disk.
+	@$(if $(filter build/target,$(TARGET)),mkdir -p build/target,true)
 	$(BIN)/trimtab check $(TARGET) --report build/report.html $(ARGS)
 
 test: .venv/.core .venv/.dev

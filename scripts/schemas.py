@@ -13,6 +13,7 @@ DOCUMENTS = {
     "status": kept.StatusDocument,
     "runs": kept.RunsDocument,
     "show": kept.ShowDocument,
+    "error": check.FailureDocument,
 }
 
 

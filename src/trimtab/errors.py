@@ -7,9 +7,11 @@
     ├── ToolError           a probe, tool or node failed                         exit code 3
     │   └── NoAnswer        a file system did not answer within its deadline
     ├── RefusedError        a safety rule says no                                exit code 4
-    ├── UnreadableError     data or store that cannot be read or written         exit code 5
-    └── Interrupted         the person or the system asked to stop               exit code 130
+    └── UnreadableError     data or store that cannot be read or written         exit code 5
 
+    Interrupted             the person or the system asked to stop               exit code 130
+
+`Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
 Anything else that escapes is a bug (exit code 1). A message says what happened and where; the
 hint says what to do next.
 """
@@ -66,7 +68,12 @@ class UnreadableError(TrimtabError):
     exit_code = 5
 
 
-class Interrupted(TrimtabError):
+class Interrupted(KeyboardInterrupt):
     """A person or the system asked Trimtab to stop (SIGINT, SIGTERM, SIGHUP)."""
 
     exit_code = 130
+    hint = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message

@@ -32,6 +32,8 @@ _SECONDS_PER_UNIT = {
     "d": 86400.0,
     "w": 604800.0,
 }
+_TEXT_MAX = 40
+"""Characters: more are no quantity that anybody writes, and would overflow."""
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*\Z")
 
 
@@ -156,10 +158,11 @@ _FORMATTERS: Final[dict[str, Callable[[float], str]]] = {
 
 
 def _split(text: str, units: dict[str, int] | dict[str, float], noun: str, example: str):
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.match(text) if len(text) <= _TEXT_MAX else None
     unit = match.group(2).lower() if match else ""
     if match is None or unit not in units:
-        raise UsageError(f"{text!r} is not a {noun}", hint=f"write it as {example}")
+        shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
+        raise UsageError(f"{shown!r} is not a {noun}", hint=f"write it as {example}")
     return float(match.group(1)), unit
 
 

@@ -81,10 +81,13 @@ def test_more_tasks_than_the_space_has_transfers_is_wrong_use():
 def test_an_earlier_block_size_is_kept_while_it_fits():
     assert plan(available=200 * GIB).block_size_bytes == 2 * GIB
     kept = plan_probe(
-        Request(), available_bytes=200 * GIB, processors=2, earlier=dataclasses.replace(plan())
+        Request(),
+        available_bytes=200 * GIB,
+        processors=2,
+        earlier=[dataclasses.replace(plan(), direct=False), plan()],
     )
     assert kept.block_size_bytes == GIB
-    shrunk = plan_probe(Request(), available_bytes=50 * GIB, processors=2, earlier=plan())
+    shrunk = plan_probe(Request(), available_bytes=50 * GIB, processors=2, earlier=[plan()])
     assert shrunk.block_size_bytes == 512 * MIB
-    grown = plan_probe(Request(), available_bytes=800 * GIB, processors=2, earlier=plan())
+    grown = plan_probe(Request(), available_bytes=800 * GIB, processors=2, earlier=[plan()])
     assert grown.block_size_bytes == 8 * GIB

@@ -52,7 +52,7 @@ from trimtab.cli import options
 )
 @click.option(
     "--repetitions",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 10_000),
     help="Writes and reads, interleaved. Default: what fits the budget at 5 s each.",
 )
 @click.option(

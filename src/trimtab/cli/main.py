@@ -6,6 +6,7 @@ Start-up is a feature: a subcommand's module is imported when it is called, so t
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -15,9 +16,9 @@ from importlib import import_module
 import click
 
 from trimtab import __version__
-from trimtab.cli.render.text import printable
-from trimtab.errors import TrimtabError
+from trimtab.errors import Interrupted, TrimtabError, UnreadableError
 from trimtab.launch.interruption import interruptible
+from trimtab.visible import visible
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
@@ -62,6 +63,7 @@ def trimtab() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; ``docs`` list the codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _make_streams_safe()
     try:
         # Not click's own main, which turns a closed pipe into exit code 1.
         with interruptible(), trimtab.make_context("trimtab", given) as context:
@@ -72,26 +74,48 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except TrimtabError as error:
+        if "--json" in given:
+            _print_json(error.format_message(), None, code)
+    except (TrimtabError, Interrupted) as error:
         code = _report(error, as_json="--json" in given)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("error: interrupted", err=True)
-        code = 130
+        code = _report(Interrupted("interrupted"), as_json="--json" in given)
     except BrokenPipeError:
         # The reader went away (``trimtab runs | head``): not an error, and nothing left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        code = _report(UnreadableError(f"the output cannot be written: {error.strerror}"))
     sys.exit(code)
 
 
-def _report(error: TrimtabError, *, as_json: bool) -> int:
-    click.echo(f"error: {printable(error.message)}", err=True)
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+
+
+def _make_streams_safe() -> None:
+    """Let anything be printed anywhere: closed streams, and encodings that lack a character."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 (lives as long as we)
+        else:
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _report(error: TrimtabError | Interrupted, *, as_json: bool = False) -> int:
+    click.echo(f"error: {visible(error.message)}", err=True)
     if error.hint:
-        click.echo(f"hint: {printable(error.hint)}", err=True)
-    if as_json and not error.reported:
-        document = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-        click.echo(json.dumps({"error": document}))
+        click.echo(f"hint: {visible(error.hint)}", err=True)
+    if as_json and not getattr(error, "reported", False):
+        _print_json(error.message, error.hint, error.exit_code)
     return error.exit_code
+
+
+def _print_json(message: str, hint: str | None, exit_code: int) -> None:
+    document = {"message": message, "hint": hint, "exit_code": exit_code}
+    click.echo(json.dumps({"error": document}))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,11 +51,3 @@ def store(function: Decorated) -> Decorated:
         "else /var/lib/trimtab (root) or the user's data directory."
     )
     return click.option("--store", "store_url", metavar="URL", help=text)(function)
-
-
-def is_path(text: str) -> bool:
-    """Return whether an argument is a PATH: it contains ``/`` or names an existing directory.
-
-    Everything else is the name of a SITE.
-    """
-    return "/" in text or text in {".", ".."} or os.path.isdir(text)  # noqa: PTH112 - may be bytes-ish

@@ -6,12 +6,13 @@ be written leaves a result that is shown all the same, and the error goes with i
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from trimtab.loop.tools import Instrument, choose
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Missing
-from trimtab.model.run import ProbeSpec
+from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import Scope, VerdictStatus
 from trimtab.visible import visible
@@ -42,6 +43,8 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
+RUNS_LOOKED_AT = 50
+"""For the parameters to keep: so many runs of other parameters may lie in between."""
 PROBE = "check"
 """The name under which the probe that `check` makes up is kept."""
 
@@ -71,7 +74,7 @@ class CheckOptions:
     @property
     def request(self) -> Request:
         """What is asked of the probe."""
-        return Request(**{field.name: getattr(self, field.name) for field in fields(Request)})
+        return Request(**{one.name: getattr(self, one.name) for one in fields(Request)})
 
     @property
     def limits(self) -> Limits:
@@ -123,7 +126,7 @@ def check(
         driver = LocalDriver(wanted.path, clock=clock, execute=execute)
         _refuse_what_is_no_directory(wanted.path)
         store = stack.enter_context(_open_store(wanted.store_url))
-        report = _report_path(wanted, store)
+        report = _report_path(wanted, driver, store)
         return _Check(wanted, driver, store, progress, clock).run(report)
 
 
@@ -136,6 +139,10 @@ class _Check:
     store: Store
     progress: Progress
     clock: Callable[[], datetime]
+    missing: list[Missing] = field(default_factory=list)
+    before: Snapshot | None = None
+    outcome: ProbeOutcome | None = None
+    now: Snapshot | None = None
     error: TrimtabError | None = None
 
     @property
@@ -149,42 +156,54 @@ class _Check:
     def run(self, report: Path) -> CheckOutcome:
         self._know_site()
         at = self.clock()
-        missing: list[Missing] = []
-        before = outcome = None
-        with self.driver.allocator_counting(
-            self.target, allowed=self._may_count()
-        ) as why_not_counting:
-            if not self.wanted.no_probe:
-                before = self.driver.snapshot(at)
-                outcome = self._probe(missing)
-            now = self.driver.snapshot(self.clock())
-        if isinstance(why_not_counting, NotAvailable):
-            missing.append(Missing("allocator statistics", why_not_counting.reason))
-        self._keep(now, outcome)
-        if outcome is not None and isinstance(outcome.error, Interrupted):
-            raise outcome.error
+        try:
+            self._look_and_measure(at)
+        except ToolError as error:
+            if self.now is None:
+                raise
+            self.error = self.error or error  # everything is there but a setting put back
+        if self.outcome is not None and isinstance(self.outcome.error, Interrupted):
+            raise self.outcome.error
+        assert self.now is not None
+        now = self.now
+        self._keep(lambda: self.store.add_snapshot(self.site, now))
         self.progress("judging", 1.0)
-        history = self._history(outcome)
+        result = self._result(at, self.now)
+        return CheckOutcome(self._write_report(result, report), self.error)
+
+    def _look_and_measure(self, at: datetime) -> None:
+        """Look, measure and look again, with the allocator counting meanwhile if it may."""
+        allowed = self.wanted.allocator_statistics and not self.wanted.no_probe
+        with self.driver.allocator_counting(self.target, allowed=allowed) as why_not_counting:
+            if not self.wanted.no_probe:
+                self.before = self.driver.snapshot(at)
+                self._probe()
+            self.now = self.driver.snapshot(self.clock())
+        if isinstance(why_not_counting, NotAvailable):
+            self.missing.append(Missing("allocator statistics", why_not_counting.reason))
+
+    def _result(self, at: datetime, now: Snapshot) -> CheckResult:
+        outcome = self.outcome
         run = None if outcome is None else outcome.run
-        settings = {self.target: self.driver.settings(self.target)}
-        result = CheckResult(
+        history = () if run is None else self._history(run)
+        notes = self.driver.description.notes
+        return CheckResult(
             site=self.site,
             at=at,
             host=platform.node(),
             trimtab_version=__version__,
             path=self._path_with_notes(),
             snapshot=now,
-            settings=settings,
+            settings={self.target: self.driver.settings(self.target)},
             run=run,
             verdicts=() if run is None else verdicts(run, history, goal=self.wanted.cov_goal),
             comparisons=() if run is None else comparisons(run, history),
-            findings=find_all([self._observed(now, before, outcome)]),
-            not_available=(*missing, *_missing(self.driver.description.notes, now, outcome)),
+            findings=find_all([self._observed(now)]),
+            not_available=(*self.missing, *_missing(notes, now, outcome)),
             timelines=() if outcome is None else outcome.timelines,
             histograms=() if outcome is None else outcome.histograms,
             history=history,
         )
-        return CheckOutcome(self._write_report(result, report), self.error)
 
     def _path_with_notes(self) -> PathDescription:
         """Return the path, with a word where the store shares the disk that is measured."""
@@ -196,21 +215,23 @@ class _Check:
             return path
         return replace(path, notes=(*path.notes, f"the store {kept} is on this file system too"))
 
-    def _may_count(self) -> bool:
-        """Return whether ext4 may be told to count: only where that was not forbidden."""
-        return self.wanted.allocator_statistics and not self.wanted.no_probe
-
-    def _probe(self, missing: list[Missing]) -> ProbeOutcome | None:
+    def _probe(self) -> None:
         """Run the probe; where it cannot even be started say so and go on looking."""
         try:
             spec, instrument = self._plan()
         except (RefusedError, ToolError) as error:
             self.error = error
-            missing.append(Missing("probe", error.message))
-            return None
-        outcome = run_probe(spec, instrument, self._surroundings(), self.progress)
-        self.error = outcome.error
-        return outcome
+            self.missing.append(Missing("probe", error.message))
+            return
+        self.outcome = run_probe(
+            spec,
+            instrument,
+            self._surroundings(),
+            progress=self.progress,
+            keep=lambda run: self._keep(lambda: self.store.add_run(run)),
+        )
+        if not isinstance(self.outcome.error, Interrupted):
+            self.error = self.error or self.outcome.error
 
     def _plan(self) -> tuple[ProbeSpec, Instrument]:
         path = self.driver.description
@@ -232,19 +253,27 @@ class _Check:
             self.wanted.request,
             available_bytes=state.space.available_bytes,
             processors=os.cpu_count() or 1,
-            earlier=self._last_spec(),
+            earlier=self._earlier_specs(),
         )
         return replace(spec, benchmark=instrument.benchmark.name), instrument
 
-    def _last_spec(self) -> ProbeSpec | None:
-        """Return what the last run of this probe was asked; ``None`` when there is none."""
-        names = {field.name for field in fields(ProbeSpec)}
-        for run in self.store.runs(site=self.site, probe=PROBE, limit=1):
+    def _earlier_specs(self) -> list[ProbeSpec]:
+        """Return what earlier runs of this probe were asked, the last first.
+
+        A spec of another version of Trimtab, with other fields, is passed over.
+        """
+        names = {one.name for one in fields(ProbeSpec)}
+        found = []
+        for run in self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT):
             asked = run.parameters.get("spec")
-            if isinstance(asked, dict):
-                kept: dict[str, Any] = {key: asked[key] for key in asked if key in names}
-                return ProbeSpec(**{"repetitions": 1, **kept})
-        return None
+            kept: dict[str, Any] = asked if isinstance(asked, dict) else {}
+            try:
+                found.append(
+                    ProbeSpec(repetitions=1, **{key: kept[key] for key in kept if key in names})
+                )
+            except TypeError:
+                continue
+        return found
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -278,40 +307,32 @@ class _Check:
             self.site, driver=self.driver.name, identity=path.identity, path=path.mount_point
         )
 
-    def _keep(self, now: Snapshot, outcome: ProbeOutcome | None) -> None:
-        """Keep run and snapshot; a store that fails now is an error beside the result."""
+    def _keep(self, write: Callable[[], object]) -> None:
+        """Write to the store; one that fails now is an error beside the result."""
         try:
             with shielded():
-                if outcome is not None:
-                    self.store.add_run(outcome.run)
-                self.store.add_snapshot(self.site, now)
-        except Interrupted:
-            raise
+                write()
         except TrimtabError as error:
-            self.error = error
+            self.error = self.error or error
 
-    def _history(self, outcome: ProbeOutcome | None) -> tuple[HistoryPoint, ...]:
+    def _history(self, run: Run) -> tuple[HistoryPoint, ...]:
         """Return the runs of the same probe that are kept, this one among them."""
-        if outcome is None:
-            return ()
         from trimtab.record.comparability import comparability_key
 
         try:
-            return self.store.history(self.site, comparability_key(outcome.run))
+            return self.store.history(self.site, comparability_key(run))
         except TrimtabError as error:
             self.error = self.error or error
             return ()
 
-    def _observed(
-        self, now: Snapshot, before: Snapshot | None, outcome: ProbeOutcome | None
-    ) -> Observed:
+    def _observed(self, now: Snapshot) -> Observed:
         practice = self.driver.trim_practice(self.target)
         return Observed(
             path=self.driver.description,
             now=now.targets[0],
-            before=None if before is None else before.targets[0],
+            before=None if self.before is None else self.before.targets[0],
             trim=None if isinstance(practice, NotAvailable) else practice,
-            samples=() if outcome is None else outcome.run.samples,
+            samples=() if self.outcome is None else self.outcome.run.samples,
             limits=self.wanted.limits,
             left_behind=left_behind(self.driver.description.real_path, self.clock()),
         )
@@ -324,8 +345,6 @@ class _Check:
         result = replace(result, report=str(report))
         try:
             write_report(report, render_check(result))
-        except Interrupted:
-            raise
         except TrimtabError as error:
             self.error = self.error or error
             return replace(result, report=None)
@@ -361,7 +380,7 @@ def _open_store(url: str | None) -> Store:
     return Store.open(url)
 
 
-def _report_path(wanted: CheckOptions, store: Store) -> Path:
+def _report_path(wanted: CheckOptions, driver: LocalDriver, store: Store) -> Path:
     """Return where the report goes, and refuse at once what could not be written in the end."""
     from trimtab.report.write import check_report_path
 
@@ -376,5 +395,8 @@ def _report_path(wanted: CheckOptions, store: Store) -> Path:
         raise UnreadableError(
             f"{directory} cannot be made: {error.strerror}", hint="name a file with --report"
         ) from error
-    name = re.sub(r"[^A-Za-z0-9]+", "-", wanted.site or wanted.path).strip("-") or "root"
-    return directory / f"{name[:100]}.html"
+    # Two paths may read alike once their signs are gone: the hash keeps them apart.
+    path = driver.description.real_path
+    identity = hashlib.sha256(os.fsencode(f"{wanted.site}:{path}")).hexdigest()[:8]
+    words = re.sub(r"[^A-Za-z0-9]+", "-", wanted.site or path).strip("-") or "root"
+    return directory / f"{words[:100]}-{identity}.html"

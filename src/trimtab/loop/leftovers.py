@@ -9,7 +9,7 @@ from trimtab.errors import TrimtabError
 from trimtab.launch import bounded
 from trimtab.loop.probe import DIRECTORY_PREFIX
 
-AGE_MINIMUM = timedelta(hours=1)
+AGE_MINIMUM = timedelta(days=1)
 """A younger directory may belong to a probe that is running, here or on another host."""
 
 
@@ -27,15 +27,15 @@ def left_behind(path: str, now: datetime) -> tuple[str, ...]:
 
 
 def is_stale(name: str, now: datetime) -> bool:
-    """Return whether a name is that of a probe's directory which began over an hour ago.
+    """Return whether a name is that of a probe's directory which began over a day ago.
 
     Examples
     --------
     >>> from datetime import UTC
     >>> name = ".trimtab-probe-01a1f640-bc00-7cd6-aba0-e8bc4756b9c4"
-    >>> is_stale(name, datetime(2026, 11, 20, 0, 30, tzinfo=UTC))
+    >>> is_stale(name, datetime(2026, 11, 20, 12, tzinfo=UTC))
     False
-    >>> is_stale(name, datetime(2026, 11, 20, 2, 0, tzinfo=UTC))
+    >>> is_stale(name, datetime(2026, 11, 21, 1, tzinfo=UTC))
     True
     """
     try:

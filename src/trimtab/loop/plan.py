@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.errors import RefusedError, UsageError
@@ -40,7 +41,7 @@ def plan_probe(
     *,
     available_bytes: int,
     processors: int,
-    earlier: ProbeSpec | None = None,
+    earlier: Sequence[ProbeSpec] = (),
 ) -> ProbeSpec:
     """Return the probe that fits the budget.
 
@@ -54,7 +55,7 @@ def plan_probe(
     processors
         Of this host: two tasks each by default, at most 16.
     earlier
-        What the last run on this site was asked.
+        What earlier runs on this site were asked, the last first.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def _space(request: Request, available_bytes: int) -> int:
     return space
 
 
-def _block_size(request: Request, space: int, tasks: int, earlier: ProbeSpec | None) -> int:
+def _block_size(request: Request, space: int, tasks: int, earlier: Sequence[ProbeSpec]) -> int:
     transfer = request.transfer_size_bytes
     share = space // tasks
     if request.block_size_bytes is not None:
@@ -133,10 +134,10 @@ def _block_size(request: Request, space: int, tasks: int, earlier: ProbeSpec | N
             hint="raise --space, or lower --tasks or --transfer-size",
         )
     largest = transfer * (1 << transfers.bit_length() - 1)
-    if earlier is not None and _same_but_for_size(request, tasks, earlier):
-        last = earlier.block_size_bytes
-        if last <= share and last * KEEP_FACTOR >= largest:
-            return last
+    for last in earlier:
+        if _same_but_for_size(request, tasks, last):
+            size = last.block_size_bytes
+            return size if size <= share and size * KEEP_FACTOR >= largest else largest
     return largest
 
 

@@ -12,6 +12,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import product
 
 from trimtab import __version__
 from trimtab.drivers.local.counters import DeviceBytes
@@ -40,6 +41,9 @@ from trimtab.model.run import (
 
 PATIENCE_S = 120.0
 """How long past its fixed time a repetition may take, for starting, flushing and closing."""
+
+_DIRECT_IS_IGNORED = {"tmpfs", "ramfs", "zfs"}
+"""These take O_DIRECT and go through memory all the same (ZFS before 2.3, and as it is set)."""
 
 DIRECTORY_PREFIX = bounded.PROBE_PREFIX + "probe-"
 
@@ -81,13 +85,21 @@ class ProbeOutcome:
     timelines: tuple[Timeline, ...] = ()
     histograms: tuple[LatencyHistogram, ...] = ()
     missing: tuple[Missing, ...] = ()
-    error: TrimtabError | None = None
+    error: TrimtabError | Interrupted | None = None
 
 
 def run_probe(
-    spec: ProbeSpec, instrument: Instrument, around: Surroundings, progress: Progress
+    spec: ProbeSpec,
+    instrument: Instrument,
+    around: Surroundings,
+    *,
+    progress: Progress,
+    keep: Callable[[Run], None],
 ) -> ProbeOutcome:
-    """Return the run; a failure or an interruption is part of the outcome, not raised.
+    """Return the run; a failure is part of the outcome, not raised.
+
+    An interruption while a benchmark runs is part of the outcome too. One that comes later is
+    raised, but only when the files are removed and the run is kept.
 
     Parameters
     ----------
@@ -95,17 +107,21 @@ def run_probe(
         With ``benchmark`` naming the tool that was chosen.
     progress
         Told what is being done and the fraction of the repetitions that is done.
+    keep
+        Called with the run, whatever came of it, before signals may interrupt again.
     """
     started_at = around.clock()
     probe = _Probe(spec, instrument, around, progress, identifier=new_identifier(started_at))
     with shielded():
         try:
             probe.measure()
-        except TrimtabError as error:
+        except (TrimtabError, Interrupted) as error:
             probe.error = error
         finally:
             probe.remove_files()
-    return probe.outcome(started_at)
+        outcome = probe.outcome(started_at)
+        keep(outcome.run)
+    return outcome
 
 
 @dataclass(slots=True)
@@ -121,7 +137,7 @@ class _Probe:
     measurements: list[Measurement] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    error: TrimtabError | None = None
+    error: TrimtabError | Interrupted | None = None
     unfinished: bool = False
     invalid: bool = False
 
@@ -139,15 +155,12 @@ class _Probe:
 
     def measure(self) -> None:
         bounded.make_directory(self.parent, self.name)
-        steps: list[tuple[int, Access]] = [
-            (repetition, access)
-            for repetition in range(self.spec.repetitions)
-            for access in self.spec.accesses
-        ]
-        for step, (repetition, access) in enumerate(steps):
+        steps = self.spec.repetitions * len(self.spec.accesses)
+        repetitions = range(self.spec.repetitions)
+        for step, (repetition, access) in enumerate(product(repetitions, self.spec.accesses)):
             text = f"{access} {repetition + 1} of {self.spec.repetitions}"
-            self.progress(text, step / len(steps))
-            self._step(repetition, access, text, (step, len(steps)))
+            self.progress(text, step / steps)
+            self._step(repetition, access, text, (step, steps))
             if self.problems:
                 return
         self.progress("done", 1.0)
@@ -189,7 +202,11 @@ class _Probe:
         confirmed = workload.confirm(measurement, self.spec, sizes=sizes)
         self.measurements.append(confirmed)
         facts = [self._facts(phase, sizes, moved) for phase in confirmed.phases]
-        self.samples += _judged(confirmed, facts)
+        judged = _judged(confirmed, facts)
+        if confirmed.status is RunStatus.INVALID_WORKLOAD:
+            reason = f"another workload than asked: {confirmed.problem}"
+            judged = [with_reason(sample, reason) for sample in judged]
+        self.samples += judged
         self.unfinished = self.unfinished or result.timed_out
         self.invalid = self.invalid or confirmed.status is RunStatus.INVALID_WORKLOAD
         complaints = [text for text in (result.problem, confirmed.problem) if text]
@@ -206,7 +223,8 @@ class _Probe:
         links = [drive.link_bytes_per_s for drive in path.drives]
         return RepetitionFacts(
             access=phase.access,
-            direct=spec.direct if phase.direct is None else phase.direct,
+            direct=path.fs_type not in _DIRECT_IS_IGNORED
+            and (spec.direct if phase.direct is None else phase.direct),
             elapsed_s=phase.elapsed_s,
             bytes_moved=phase.moved_bytes,
             file_bytes=sum(sizes.values()),

@@ -41,7 +41,9 @@ def status(
         for one in _series_status(store, kept, goal=goal, window_s=window_s)
     )
     sites = tuple(one.name for one in store.sites()) if site is None else (site,)
-    return Status(str(store.location), sites, series, store.runs(site=site, limit=RUNS_SHOWN))
+    return Status(
+        str(store.location), window_s, sites, series, store.runs(site=site, limit=RUNS_SHOWN)
+    )
 
 
 def site_of(store: Store, where: str) -> str:
@@ -53,19 +55,19 @@ def site_of(store: Store, where: str) -> str:
         Nothing is kept of it.
     """
     known = {site.name: site for site in store.sites()}
-    if where in known:
+    state = bounded.describe(where)
+    if state.kind == "directory":
+        identity = LocalDriver(where).description.identity
+        for site in known.values():
+            if identity in (site.name, site.identity):
+                return site.name
+    if where in known:  # without a site file a site is named by its path's identity
         return where
-    if "/" not in where and bounded.describe(where).kind != "directory":
-        raise UsageError(
-            f"nothing is kept of a site {where!r}", hint=f"known: {', '.join(known) or 'none'}"
-        )
-    identity = LocalDriver(where).description.identity
-    for site in known.values():
-        if identity in (site.name, site.identity):
-            return site.name
+    if state.failure is not None and "/" in where:
+        raise bounded.error_of(state.failure, where)
     raise UsageError(
         f"nothing is kept of {visible(where)} yet",
-        hint=f"measure it: trimtab check {visible(where)}",
+        hint=f"known: {', '.join(map(visible, known)) or 'none'}; trimtab check PATH measures",
     )
 
 

@@ -31,9 +31,13 @@ class SeriesStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where things stand: every series, and the last runs whatever they were."""
+    """Where things stand: every series, and the last runs whatever they were.
+
+    ``window_s`` is the stretch, up to the last run of a series, that its verdict is about.
+    """
 
     store: str
+    window_s: float
     sites: tuple[str, ...]
     series: tuple[SeriesStatus, ...]
     last_runs: tuple[Run, ...]

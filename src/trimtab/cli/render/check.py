@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, printable
+from trimtab.cli.render.text import console
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
@@ -12,7 +12,7 @@ from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run
 from trimtab.model.verdict import Interval, Scope, Verdict
 from trimtab.units import format_percent, format_value
-from trimtab.visible import shell_text
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def print_check(result: CheckResult) -> None:
     out = console()
     out.print(_path_line(result), style="bold")
     for note in result.path.notes:
-        out.print(f"  {printable(note)}", style="dim")
+        out.print(f"  {visible(note)}", style="dim")
     if result.verdicts:
         out.print()
         out.print(verdict_table(result.verdicts))
@@ -42,7 +42,7 @@ def print_check(result: CheckResult) -> None:
         for line in _not_believed(result.run):
             out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
     for comparison in result.comparisons:
-        out.print(f"  {comparison.metric}: {printable(comparison.reason)}")
+        out.print(f"  {comparison.metric}: {visible(comparison.reason)}")
     _print_problem(out, result)
     out.print()
     _print_findings(out, result.findings)
@@ -80,15 +80,15 @@ def print_finding(out: Console, finding: Finding) -> None:
 
     head = Text()
     head.append(f"{finding.severity.value}", style=_SEVERITY_STYLE[finding.severity])
-    head.append(f"  {finding.id}: {printable(finding.title)}")
+    head.append(f"  {finding.id}: {visible(finding.title)}")
     out.print(head)
     seen = f"seen  {format_value(finding.seen.value, finding.seen.unit)}, {finding.seen.what}"
     if finding.source:
         seen += f" ({finding.source})"
     lines = [
-        printable(seen),
-        f"why   {printable(finding.why)}",
-        f"do    {printable(finding.fix.prose)}",
+        visible(seen),
+        f"why   {visible(finding.why)}",
+        f"do    {visible(finding.fix.prose)}",
     ]
     for line in lines:
         out.print(Padding(Text(line), (0, 0, 0, 2)))
@@ -118,7 +118,7 @@ def _path_line(result: CheckResult) -> str:
             text += f", {format_value(capacity, 'B')}"
         if fullness is not None:
             text += f", {format_percent(fullness)} full"
-    return printable(text)
+    return visible(text)
 
 
 def _reasons(verdicts: tuple[Verdict, ...]) -> list[str]:
@@ -126,7 +126,7 @@ def _reasons(verdicts: tuple[Verdict, ...]) -> list[str]:
     metrics: dict[str, list[str]] = {}
     for verdict in verdicts:
         metrics.setdefault(verdict.reason, []).append(verdict.metric.split("_")[0])
-    return [printable(f"{' and '.join(names)}: {text}.") for text, names in metrics.items()]
+    return [visible(f"{' and '.join(names)}: {text}.") for text, names in metrics.items()]
 
 
 def _not_believed(run: Run | None) -> list[str]:
@@ -137,13 +137,13 @@ def _not_believed(run: Run | None) -> list[str]:
             name = f"{sample.metric.split('_')[0]} {sample.repetition}"
             value = format_value(sample.value, sample.unit)
             figures.setdefault(sample.reason, []).append(f"{name} {value}")
-    return [printable(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
+    return [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
 
 
 def _print_problem(out: Console, result: CheckResult) -> None:
     if result.run is not None and result.run.problem:
         status = result.run.status.value
-        out.print(f"  run {status}: {printable(result.run.problem)}", style="bold red")
+        out.print(f"  run {status}: {visible(result.run.problem)}", style="bold red")
 
 
 def _print_findings(out: Console, findings: tuple[Finding, ...]) -> None:
@@ -158,11 +158,11 @@ def _print_closing(out: Console, result: CheckResult) -> None:
     if result.not_available:
         names = sorted({missing.what for missing in result.not_available})
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        out.print(f"not seen  {printable(shown)} (reasons: --json, or the report)", style="dim")
+        out.print(f"not seen  {visible(shown)} (reasons: --json, or the report)", style="dim")
     if result.run is not None:
         out.print(f"run       {result.run.id}   (trimtab show {result.run.id[:13]})", style="dim")
     if result.report:
-        out.print(f"report    {printable(result.report)}", style="dim", soft_wrap=True)
+        out.print(f"report    {visible(result.report)}", style="dim", soft_wrap=True)
 
 
 def _interval(interval: Interval | None, unit: str) -> str:

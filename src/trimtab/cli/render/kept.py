@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, moment, printable
+from trimtab.cli.render.text import console, moment
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
 from trimtab.model.status import SeriesStatus, Status
 from trimtab.units import format_bytes, format_duration, format_percent, format_value
-from trimtab.visible import shell_text
+from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,12 +25,13 @@ def print_status(status: Status) -> None:
     from rich.text import Text
 
     out = console()
-    if not status.series:
-        out.print(f"Nothing is kept yet in {printable(status.store)}.")
+    if not status.series and not status.last_runs:
+        out.print(f"Nothing is kept yet in {visible(status.store)}.")
         out.print("hint: measure a file system: trimtab check PATH")
         return
     for site in dict.fromkeys(one.site for one in status.series):
-        out.print(printable(site), style="bold")
+        window = format_duration(status.window_s)
+        out.print(f"{visible(site)}, the {window} up to the last run", style="bold")
         of_site = [one for one in status.series if one.site == site]
         out.print(_series_table(of_site))
         for line in _reasons(of_site):
@@ -54,7 +55,7 @@ def print_show(shown: Shown) -> None:
     out, run = console(), shown.run
     out.print(f"run {run.id}", style="bold")
     for name, value in _facts(run, shown.store):
-        out.print(f"  {name:<10} {printable(value)}", soft_wrap=True)
+        out.print(f"  {name:<10} {visible(value)}", soft_wrap=True)
     out.print()
     out.print(_samples_table(run.samples))
     out.print()
@@ -86,16 +87,16 @@ def _print_outputs(out: Console, shown: Shown) -> None:
     for one in shown.outputs:
         took = "-" if one.elapsed_s is None else format_duration(one.elapsed_s)
         out.print(
-            f"  {one.ordinal}  {printable(one.label)}: exit code {one.exit_code}, {took}, "
+            f"  {one.ordinal}  {visible(one.label)}: exit code {one.exit_code}, {took}, "
             f"{format_bytes(one.stdout_bytes)}, sha256 {one.stdout_sha256[:16]}"
         )
         out.print(f"     {shell_text(one.argv)}", style="cyan", soft_wrap=True)
-        out.print(f"     {printable(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
+        out.print(f"     {visible(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
 
 
 def _series_table(series: Sequence[SeriesStatus]) -> Table:
     table = _table(
-        "metric", "probe", "runs>", "last>", "at", "mean 48 h>", "COV>", "95 % interval>", "verdict"
+        "metric", "probe", "runs>", "last>", "at", "mean>", "COV>", "95 % interval>", "verdict"
     )
     for one in series:
         verdict = one.verdict
@@ -125,7 +126,7 @@ def _reasons(series: Sequence[SeriesStatus]) -> list[str]:
     for one in series:
         text = f"{one.verdict.reason}. Trend: {one.trend.reason}"
         holds.setdefault(text, []).append(f"{one.verdict.metric} of {one.verdict.probe}")
-    return [printable(f"{', '.join(names)}: {text}.") for text, names in holds.items()]
+    return [visible(f"{', '.join(names)}: {text}.") for text, names in holds.items()]
 
 
 def _runs_table(runs: Sequence[Run]) -> Table:
@@ -134,9 +135,9 @@ def _runs_table(runs: Sequence[Run]) -> Table:
         table.add_row(
             run.id[:13],
             moment(run.at),
-            printable(run.site),
-            printable(run.probe),
-            printable(f"{run.kind} {run.tool_version or ''}".strip()),
+            visible(run.site),
+            visible(run.probe),
+            visible(f"{run.kind} {run.tool_version or ''}".strip()),
             run.status.value,
             _median(run, "write_bandwidth"),
             _median(run, "read_bandwidth"),
@@ -154,7 +155,7 @@ def _samples_table(samples: Sequence[Sample]) -> Table:
             format_value(sample.value, sample.unit),
             "-" if sample.output is None else str(sample.output),
             "-" if sample.line is None else str(sample.line),
-            printable(sample.reason or ""),
+            visible(sample.reason or ""),
         )
     return table
 

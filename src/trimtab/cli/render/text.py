@@ -6,17 +6,10 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.visible import visible
-
 if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH_WITHOUT_TERMINAL = 120
-
-
-def printable(text: str) -> str:
-    """Return text that does not steer the terminal; line feeds stay."""
-    return visible(text, keep="\n")
 
 
 def console(*, to_error: bool = False) -> Console:

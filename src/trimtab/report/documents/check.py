@@ -223,6 +223,12 @@ class ErrorDocument(Document):
     exit_code: int
 
 
+class FailureDocument(Document):
+    """What any command with ``--json`` prints when it has nothing else to print."""
+
+    error: ErrorDocument
+
+
 class CheckDocument(Document):
     """``trimtab check --json``."""
 

@@ -52,6 +52,7 @@ class StatusDocument(Document):
     """``trimtab status --json``."""
 
     store: str
+    window_s: float
     sites: tuple[str, ...]
     series: tuple[SeriesDocument, ...]
     runs: tuple[RunDocument, ...]
@@ -93,6 +94,7 @@ def status_document(status: Status) -> StatusDocument:
     """Return where things stand as its JSON document."""
     return StatusDocument(
         store=status.store,
+        window_s=status.window_s,
         sites=status.sites,
         series=tuple(_series(one) for one in status.series),
         runs=tuple(run_document(run) for run in status.last_runs),
