@@ -260,6 +260,22 @@ def test_a_tool_that_hangs_counts_as_unfinished(script, store, target, tmp_path)
     assert list(target.iterdir()) == []
 
 
+def test_a_run_of_another_workload_is_kept_and_never_judged(store, target, tmp_path):
+    fio = shutil.which("fio")
+    if fio is None:
+        pytest.skip("fio is not installed")
+    # It does half of what is asked: transfers of another size.
+    path = fake_fio(tmp_path / "bin", f'exec {fio} "$@" --bs=512k')
+    ended = trimtab("check", target, "--probe", "fio", *SHORT, "--json", store=store, PATH=path)
+    assert_clear(ended, 3, "invalid_workload")
+    (run,) = ended.document["runs"]
+    assert run["status"] == "invalid_workload"
+    assert run["samples"]
+    assert all(verdict["n"] == 0 for verdict in ended.document["verdicts"])
+    status = trimtab("status", store=store)
+    assert "invalid_workload" in status.stdout
+
+
 def test_a_tool_that_is_missing(store, target, tmp_path):
     ended = trimtab("check", target, "--probe", "fio", "--json", store=store, PATH=str(tmp_path))
     assert_clear(ended, 3, "fio")
@@ -280,6 +296,9 @@ def test_a_tool_that_is_missing(store, target, tmp_path):
         ("--repetitions", "0"),
         ("--fullness-limit", "175%"),
         ("--no-such-option",),
+        ("--budget", "9" * 400),
+        ("--space", "9" * 400),
+        ("--repetitions", "200000000"),
     ],
 )
 def test_wrong_options(arguments, store, target):
@@ -296,3 +315,39 @@ def test_unknown_runs_and_sites(store, target):
     assert_clear(trimtab("show", "0123", store=store), 2)
     assert_clear(trimtab("status", "no-such-site", store=store), 2, "no-such-site")
     assert_clear(trimtab("status", target, store=store), 2, "trimtab check")
+
+
+def test_wrong_use_is_a_json_object_too(store, target):
+    ended = trimtab("check", target, "--budget", "soon", "--json", store=store)
+    assert ended.code == 2
+    assert ended.document["error"]["exit_code"] == 2
+
+
+def test_output_that_cannot_be_written(store, target):
+    assert trimtab("check", target, "--no-probe", store=store).code == 0
+    for redirect, code in ((">&-", 0), (">/dev/full", 5)):
+        ended = subprocess.run(
+            ["sh", "-c", f'exec "$0" runs --store "$1" {redirect}', str(TRIMTAB), str(store)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in ended.stderr
+        assert ended.returncode == code, ended.stderr
+
+
+def test_names_that_the_terminal_cannot_show(store, tmp_path):
+    target = tmp_path / "é日"
+    target.mkdir()
+    ended = trimtab(
+        "check", target, "--no-probe", store=store, PYTHONIOENCODING="ascii", LC_ALL="C"
+    )
+    assert ended.code == 0, ended.stderr
+
+
+def test_a_spec_of_another_version_is_passed_over(store, target):
+    assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0
+    with sqlite3.connect(store) as database:
+        database.execute("""UPDATE run SET parameters = '{"spec": {"tasks": 1, "new": 2}}'""")
+    database.close()
+    assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0
