@@ -310,7 +310,7 @@ def run() -> Run:
         RawOutput(
             f"{access} {n}",
             ("trimtab-ioload", "--access", access, "--path", "/scratch/my dir", "--direct"),
-            b"{}",
+            f"{access} {n}".encode(),
             exit_code=0,
             started_at=AT,
             elapsed_s=5.2,
@@ -378,7 +378,6 @@ def full() -> CheckResult:
         timelines=timelines(),
         histograms=histograms(),
         history=history(),
-        output_hashes=tuple(f"{n:064x}" for n in range(12)),
     )
 
 

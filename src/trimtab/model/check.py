@@ -38,8 +38,6 @@ class CheckResult:
         ``None`` with ``--no-probe`` or when the probe could not be started.
     report
         Where the HTML report was written.
-    output_hashes
-        sha256 of each raw output of the run, in its order.
     """
 
     site: str
@@ -58,4 +56,3 @@ class CheckResult:
     histograms: tuple[LatencyHistogram, ...] = ()
     history: tuple[HistoryPoint, ...] = ()
     report: str | None = None
-    output_hashes: tuple[str, ...] = ()

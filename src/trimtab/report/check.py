@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Final
 
 from trimtab.model.check import CheckResult, HistoryPoint
@@ -55,12 +55,12 @@ class SettingRow:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the run with what came of it."""
+    """A command of the run with what came of it; ``sha256`` names its kept standard output."""
 
     label: str
     line: str
     outcome: str
-    sha256: str | None
+    sha256: str
 
 
 def render_check(result: CheckResult) -> str:
@@ -309,7 +309,8 @@ def _missing(result: CheckResult) -> list[Missing]:
 def _commands(result: CheckResult) -> list[Command]:
     outputs = result.run.outputs if result.run else ()
     commands = []
-    for output, sha256 in zip_longest(outputs, result.output_hashes[: len(outputs)]):
+    for output in outputs:
+        sha256 = hashlib.sha256(output.stdout).hexdigest()
         outcome = (
             "ended without an exit code" if output.exit_code is None else f"exit {output.exit_code}"
         )
