@@ -139,7 +139,8 @@ def test_numbers_and_traces_are_on_the_page(full_html: str) -> None:
     for words in (
         "11.0 to 12.3 GB/s", "5.5 %", "3.5 to 13.7 %", "cannot tell yet", "missed", "1 unfinished",
         "confidence intervals at 95 %", "0.970 to 1.040 (95 %)", "trimtab show 01a1f640-bc00-7000",
-        "trimtab-ioload 0.1.0", "exit 0 after 5.2 s", f"sha256:{sha256(b'read 3').hexdigest()}", "1.00 MiB",
+        "trimtab-ioload 0.1.0", "exit 0 after 5.2 s", "1.00 MiB",
+        f"sha256:{sha256(b'read 3').hexdigest()}",
         "the system keeps no record of trims", "84,000,000,000,000 B", "1.84", "cr_goal_fast",
         "nvme-cli is not installed", "systemd does not run here", "2026-11-20 17:38:02 UTC",
     ):  # fmt: skip

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import UnreadableError, UsageError
+from trimtab.errors import NoAnswer, UnreadableError, UsageError
 from trimtab.report.write import check_report_path, write_report
 
 
@@ -39,13 +40,56 @@ def test_the_umask_decides_who_may_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("", "is a directory"), ("no/where.html", "does not exist"), ("pipe", "not a regular file")],
+    [
+        ("", "is a directory"),
+        ("no/where.html", "does not exist"),
+        ("no/where/deep.html", "does not exist"),
+        ("pipe", "not a regular file"),
+        ("pipe/r.html", "is not a directory"),
+        ("loop", "loop of links"),
+        ("loop/r.html", "loop of links"),
+        ("astray", "does not exist"),
+        ("n" * 256, "too long"),
+        ("a\0b", "is not a path"),
+    ],
 )
 def test_a_path_that_cannot_hold_a_report_is_refused(tmp_path: Path, name: str, words: str) -> None:
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "astray").symlink_to("no/where.html")
     with pytest.raises(UsageError, match=words):
         write_report(tmp_path / name, "x")
-    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["astray", "loop", "pipe"]
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_makes_it(tmp_path: Path) -> None:
+    (tmp_path / "link.html").symlink_to("real.html")
+    write_report(tmp_path / "link.html", "new")
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "real.html").read_text() == "new"
+
+
+def test_a_name_that_is_not_text_is_as_good_as_any(tmp_path: Path) -> None:
+    path = tmp_path / "caf\udce9\x1b.html"
+    write_report(path, "new")
+    assert path.read_text() == "new"
+    (tmp_path / "dir\udce9\x1b").mkdir()
+    with pytest.raises(UsageError) as caught:
+        check_report_path(tmp_path / "dir\udce9\x1b")
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mute", [False, True])
+@pytest.mark.parametrize("name", ["dead", "dead/report.html", "link.html", "through/report.html"])
+def test_a_file_system_that_does_not_answer_is_said_to(
+    tmp_path: Path, name: str, mute: bool
+) -> None:
+    (tmp_path / "dead").mkdir()
+    (tmp_path / "link.html").symlink_to("dead/report.html")
+    (tmp_path / "through").symlink_to("dead")
+    with silent_mount(tmp_path / "dead", mute=mute), pytest.raises(NoAnswer, match="did not"):
+        check_report_path(tmp_path / name, deadline_s=0.7)
 
 
 def test_a_device_is_never_replaced() -> None:

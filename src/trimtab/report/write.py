@@ -7,25 +7,46 @@ import secrets
 from pathlib import Path
 
 from trimtab.errors import UnreadableError, UsageError
+from trimtab.launch import bounded
+from trimtab.visible import visible
 
 
-def check_report_path(path: Path) -> None:
+def check_report_path(path: Path, *, deadline_s: float = bounded.DEADLINE_S) -> None:
     """Return if a report can be written to ``path``; worth asking before a minute of measuring.
+
+    Whatever ``path`` leads to may be a file system that hangs: it is looked at by a throw-away
+    child, and by nothing else before that one has answered.
 
     Raises
     ------
     UsageError
-        The folder is missing, or ``path`` is a folder, a device or a pipe.
+        The directory is missing, or ``path`` is a directory, a device or a pipe.
+    NoAnswer
+        The file system did not answer in ``deadline_s``.
     """
-    target = path.resolve()
-    try:
-        if target.exists() and not target.is_file():
-            kind = "a directory" if target.is_dir() else "not a regular file"
-            raise UsageError(f"{path} is {kind}", hint="give a file name that ends in .html")
-        if not target.parent.is_dir():
-            raise UsageError(f"the directory {target.parent} does not exist", hint="create it")
-    except PermissionError as error:
-        raise UsageError(f"no permission to look at {path}: {error.strerror}") from error
+    state = bounded.describe(os.fspath(path), deadline_s=deadline_s)
+    if state.exists:
+        if state.kind != "file":
+            kind = "a directory" if state.kind == "directory" else "not a regular file"
+            raise UsageError(
+                f"{visible(os.fspath(path))} is {kind}", hint="give a file name that ends in .html"
+            )
+    elif state.failure is not None and state.failure.name not in {"ENOENT", "ENOTDIR"}:
+        raise bounded.error_of(state.failure, state.path)
+    # The file of a link is replaced, so its directory counts. Each part of the way answered above.
+    directory = os.path.dirname(os.path.realpath(state.path))  # noqa: PTH120 (a plain string)
+    _check_directory(directory, deadline_s)
+
+
+def _check_directory(directory: str, deadline_s: float) -> None:
+    state = bounded.describe(directory, deadline_s=deadline_s)
+    if state.kind == "directory":
+        return
+    if state.kind is not None:
+        raise UsageError(f"{visible(directory)} is not a directory", hint="name another place")
+    if state.failure is not None and state.failure.name not in {"ENOENT", "ENOTDIR"}:
+        raise bounded.error_of(state.failure, directory)
+    raise UsageError(f"the directory {visible(directory)} does not exist", hint="create it")
 
 
 def write_report(path: Path, html: str) -> None:
@@ -37,6 +58,8 @@ def write_report(path: Path, html: str) -> None:
     ------
     UsageError
         ``path`` cannot hold a report (see `check_report_path`).
+    NoAnswer
+        Its file system does not answer.
     UnreadableError
         It could not be written: no space, no permission, a read-only file system.
     """
@@ -51,7 +74,8 @@ def write_report(path: Path, html: str) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise UnreadableError(
-            f"the report could not be written to {path}: {error.strerror or error}",
+            f"the report could not be written to {visible(os.fspath(path))}: "
+            f"{error.strerror or error}",
             hint="give another place with --report FILE",
         ) from error
 
