@@ -144,6 +144,8 @@ def format_value(value: float | int | str | bool | None, unit: str | None) -> st
     if isinstance(value, str):
         return value
     formatter = _FORMATTERS.get(unit or "")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a count that went through arithmetic is still a count
     return f"{value:,} {unit or ''}".rstrip() if formatter is None else formatter(value)
 
 

@@ -1,0 +1,93 @@
+"""Text to base SI and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.units import (
+    format_bytes,
+    format_bytes_per_s,
+    format_duration,
+    format_value,
+    parse_bytes,
+    parse_duration,
+    parse_fraction,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("1k", 1024),
+        ("1KB", 1000),
+        ("1KiB", 1024),
+        ("64GiB", 64 * 1024**3),
+        ("1.5MiB", 3 * 512 * 1024),
+        (" 2 TB ", 2 * 10**12),
+    ],
+)
+def test_sizes(text, expected):
+    assert parse_bytes(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1 parsec", "1e6", "0x10", "1.0001", "nan", "9" * 400, "1..2"]
+)
+def test_what_is_no_size(text):
+    with pytest.raises(UsageError):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["", "-5s", "5 fortnights", "inf", "9" * 400])
+def test_what_is_no_duration(text):
+    with pytest.raises(UsageError):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "101%", "1.01", "-1%", "nan", "much"])
+def test_what_is_no_fraction(text):
+    with pytest.raises(UsageError):
+        parse_fraction(text)
+
+
+@given(st.integers(0, 10**15))
+def test_whole_bytes_survive(value):
+    assert parse_bytes(str(value)) == value
+
+
+@given(st.floats(0, 1e18))
+def test_printing_keeps_three_figures(value):
+    for formatted, base in ((format_bytes(value), 1024), (format_bytes_per_s(value), 1000)):
+        number, unit = formatted.split(" ")
+        power = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}[unit[0]]
+        exact = value / base**power
+        assert abs(float(number) - exact) <= max(0.005 * exact, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (None, "B", "not known"),
+        (0, "B/s", "0 B/s"),
+        (999.7, "B/s", "1.00 KB/s"),
+        (1023.9, "B", "1.00 KiB"),
+        (0.079, "1", "7.9 %"),
+        (1.837, "B/B", "1.84"),
+        (40520.0, "loops", "40,520 loops"),
+        (True, None, "yes"),
+        ("none", None, "none"),
+        (0.0042, "s", "4.20 ms"),
+    ],
+)
+def test_values_as_people_read_them(value, unit, expected):
+    assert format_value(value, unit) == expected
+
+
+def test_durations():
+    texts = [format_duration(seconds) for seconds in (0, 2e-6, 1, 90, 120, 3600, 86400, 200000)]
+    assert texts == ["0.0 s", "2.00 us", "1.0 s", "90.0 s", "2.0 min", "1.0 h", "1.0 d", "2.3 d"]
