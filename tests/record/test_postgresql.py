@@ -34,6 +34,15 @@ def test_but_not_under_our_names(postgresql_url: str, tmp_path: Path) -> None:
         Store.open(postgresql_url, raw=tmp_path)
 
 
+def test_who_only_reads_makes_no_store(postgresql_url: str, tmp_path: Path) -> None:
+    for _ in range(2):  # the first made no table either
+        with pytest.raises(UnreadableError, match="there is no store at"):
+            Store.open(postgresql_url, raw=tmp_path, create=False)
+    Store.open(postgresql_url, raw=tmp_path).close()
+    with Store.open(postgresql_url, raw=tmp_path, create=False) as store:
+        assert store.runs() == ()
+
+
 @pytest.mark.parametrize(
     ("revision", "why"), [("9999", "newer Trimtab"), ("", "no Trimtab"), ("x", "no Trimtab")]
 )

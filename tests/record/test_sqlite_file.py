@@ -13,12 +13,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.record.values import a_run, a_snapshot, an_output
+from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import RefusedError, TrimtabError, UnreadableError
+from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError
+from trimtab.launch.bounded import describe
 from trimtab.model.run import Run
 from trimtab.record import database, schema
 from trimtab.record.store import Store
@@ -428,6 +431,72 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert caught.value.exit_code == 4
     assert "postgresql://" in (caught.value.hint or "")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_link_to_a_file_on_a_network_file_system_is_refused(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    far = {str(path): ("/far", "nfs4")}
+    monkeypatch.setattr("trimtab.record.location.mount_of", lambda p, _: far.get(p, ("/", "ext4")))
+    with pytest.raises(RefusedError, match="nfs4"):
+        Store.open(tmp_path / "link.db")
+
+
+def test_what_the_store_lies_on_is_asked_before_it_is_touched(tmp_path: Path) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def answers(path: str) -> None:
+        asked.append((path, Path(path).exists() or Path(path).parent.exists()))
+
+    Store.open(tmp_path / "new" / "t.db", raw=tmp_path / "far" / "raw", answers=answers).close()
+    new, far = tmp_path / "new" / "t.db", tmp_path / "far" / "raw"
+    assert asked == [(str(new), False), (str(far), False)]
+    assert new.exists()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mute", [False, True])
+def test_a_store_on_a_file_system_that_does_not_answer(tmp_path: Path, mute: bool) -> None:
+    dead = tmp_path / "dead"
+    for name in ("dead", "disk"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("dead")
+    (tmp_path / "t.db").symlink_to("dead/t.db")
+    (tmp_path / "disk" / "raw").symlink_to("../dead")
+    answers = partial(describe, deadline_s=0.5)
+    with silent_mount(dead, mute=mute):
+        for seen in (dead, dead / "t.db"):  # by its type, without touching it
+            with pytest.raises(RefusedError, match=r"fuse\.silent"):
+                Store.open(seen, answers=answers)
+        for hidden in ("link", "link/t.db", "t.db", "disk/t.db"):
+            with pytest.raises(NoAnswer, match="did not answer"):
+                Store.open(tmp_path / hidden, answers=answers)
+    assert [one.name for one in (tmp_path / "disk").iterdir()] == ["raw"]
+
+
+# Only to be read
+
+
+def test_who_only_reads_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="there is no store at") as caught:
+        Store.open(tmp_path / "new" / "t.db", create=False)
+    assert "trimtab check" in (caught.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_only_reads_makes_no_store_of_an_empty_database(tmp_path: Path) -> None:
+    _execute(tmp_path / "t.db", "CREATE TABLE x (y)", "DROP TABLE x")
+    before = _content(tmp_path)
+    with pytest.raises(UnreadableError, match="there is no store at"):
+        Store.open(tmp_path / "t.db", create=False)
+    assert _content(tmp_path) == before
+    Store.open(tmp_path / "t.db").close()  # who keeps something may
+
+
+def test_who_only_reads_sees_what_is_there(path: Path) -> None:
+    with Store.open(path, create=False) as store:
+        assert len(store.runs()) == 2
 
 
 # Held by others

@@ -26,7 +26,7 @@ from sqlalchemy.pool import QueuePool
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.record import schema
 from trimtab.record.failures import BUSY_TIMEOUT_S, told
-from trimtab.record.location import Location, refuse_shared_file_system
+from trimtab.record.location import Answers, Location, refuse_shared_file_system
 from trimtab.record.raw import make_directories
 
 _PAGE_BYTES_MINIMUM = 512  # sqlite.org/fileformat2.html; ours are 4096
@@ -40,37 +40,60 @@ WRITES = {"trimtab_writes": True}
 """Execution options of a connection that is going to write."""
 
 
-def open_database(location: Location) -> Engine:
+def open_database(
+    location: Location, *, answers: Answers | None = None, create: bool = True
+) -> Engine:
     """Return an engine on the store at that place, created or migrated if need be.
+
+    Parameters
+    ----------
+    answers
+        Called with each path of this host that the store lies on before anything touches it;
+        raises where the file system does not answer.
+    create
+        Whether to make a store where there is none.
 
     Raises
     ------
     UnreadableError
-        Damaged, of a newer or unknown revision, of another program, or not to be reached.
+        Damaged, of a newer or unknown revision, of another program, not to be reached, or not
+        there and not to be made.
     RefusedError
         SQLite on a network or parallel file system.
     """
+    if location.path is not None:
+        refuse_shared_file_system(location.path, answers=answers)
+    if answers is not None:
+        answers(os.fspath(location.raw))
     if location.path is None:
-        return _open_postgresql(location)
-    refuse_shared_file_system(location.path)
+        return _open_postgresql(location, create=create)
     with told(location):
-        _open_sqlite(location, location.path)
+        _open_sqlite(location, location.path, create=create)
     return _sqlite_engine(location.path)
 
 
-def _open_sqlite(location: Location, path: Path) -> None:
+def _open_sqlite(location: Location, path: Path, *, create: bool) -> None:
     if not _is_there(path):
+        if not create:
+            raise _nothing_there(location)
         make_directories(path.parent)
         with _directory_lock(path, location):
             if not _is_there(path):
                 _create_sqlite(path)
     _refuse_other_files(path)
-    if not _is_current(_sqlite_revision(path), location):
+    if not _is_current(_sqlite_revision(path), location, create=create):
         with _directory_lock(path, location):
             _migrate_sqlite(path, location)
     with closing(_connect(path)) as connection:
         # Kept in the file; a store that was restored from a dump or backup may lack it.
         connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _nothing_there(location: Location) -> UnreadableError:
+    return UnreadableError(
+        f"there is no store at {location}",
+        hint="trimtab check PATH makes it; or name another with --store or TRIMTAB_STORE",
+    )
 
 
 def _is_there(path: Path) -> bool:
@@ -162,8 +185,13 @@ def _sqlite_revision(path: Path) -> str | None:
     return rows[0][0] if rows else ""
 
 
-def _is_current(revision: str | None, location: Location) -> bool:
-    """Return whether nothing needs doing; raise for a revision that this program does not know."""
+def _is_current(revision: str | None, location: Location, *, create: bool = True) -> bool:
+    """Return whether nothing needs doing; raise for a revision that this program does not know.
+
+    Without ``create`` a database without tables, which would become a store, is none.
+    """
+    if revision is None and not create:
+        raise _nothing_there(location)
     if revision is not None and revision not in schema.REVISIONS:
         newer = revision.isdigit() and revision > schema.HEAD
         why = "a newer Trimtab wrote it" if newer else "no Trimtab that this one knows of wrote it"
@@ -293,7 +321,7 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(config, schema.HEAD)
 
 
-def _open_postgresql(location: Location) -> Engine:
+def _open_postgresql(location: Location, *, create: bool) -> Engine:
     try:
         import psycopg  # noqa: F401  # to say what is missing before SQLAlchemy does
     except ImportError as error:
@@ -305,7 +333,8 @@ def _open_postgresql(location: Location) -> Engine:
     try:
         with told(location):
             with engine.connect() as connection:
-                current = _is_current(_postgresql_revision(connection, location), location)
+                revision = _postgresql_revision(connection, location)
+            current = _is_current(revision, location, create=create)
             if not current:
                 _migrate_postgresql(engine, location)
     except BaseException:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,6 +29,10 @@ _PARALLEL = {
     "lustre", "lustre_lite", "gpfs", "mmfs", "beegfs", "beegfs_nodev", "fhgfs", "ceph", "orangefs",
     "pvfs2", "panfs", "wekafs", "glusterfs", "ocfs2", "gfs2", "snfs", "cvfs", "acfs",
 }  # fmt: skip
+
+
+Answers = Callable[[str], object]
+"""Touches a path in a way that cannot hang; raises where its file system does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +110,13 @@ def locate(
     return Location("sqlite", f"sqlite:///{path}", path, directory.absolute())
 
 
-def refuse_shared_file_system(path: Path, mountinfo: str | None = None) -> None:
-    """Raise where the directory of ``path`` is on a network or parallel file system.
+def refuse_shared_file_system(
+    path: Path, mountinfo: str | None = None, *, answers: Answers | None = None
+) -> None:
+    """Raise where the store's file is on a network or parallel file system.
 
-    The path as it is written is looked at first, without touching it: a dead server would not
-    answer. Then links are followed.
+    The path as it is written is looked up first, without touching it: a dead server would not
+    answer. Then ``answers`` touches it, for as long as it likes. Then links are followed.
 
     Raises
     ------
@@ -119,14 +125,22 @@ def refuse_shared_file_system(path: Path, mountinfo: str | None = None) -> None:
     """
     if mountinfo is None:
         mountinfo = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    for candidate in (os.path.normpath(path.parent), os.path.realpath(path.parent)):
-        mount_point, fs_type = mount_of(candidate, mountinfo)
-        if reason := why_not(fs_type):
-            raise RefusedError(
-                f"the store {path} would lie on {mount_point}, which is {fs_type}, {reason}",
-                hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
-                "for several hosts use postgresql://",
-            )
+    _refuse_one(path, os.path.normpath(path), mountinfo)
+    if answers is not None:
+        answers(os.fspath(path))
+    # SQLite puts its log beside the file that a link leads to; the lock is on the link's directory.
+    for real in (os.path.realpath(path.parent), os.path.realpath(path)):
+        _refuse_one(path, real, mountinfo)
+
+
+def _refuse_one(path: Path, real: str, mountinfo: str) -> None:
+    mount_point, fs_type = mount_of(real, mountinfo)
+    if reason := why_not(fs_type):
+        raise RefusedError(
+            f"the store {path} would lie on {mount_point}, which is {fs_type}, {reason}",
+            hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
+            "for several hosts use postgresql://",
+        )
 
 
 def why_not(fs_type: str) -> str | None:

@@ -24,7 +24,7 @@ from trimtab.record.database import WRITES, open_database
 from trimtab.record.failures import told
 from trimtab.record.integrity import problems
 from trimtab.record.kept import KeptOutput, Series, Site
-from trimtab.record.location import Location, locate
+from trimtab.record.location import Answers, Location, locate
 from trimtab.record.raw import RawDirectory
 
 _CANDIDATES_SHOWN = 5
@@ -55,6 +55,8 @@ class Store:
         url: str | os.PathLike[str] | None = None,
         *,
         raw: str | os.PathLike[str] | None = None,
+        answers: Answers | None = None,
+        create: bool = True,
     ) -> Self:
         """Return the store at a URL or path, created or migrated if need be.
 
@@ -65,6 +67,13 @@ class Store:
             the default of `trimtab.record.location.default_url`.
         raw
             Directory of the raw outputs; see `trimtab.record.location.locate` for the default.
+        answers
+            Called with the store's file and with the directory of raw outputs before anything
+            touches them, and raises where their file system does not answer, as
+            `trimtab.launch.bounded.describe` does. Without it a dead file system hangs the caller.
+        create
+            Whether to make a store where there is none. With False nothing comes into being; an
+            older store is still migrated, since it could not be read otherwise.
 
         Raises
         ------
@@ -73,10 +82,11 @@ class Store:
         RefusedError
             SQLite on a network or parallel file system.
         UnreadableError
-            Damaged, of a newer revision, of another program, full, or without permission.
+            Damaged, of a newer revision, of another program, full, without permission, or not
+            there and not to be made.
         """
         location = locate(url, raw=raw)
-        return cls(open_database(location), location)
+        return cls(open_database(location, answers=answers, create=create), location)
 
     def close(self) -> None:
         """Give back all connections; the store is not to be used after that."""
