@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from tests.support import loopback, silent_fuse
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.counters import (
     CpuTimes,
+    DeviceBytes,
     busy_fraction,
+    read_bytes_of,
     read_cpu_times,
     read_device_bytes,
 )
@@ -21,6 +24,7 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import NoAnswer
 from trimtab.launch import bounded
 from trimtab.launch.bounded import PathState, Space
+from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable, TargetSnapshot
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -162,6 +166,108 @@ def test_device_counters(text: str, known: bool, tmp_path: Path) -> None:
     if not isinstance(answer, NotAvailable):
         # A kernel before 4.18 writes 11 or 12 fields, without discards.
         assert isinstance(answer.discarded_bytes, NotAvailable) is (len(text.split()) < 15)
+
+
+def _device(root: Path, name: str, *, read: int, iostats: str | None = None) -> BlockDevice:
+    """Make a device that read so many sectors, wrote twice and discarded thrice as many."""
+    folder = root / "sys/class/block" / name
+    (folder / "queue").mkdir(parents=True)
+    counts = [0] * 17
+    counts[2], counts[6], counts[13] = read, 2 * read, 3 * read
+    (folder / "stat").write_text(" ".join(map(str, counts)))
+    if iostats is not None:
+        (folder / "queue/iostats").write_text(iostats)
+    return BlockDevice(name, "disk")
+
+
+def test_a_device_that_is_told_not_to_count_has_no_counters(tmp_path: Path) -> None:
+    _device(tmp_path, "nvme0n1", read=7, iostats="0\n")
+    reason = NotAvailable("nvme0n1 counts nothing: queue/iostats is 0")
+    assert read_device_bytes(Host(str(tmp_path)), "nvme0n1") == reason
+    _device(tmp_path, "nvme1n1", read=7, iostats="1\n")
+    assert isinstance(read_device_bytes(Host(str(tmp_path)), "nvme1n1"), DeviceBytes)
+
+
+@pytest.mark.parametrize(
+    ("head", "head_counts", "legs", "leg_counts", "read"),
+    [
+        (0, "1", (5, 6), "1", 11),  # before Linux 6.4
+        (0, "0", (5, 6), "1", 11),
+        (11, "1", (5, 6), "1", 11),  # from 6.4 on
+        (20, "1", (5, 6), "1", 20),  # a path was attached anew and began at 0
+        (11, "1", (5, 6), "0", 11),
+        (0, "1", (5, 6), "0", None),
+        (0, "0", (0, 0), "0", None),
+    ],
+)
+def test_a_multipath_drive_counts_on_itself_or_on_its_paths(
+    head: int, head_counts: str, legs: tuple[int, ...], leg_counts: str, read: int | None,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    _device(tmp_path, "nvme0n1", read=head, iostats=head_counts)
+    names = tuple(f"nvme0c{i}n1" for i in range(len(legs)))
+    for name, count in zip(names, legs, strict=True):
+        _device(tmp_path, name, read=count, iostats=leg_counts)
+    answer = read_device_bytes(Host(str(tmp_path)), "nvme0n1", names)
+    if read is None:
+        assert isinstance(answer, NotAvailable)
+    else:
+        assert answer == DeviceBytes(512 * read, 1024 * read, 1536 * read)
+
+
+def test_the_paths_of_a_multipath_drive_are_counted() -> None:
+    driver = LocalDriver(
+        "/scratch", host=host("nvme-multipath"), touch=touch_of("259:1"), execute=no_tools
+    )
+    moved = driver.drive_bytes()
+    assert list(moved) == ["nvme0n1"]
+    assert moved["nvme0n1"].written_bytes == 2 * 781923840 * 512
+    assert driver.snapshot(AT).targets[0].value("bytes_read_total") == 2 * 98234112 * 512
+
+
+def test_drives_that_do_not_all_count_give_no_sum() -> None:
+    driver = LocalDriver(
+        "/scratch", host=host("raid6-lvm"), touch=touch_of("253:3"), execute=no_tools
+    )
+    assert len(driver.description.drives) == 4
+    assert driver.drive_bytes() == {}
+
+
+def test_a_partition_counts_when_its_disk_does(tmp_path: Path) -> None:
+    machine = Host(str(tmp_path))
+    disk = _device(tmp_path, "sda", read=7)
+    assert isinstance(read_bytes_of(machine, disk, (disk,)), DeviceBytes)
+    (tmp_path / "sys/class/block/sda/queue/iostats").write_text("0")
+    part = tmp_path / "sys/class/block/sda/sda1"
+    part.mkdir()
+    (part / "partition").write_text("1")
+    (part / "stat").write_text("7 " * 17)
+    (tmp_path / "sys/class/block/sda1").symlink_to("sda/sda1")
+    partition = BlockDevice("sda1", "partition", beneath=("sda",))
+    answer = read_bytes_of(machine, partition, (partition, disk))
+    assert answer == NotAvailable("sda1 counts nothing: queue/iostats is 0")
+
+
+def test_a_partition_of_a_multipath_drive_that_counts_nothing(tmp_path: Path) -> None:
+    head = replace(
+        _device(tmp_path, "nvme0n1", read=0), kind="nvme-multipath", beneath=("nvme0c0n1",)
+    )
+    leg = _device(tmp_path, "nvme0c0n1", read=9)
+    part = replace(_device(tmp_path, "nvme0n1p1", read=0), kind="partition", beneath=("nvme0n1",))
+    answer = read_bytes_of(Host(str(tmp_path)), part, (part, head, leg))
+    assert isinstance(answer, NotAvailable)
+    assert "only the paths of nvme0n1 count" in answer.reason
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_a_real_device_that_is_told_not_to_count(tmp_path: Path) -> None:
+    with loopback.mounted(tmp_path) as scratch:
+        driver = LocalDriver(str(scratch.mount_point))
+        scratch.device.set_queue("iostats", 0)
+        one = driver.snapshot(AT).targets[0].reading("bytes_written_total")
+        assert one is not None
+        assert one.reason == f"{scratch.device.name} counts nothing: queue/iostats is 0"
 
 
 @pytest.mark.kernel

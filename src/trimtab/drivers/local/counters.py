@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from trimtab.drivers.host import Host
+from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable
 
 _SECTOR_BYTES: Final = 512
@@ -31,12 +33,66 @@ class CpuTimes:
     total: int
 
 
-def read_device_bytes(host: Host, device: str) -> DeviceBytes | NotAvailable:
-    """Return the bytes that a device moved, from its ``stat``.
+def read_device_bytes(
+    host: Host, device: str, paths: Sequence[str] = ()
+) -> DeviceBytes | NotAvailable:
+    """Return the bytes that a device moved, from its ``stat``, or why they are not counted.
 
+    Parameters
+    ----------
+    device
+        The kernel's name, as under ``/sys/class/block``.
+    paths
+        Of an NVMe multipath device: the hidden devices that reach the same drive.
+
+    Notes
+    -----
     Source: the kernel's Documentation/block/stat.rst; sectors there are of 512 bytes always.
+    Before Linux 6.4 an NVMe multipath device counts nothing and its paths count everything; from
+    6.4 on both count the same. The larger of the two is what was moved.
     """
-    path = f"/sys/class/block/{device}/stat"
+    own = _read_stat(host, device)
+    if not paths:
+        return own
+    below = [_read_stat(host, path) for path in paths]
+    counted = [one for one in below if not isinstance(one, NotAvailable)]
+    if len(counted) < len(below):
+        # Without a path the sum is too small, and the device itself may be silent.
+        quiet = next(one for one in below if isinstance(one, NotAvailable))
+        silent = isinstance(own, NotAvailable) or not (own.read_bytes or own.written_bytes)
+        return quiet if silent else own
+    together = _sum(counted)
+    return together if isinstance(own, NotAvailable) else _larger(own, together)
+
+
+def read_bytes_of(
+    host: Host, device: BlockDevice, devices: Sequence[BlockDevice]
+) -> DeviceBytes | NotAvailable:
+    """Return the bytes that one of ``devices`` moved, its paths counted in where it has them."""
+    by_name = {one.name: one for one in devices}
+    if device.kind == "nvme-multipath":
+        return read_device_bytes(host, device.name, device.beneath)
+    counted = read_device_bytes(host, device.name)
+    disk = by_name.get(device.beneath[0]) if device.kind == "partition" and device.beneath else None
+    if disk is None or disk.kind != "nvme-multipath" or isinstance(counted, NotAvailable):
+        return counted
+    whole = read_device_bytes(host, disk.name, disk.beneath)
+    moved = isinstance(whole, NotAvailable) or whole.read_bytes or whole.written_bytes
+    if moved and not (counted.read_bytes or counted.written_bytes):
+        return NotAvailable(
+            f"{device.name} counts nothing: before Linux 6.4 only the paths of {disk.name} count"
+        )
+    return counted
+
+
+def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
+    directory = f"/sys/class/block/{device}"
+    # The disk's switch serves its partitions. Some kernels before 5.9 count for device mapper
+    # although its switch reads 0: no number is better than one that may stand still.
+    switch = "../queue" if host.exists(f"{directory}/partition") else "queue"
+    if host.read_number(f"{directory}/{switch}/iostats") == 0:
+        return NotAvailable(f"{device} counts nothing: queue/iostats is 0")
+    path = f"{directory}/stat"
     text = host.read_text(path)
     if isinstance(text, NotAvailable):
         return text
@@ -51,6 +107,25 @@ def read_device_bytes(host: Host, device: str) -> DeviceBytes | NotAvailable:
             if len(fields) >= 15
             else NotAvailable(f"{path} counts no discards: a kernel before 4.18")
         ),
+    )
+
+
+def _sum(counted: Sequence[DeviceBytes]) -> DeviceBytes:
+    discards = [one.discarded_bytes for one in counted]
+    missing = next((one for one in discards if isinstance(one, NotAvailable)), None)
+    return DeviceBytes(
+        read_bytes=sum(one.read_bytes for one in counted),
+        written_bytes=sum(one.written_bytes for one in counted),
+        discarded_bytes=missing or sum(one for one in discards if isinstance(one, int)),
+    )
+
+
+def _larger(one: DeviceBytes, other: DeviceBytes) -> DeviceBytes:
+    known = [n for n in (one.discarded_bytes, other.discarded_bytes) if isinstance(n, int)]
+    return DeviceBytes(
+        read_bytes=max(one.read_bytes, other.read_bytes),
+        written_bytes=max(one.written_bytes, other.written_bytes),
+        discarded_bytes=max(known) if known else one.discarded_bytes,
     )
 
 

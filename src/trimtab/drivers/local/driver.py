@@ -14,9 +14,10 @@ from trimtab.drivers.local import settings as named
 from trimtab.drivers.local.allocator import Ext4, counting
 from trimtab.drivers.local.counters import (
     CpuTimes,
+    DeviceBytes,
     busy_fraction,
+    read_bytes_of,
     read_cpu_times,
-    read_device_bytes,
 )
 from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
 from trimtab.drivers.local.mounts import find_mount
@@ -126,6 +127,19 @@ class LocalDriver:
         complete = isinstance(space, bounded.Space)
         return Snapshot(at=at, driver=self.name, complete=complete, targets=(target,))
 
+    def drive_bytes(self) -> dict[str, DeviceBytes]:
+        """Return what each drive beneath has moved, by its name; empty where one does not count.
+
+        A part of the drives would look like all of them in a sum.
+        """
+        devices = self._description.devices
+        seen = {
+            drive.name: read_bytes_of(self._host, drive, devices)
+            for drive in self._description.drives
+        }
+        known = {name: one for name, one in seen.items() if not isinstance(one, NotAvailable)}
+        return known if len(known) == len(seen) else {}
+
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
         """Return the named settings of the file system and of the devices beneath."""
         self._check(target)
@@ -168,7 +182,8 @@ class LocalDriver:
         self._check(target)
         if not self._description.devices:
             return NotAvailable("no block device is seen beneath")
-        counters = read_device_bytes(self._host, self._description.devices[0].name)
+        devices = self._description.devices
+        counters = read_bytes_of(self._host, devices[0], devices)
         discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
         return trim_practice(
             self._host,

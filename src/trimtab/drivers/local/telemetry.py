@@ -13,7 +13,7 @@ from trimtab.drivers.local.allocator import (
     read_mean_free_extent_bytes,
     read_statistics,
 )
-from trimtab.drivers.local.counters import read_device_bytes
+from trimtab.drivers.local.counters import read_bytes_of
 from trimtab.drivers.local.smart import DriveHealth
 from trimtab.drivers.local.trim import Timer, timer_covers
 from trimtab.launch.bounded import Space
@@ -128,7 +128,7 @@ def _state(host: Host, state: LocalState) -> Iterator[Reading]:
 def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
     top = description.devices[0] if description.devices else None
     nothing = NotAvailable("no block device is seen beneath")
-    counters = nothing if top is None else read_device_bytes(host, top.name)
+    counters = nothing if top is None else read_bytes_of(host, top, description.devices)
     path = None if top is None else f"/sys/class/block/{top.name}/stat"
     for name, attribute in (
         ("bytes_read_total", "read_bytes"),
