@@ -304,6 +304,39 @@ def test_a_series_that_never_finished_is_zero_for_the_metric_asked_for(store: St
     assert store.history("scratch", key, metric="write_bandwidth", target="OST0000") == ()
 
 
+def test_a_series_that_never_finished_is_zero_for_what_it_was_asked_to_do(store: Store) -> None:
+    asked = {"spec": {"accesses": ["write", "read", "odd"], "tasks": 4}}
+    hung = a_run(status=RunStatus.UNFINISHED, samples=(), parameters=asked)
+    store.add_run(hung)
+    points = store.history("scratch", comparability_key(hung))
+    assert [(p.metric, p.value, p.unfinished) for p in points] == [
+        ("read_bandwidth", 0.0, True),
+        ("write_bandwidth", 0.0, True),
+    ]
+    assert store.history("scratch", comparability_key(hung), target="OST0000") == ()
+
+
+def test_a_run_that_hung_counts_as_zero_in_a_stretch_in_which_none_finished(store: Store) -> None:
+    both = (Sample("file_stat_rate", 9.0, 0), Sample("file_stat_rate", 8.0, 0, target="OST0000"))
+    good, hung = a_run(0, samples=both), a_run(9, samples=(), status=RunStatus.UNFINISHED)
+    store.add_run(good)
+    store.add_run(hung)
+    for target in (None, "OST0000"):
+        points = store.history(
+            "scratch", comparability_key(hung), target=target, since=NOON + timedelta(hours=1)
+        )
+        assert [(p.run, p.metric, p.value) for p in points] == [(hung.id, "file_stat_rate", 0.0)]
+
+
+@pytest.mark.parametrize(
+    "spec", [None, 7, [], {}, {"accesses": 7}, {"accesses": "write"}, {"accesses": [None, {}]}]
+)
+def test_what_a_hung_run_was_asked_may_be_anything(store: Store, spec: object) -> None:
+    hung = a_run(status=RunStatus.UNFINISHED, samples=(), parameters={"spec": spec})
+    store.add_run(hung)
+    assert store.history("scratch", comparability_key(hung)) == ()
+
+
 @pytest.mark.parametrize(
     "status", [RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD]
 )

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, func, select
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.record import schema
+from trimtab.record.comparability import ASKED
 from trimtab.record.kept import Series
 
 JUDGED = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
@@ -52,8 +53,8 @@ def points(
 
     The value is the median over the believed repetitions (over the believed figures of the whole
     run where it has none by repetition). A run that did not finish has 0 for every metric of the
-    series in which more is better; in a series of seconds 0 would be the best of all, so there it
-    is left out.
+    series in which more is better, also where none of its runs has ever finished; in a series of
+    seconds 0 would be the best of all, so there it is left out.
 
     Parameters
     ----------
@@ -62,30 +63,76 @@ def points(
     since, until
         Aware; both are within.
     """
+    run = schema.run.c
     of_series = [
         schema.site.c.name == site,
-        schema.run.c.comparability == comparability,
-        schema.run.c.at.is_not(None),
-        schema.run.c.status.in_([status.value for status in JUDGED]),
+        run.comparability == comparability,
+        run.at.is_not(None),
+        run.status.in_([status.value for status in JUDGED]),
     ]
+    within = [*of_series]
     if since is not None:
-        of_series.append(schema.run.c.at >= since)
+        within.append(run.at >= since)
     if until is not None:
-        of_series.append(schema.run.c.at <= until)
-    medians = _medians(connection, of_series, metric=metric, target=target)
-    seen = {name for one in medians.values() for name in one}
-    # Asked for by name it counts even if no run of the series has ever finished.
-    names = sorted(seen | {metric} if metric is not None and target is None else seen)
+        within.append(run.at <= until)
+    runs = connection.execute(
+        _of_sites(select(run.number, run.id, run.at, run.status), within).order_by(
+            run.at, run.number
+        )
+    ).all()
+    medians = _medians(connection, within, metric=metric, target=target)
+    names = {name for one in medians.values() for name in one}
+    if any(one.status == RunStatus.UNFINISHED for one in runs):
+        names |= _metrics(connection, of_series, metric=metric, target=target)
     zeros = {name: 0.0 for name in names if METRIC_UNITS.get(name, "s") != "s"}
-    run = schema.run.c
-    query = _of_sites(select(run.number, run.id, run.at, run.status), of_series)
     return tuple(
         HistoryPoint(at, name, values[name], unfinished=values is zeros, run=identifier)
-        for number, identifier, at, status in connection.execute(query.order_by(run.at, run.number))
+        for number, identifier, at, status in runs
         for values in [zeros if status == RunStatus.UNFINISHED else medians.get(number, {})]
-        for name in names
+        for name in sorted(names)
         if name in values
     )
+
+
+def _metrics(
+    connection: Connection, of_series: list[Any], *, metric: str | None, target: str | None
+) -> set[str]:
+    """Return what a run of the series would have measured had it finished.
+
+    That is what was asked by name, else what its runs were asked to do and what any of them, at
+    whatever time, has measured.
+    """
+    if metric is not None and target is None:
+        return {metric}
+    sample, run = schema.sample.c, schema.run.c
+    measured = (
+        select(sample.metric)
+        .distinct()
+        .join(schema.run, run.number == sample.run)
+        .where(*_believed(target))
+    )
+    if metric is not None:
+        measured = measured.where(sample.metric == metric)
+    found = set(connection.execute(_of_sites(measured, of_series)).scalars())
+    if target is not None:
+        return found
+    # One run speaks for all: those of one series were asked the same.
+    query = _of_sites(select(run.parameters), of_series).order_by(run.number).limit(1)
+    parameters = connection.execute(query).scalar()
+    asked = parameters.get(ASKED) if isinstance(parameters, dict) else None
+    accesses = asked.get("accesses") if isinstance(asked, dict) else None
+    bandwidths = {f"{one}_bandwidth" for one in (accesses if isinstance(accesses, list) else ())}
+    return found | (bandwidths & METRIC_UNITS.keys())
+
+
+def _believed(target: str | None) -> list[Any]:
+    """Return the conditions on samples that count, of one target or of the whole."""
+    sample = schema.sample.c
+    return [
+        sample.statistic == "total",
+        sample.reason.is_(None),
+        sample.target.is_(None) if target is None else sample.target == target,
+    ]
 
 
 def _of_sites(query: Select[*tuple[Any, ...]], of_series: list[Any]) -> Select[*tuple[Any, ...]]:
@@ -100,11 +147,7 @@ def _medians(
     query = (
         select(sample.run, sample.metric, sample.repetition, sample.value)
         .join(schema.run, schema.run.c.number == sample.run)
-        .where(
-            sample.statistic == "total",
-            sample.reason.is_(None),
-            sample.target.is_(None) if target is None else sample.target == target,
-        )
+        .where(*_believed(target))
     )
     if metric is not None:
         query = query.where(sample.metric == metric)
