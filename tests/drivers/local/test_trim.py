@@ -153,6 +153,11 @@ def test_cron_lines_that_trim(tmp_path: Path) -> None:
     ("fs_type", "blocks", "granularity", "discarded", "answer"),
     [
         ("ext4", "1", 4096, 100, True),
+        ("ext4", "1", 4096, 0, True),  # it knows, whatever the device's counter says
+        ("ext4", "1", 512, None, True),
+        ("ext4", "0", 4096, None, False),
+        ("ext4", "0", 512, None, None),
+        ("xfs", None, 4096, None, None),
         ("ext4", "0", 4096, 100, False),
         ("ext4", "0", 512, 100, None),
         ("ext4", "0", 512, 0, False),
@@ -165,15 +170,20 @@ def test_what_ext4_remembers(
     fs_type: str,
     blocks: str | None,
     granularity: int,
-    discarded: int,
+    discarded: int | None,
     answer: bool | None,
     tmp_path: Path,
 ) -> None:
     files = {} if blocks is None else {"sys__fs__ext4__sdb__last_trim_minblks": f"{blocks}\n"}
     device = BlockDevice("sdb", "disk", discard_granularity_bytes=granularity)
-    trimmed = trimmed_since_mount(
-        _machine(tmp_path, **files), _description(fs_type=fs_type, devices=(device,)), discarded
+    trimmed, source = trimmed_since_mount(
+        _machine(tmp_path, **files),
+        _description(fs_type=fs_type, devices=(device,)),
+        NotAvailable("sdb counts nothing") if discarded is None else discarded,
     )
+    if answer is not None:
+        assert source.endswith("/stat" if blocks is None or (granularity == 512 and blocks == "0")
+                               else "/last_trim_minblks")  # fmt: skip
     assert (None if isinstance(trimmed, NotAvailable) else trimmed) is answer
 
 
@@ -296,6 +306,21 @@ def test_trim_is_on_record_afterwards(tmp_path: Path) -> None:
         assert (before.trimmed_since_mount, before.discarded_bytes) == (False, 0)
         assert after.trimmed_since_mount is True
         assert (after.discarded_bytes or 0) > 100 * loopback.MIB
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_trim_is_on_record_though_the_device_counts_nothing(tmp_path: Path) -> None:
+    with loopback.mounted(tmp_path) as scratch:
+        scratch.device.set_queue("iostats", 0)
+        driver = LocalDriver(str(scratch.mount_point))
+        target = driver.targets()[0].name
+        driver.trim(target)
+        practice = driver.trim_practice(target)
+        assert not isinstance(practice, NotAvailable)
+        assert practice.discarded_bytes is None
+        assert "iostats" in practice.reasons["discarded_bytes"]
+        assert practice.trimmed_since_mount is True
 
 
 @pytest.mark.kernel

@@ -185,6 +185,9 @@ class LocalDriver:
         devices = self._description.devices
         counters = read_bytes_of(self._host, devices[0], devices)
         discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
+        # Mounting alone reads: a device that moved nothing has counters that stand still.
+        if isinstance(counters, DeviceBytes) and not (counters.read_bytes + counters.written_bytes):
+            discarded = NotAvailable(f"{devices[0].name} counts nothing")
         return trim_practice(
             self._host,
             self._description,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from trimtab.drivers.host import Host
 from trimtab.drivers.local.mounts import unescape
 from trimtab.drivers.local.tools import run_tool
 from trimtab.launch.launchers import Execute
-from trimtab.model.filesystem import PathDescription
+from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.trim import TrimPractice
 
@@ -34,6 +35,8 @@ _CRON_DIRECTORIES: Final = (
     "/var/spool/cron",
     "/var/spool/cron/crontabs",
 )
+_LARGEST_BLOCK_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+"""A block of ext4 is no larger than a page of memory: 4 KiB on x86, up to 64 KiB on others."""
 _TRIMMED: Final = re.compile(r"\((\d+) bytes\) trimmed")
 _TIMESTAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:UTC|GMT)")
 
@@ -78,15 +81,11 @@ def trim_practice(
     if description.devices:
         name = description.devices[0].name
         sources["discarded_bytes"] = f"/sys/class/block/{name}/stat"
-        sources["trimmed_since_mount"] = (
-            f"/sys/class/block/{name}/stat"
-            if discarded_bytes == 0
-            else f"/sys/fs/{description.fs_type}/{name}/last_trim_minblks"
-        )
-    trimmed = trimmed_since_mount(host, description, discarded_bytes)
+    trimmed, source = trimmed_since_mount(host, description, discarded_bytes)
     if isinstance(trimmed, NotAvailable):
         reasons["trimmed_since_mount"] = trimmed.reason
-        sources.pop("trimmed_since_mount", None)
+    else:
+        sources["trimmed_since_mount"] = source
     if isinstance(discarded_bytes, NotAvailable):
         reasons["discarded_bytes"] = discarded_bytes.reason
     return TrimPractice(
@@ -200,30 +199,41 @@ def cron_files(host: Host) -> tuple[str, ...]:
 
 def trimmed_since_mount(
     host: Host, description: PathDescription, discarded_bytes: int | NotAvailable
-) -> bool | NotAvailable:
-    """Return whether an ext4 was trimmed since it was mounted, as far as it remembers.
+) -> tuple[bool | NotAvailable, str]:
+    """Return whether a file system was trimmed since it was mounted, and where that was seen.
 
     Notes
     -----
-    A trim leaves its smallest extent, in blocks, in ``last_trim_minblks``, which is 0 at mount
-    (fs/ext4/mballoc.c, ``ext4_trim_fs``). On a device whose discard granularity is under a block
-    that smallest extent is 0 too, and 0 says nothing. A trim of a part counts as well.
+    A trim of ext4 leaves its smallest extent, in blocks, in ``last_trim_minblks``, which is 0 at
+    mount (fs/ext4/mballoc.c, ``ext4_trim_fs``). On a device whose discard granularity is under a
+    block that smallest extent is 0 too, and 0 says nothing. A trim of a part counts as well.
+    Where ext4 does not say so itself, a device that was told to discard nothing since it was
+    attached shows that nobody trimmed; a device that discarded something shows nothing, because
+    mkfs discards too.
     """
     if not description.devices:
-        return NotAvailable("no block device is seen beneath")
+        return NotAvailable("no block device is seen beneath"), ""
     device = description.devices[0]
-    if discarded_bytes == 0:
-        return False
+    remembered, source = _remembered_by_ext4(host, description, device)
+    if not isinstance(remembered, NotAvailable) or discarded_bytes != 0:
+        return remembered, source
+    return False, f"/sys/class/block/{device.name}/stat"
+
+
+def _remembered_by_ext4(
+    host: Host, description: PathDescription, device: BlockDevice
+) -> tuple[bool | NotAvailable, str]:
+    source = f"/sys/fs/{description.fs_type}/{device.name}/last_trim_minblks"
     if description.fs_type not in {"ext4", "ldiskfs"}:
-        return NotAvailable(f"{description.fs_type} keeps no record of it")
-    blocks = host.read_number(f"/sys/fs/{description.fs_type}/{device.name}/last_trim_minblks")
+        return NotAvailable(f"{description.fs_type} keeps no record of it"), source
+    blocks = host.read_number(source)
     if isinstance(blocks, NotAvailable):
-        return blocks
+        return blocks, source
     if blocks > 0:
-        return True
-    if (device.discard_granularity_bytes or 0) >= 4096:
-        return False
-    return NotAvailable("last_trim_minblks is 0 before and after a trim on this device")
+        return True, source
+    if (device.discard_granularity_bytes or 0) >= _LARGEST_BLOCK_BYTES:
+        return False, source
+    return NotAvailable("last_trim_minblks is 0 before and after a trim on this device"), source
 
 
 def fstrim_command(mount_point: str, start: int, length: int | None) -> tuple[str, ...]:
