@@ -10,7 +10,6 @@ from trimtab.errors import RefusedError, UsageError
 from trimtab.record.location import (
     default_url,
     locate,
-    mount_of,
     refuse_shared_file_system,
     why_not,
 )
@@ -112,26 +111,32 @@ rubbish
 
 
 @pytest.mark.parametrize(
-    ("path", "mount_point", "fs_type"),
+    ("path", "mount_point"),
     [
-        ("/", "/", "ext4"),
-        ("/var/lib/trimtab", "/", "ext4"),
-        ("/home", "/home", "nfs4"),
-        ("/home/someone", "/home", "nfs4"),
-        ("/home/local/x", "/home/local", "xfs"),
-        ("/homestead/x", "/homestead", "btrfs"),
-        ("/homes", "/", "ext4"),
-        ("/scratch/x", "/scratch", "lustre"),
-        ("/with space/x", "/with space", "fuse.sshfs"),
-        ("/twice/x", "/twice", "ext4"),
+        ("/", None),
+        ("/var/lib/t.db", None),
+        ("/home", "/home, which is nfs4"),
+        ("/home/someone/t.db", "/home, which is nfs4"),
+        ("/home/../var/t.db", None),
+        ("/var/../home/t.db", "/home, which is nfs4"),
+        ("/home/local/t.db", None),
+        ("/homestead/t.db", None),
+        ("/homes/t.db", None),
+        ("/scratch/t.db", "/scratch, which is lustre"),
+        ("/with space/t.db", "/with space, which is fuse.sshfs"),
+        ("/twice/t.db", None),
     ],
 )
-def test_the_mount_of_a_path(path: str, mount_point: str, fs_type: str) -> None:
-    assert mount_of(path, MOUNTINFO) == (mount_point, fs_type)
+def test_the_mount_of_a_path_decides(path: str, mount_point: str | None) -> None:
+    if mount_point is None:
+        refuse_shared_file_system(Path(path), MOUNTINFO)
+        return
+    with pytest.raises(RefusedError, match=f"would lie on {mount_point}"):
+        refuse_shared_file_system(Path(path), MOUNTINFO)
 
 
 def test_a_table_without_mounts_knows_nothing() -> None:
-    assert mount_of("/x", "") == ("", "unknown")
+    refuse_shared_file_system(Path("/x/t.db"), "")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +172,11 @@ def test_links_are_followed(tmp_path: Path) -> None:
     refuse_shared_file_system(tmp_path / "t.db", MOUNTINFO)
 
 
-def test_this_hosts_own_table_can_be_read(tmp_path: Path) -> None:
-    point, _ = mount_of(str(tmp_path), Path("/proc/self/mountinfo").read_text())
-    assert point.startswith("/")
+def test_this_hosts_own_table_can_be_read() -> None:
+    refuse_shared_file_system(Path("/var/lib/trimtab/t.db"))
+    with pytest.raises(RefusedError, match="reached"):
+        refuse_shared_file_system(Path("/proc/t.db"), answers=_reached)
+
+
+def _reached(path: str) -> None:
+    raise RefusedError(f"reached {path}")

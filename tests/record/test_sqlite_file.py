@@ -437,8 +437,8 @@ def test_a_link_to_a_file_on_a_network_file_system_is_refused(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link.db").symlink_to(path)
-    far = {str(path): ("/far", "nfs4")}
-    monkeypatch.setattr("trimtab.record.location.mount_of", lambda p, _: far.get(p, ("/", "ext4")))
+    table = f"1 0 0:1 / / rw - ext4 x rw\n2 1 0:2 / {path.parent} rw - nfs4 x rw\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_: table)
     with pytest.raises(RefusedError, match="nfs4"):
         Store.open(tmp_path / "link.db")
 

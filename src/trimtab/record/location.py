@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from trimtab.errors import RefusedError, UsageError
+from trimtab.model.mounts import FileSystemFamily, Mount, family_of, find_mount, parse_mountinfo
 
 FILE_NAME = "trimtab.db"
 
@@ -21,15 +22,13 @@ _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 
 # SQLite's write-ahead log keeps its index in memory that all processes map (sqlite.org/wal.html):
 # that memory is not shared between hosts, so on these the log can be overwritten.
-_NETWORK = {
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "kafs", "coda", "9p", "virtiofs",
-    "vboxsf", "vmhgfs", "prl_fs", "dvs",
-}  # fmt: skip
-_PARALLEL = {
-    "lustre", "lustre_lite", "gpfs", "mmfs", "beegfs", "beegfs_nodev", "fhgfs", "ceph", "orangefs",
-    "pvfs2", "panfs", "wekafs", "glusterfs", "ocfs2", "gfs2", "snfs", "cvfs", "acfs",
-}  # fmt: skip
-
+_SHARED: Final[dict[FileSystemFamily, str]] = {
+    "network": "a network file system",
+    "lustre": "a parallel file system",
+    "parallel": "a parallel file system",
+    "shared-disk": "a file system on a disk that several hosts share",
+    "user-space": "a file system in user space, mostly a remote one",
+}
 
 Answers = Callable[[str], object]
 """Touches a path in a way that cannot hang; raises where its file system does not answer."""
@@ -124,20 +123,22 @@ def refuse_shared_file_system(
         With the mount point and the type.
     """
     if mountinfo is None:
-        mountinfo = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    _refuse_one(path, os.path.normpath(path), mountinfo)
+        mountinfo = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    mounts = parse_mountinfo(mountinfo)
+    _refuse_one(path, os.path.normpath(path), mounts)
     if answers is not None:
         answers(os.fspath(path))
     # SQLite puts its log beside the file that a link leads to; the lock is on the link's directory.
     for real in (os.path.realpath(path.parent), os.path.realpath(path)):
-        _refuse_one(path, real, mountinfo)
+        _refuse_one(path, real, mounts)
 
 
-def _refuse_one(path: Path, real: str, mountinfo: str) -> None:
-    mount_point, fs_type = mount_of(real, mountinfo)
-    if reason := why_not(fs_type):
+def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
+    mount = find_mount(mounts, real)
+    if mount is not None and (reason := why_not(mount.fs_type)):
         raise RefusedError(
-            f"the store {path} would lie on {mount_point}, which is {fs_type}, {reason}",
+            f"the store {path} would lie on {mount.mount_point}, which is {mount.fs_type}, "
+            f"{reason}",
             hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
             "for several hosts use postgresql://",
         )
@@ -151,43 +152,8 @@ def why_not(fs_type: str) -> str | None:
     >>> why_not("nfs4"), why_not("ext4")
     ('a network file system: its hosts share no memory for the write-ahead log', None)
     """
-    if fs_type in _NETWORK:
-        noun = "a network file system"
-    elif fs_type in _PARALLEL:
-        noun = "a parallel file system"
-    elif fs_type == "fuse" or fs_type.startswith("fuse."):
-        noun = "a file system in user space, mostly a remote one"
-    else:
-        return None
-    return f"{noun}: its hosts share no memory for the write-ahead log"
-
-
-def mount_of(path: str, mountinfo: str) -> tuple[str, str]:
-    """Return mount point and file system type of an absolute path, links not followed.
-
-    Where several are mounted on one directory the last one hides the others.
-
-    Parameters
-    ----------
-    mountinfo
-        The text of ``/proc/self/mountinfo`` (proc(5)).
-    """
-    best, best_type = "", "unknown"
-    for line in mountinfo.splitlines():
-        left, separator, right = line.partition(" - ")
-        fields = left.split(" ")
-        if not separator or len(fields) < 5:
-            continue
-        point = _unescaped(fields[4])
-        inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):
-            best, best_type = point, right.split(" ")[0]
-    return best, best_type
-
-
-def _unescaped(text: str) -> str:
-    """Return the path with octal escapes of space, tab, newline and backslash undone."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+    noun = _SHARED.get(family_of(fs_type))
+    return noun and f"{noun}: its hosts share no memory for the write-ahead log"
 
 
 def _default_directory(environment: Mapping[str, str], root: bool | None) -> Path:

@@ -1,0 +1,221 @@
+"""The mount table: what is mounted where, of what type, and which mount a path is on.
+
+Source: ``/proc/self/mountinfo``, described in proc_pid_mountinfo(5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from trimtab.model.filesystem import PathKind
+
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+
+FileSystemFamily = Literal[
+    "local", "shared-disk", "lustre", "parallel", "network", "memory", "user-space", "unknown"
+]
+"""Who holds the data: a disk of this host, a disk of several hosts, servers, or nobody knows."""
+
+# fmt: off
+_TYPES: Final[dict[FileSystemFamily, frozenset[str]]] = {
+    "local": frozenset({
+        "ext2", "ext3", "ext4", "ldiskfs", "xfs", "btrfs", "f2fs", "bcachefs", "jfs", "reiserfs",
+        "nilfs2", "ntfs3", "vfat", "exfat", "msdos", "iso9660", "udf", "squashfs", "erofs",
+    }),
+    "shared-disk": frozenset({"gfs2", "ocfs2"}),
+    "lustre": frozenset({"lustre", "lustre_tgt", "lustre_lite"}),
+    "parallel": frozenset({
+        "gpfs", "mmfs", "beegfs", "beegfs_nodev", "fhgfs", "ceph", "orangefs", "pvfs2", "panfs",
+        "wekafs", "glusterfs", "daos", "snfs", "cvfs", "acfs", "ceph-fuse", "dfuse", "juicefs",
+    }),
+    "network": frozenset({
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "kafs", "coda", "9p", "virtiofs",
+        "vboxsf", "vmhgfs", "prl_fs", "dvs", "sshfs",
+    }),
+    "memory": frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}),
+}
+# fmt: on
+_FAMILIES: Final[dict[str, FileSystemFamily]] = {
+    name: family for family, names in _TYPES.items() for name in names
+}
+_KINDS: Final[dict[FileSystemFamily, PathKind]] = {
+    "local": "local",
+    "shared-disk": "local",
+    "lustre": "lustre",
+    "parallel": "network",
+    "network": "network",
+    "memory": "memory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo.
+
+    Attributes
+    ----------
+    device_number
+        ``major:minor``; major 0 is a file system without a block device of its own.
+    root
+        The directory of the file system that is mounted; not ``/`` for a bind mount.
+    options, super_options
+        Of this mount, and of the file system as a whole.
+    """
+
+    mount_id: int
+    parent_id: int
+    device_number: str
+    root: str
+    mount_point: str
+    options: tuple[str, ...]
+    fs_type: str
+    source: str
+    super_options: tuple[str, ...]
+
+    @property
+    def all_options(self) -> tuple[str, ...]:
+        """Options of the mount, then those of the file system that are not among them."""
+        return tuple(dict.fromkeys((*self.options, *self.super_options)))
+
+    def super_option(self, name: str) -> str | None:
+        """Return the value of a superblock option (``upperdir`` of an overlay)."""
+        for option in self.super_options:
+            if option.startswith(f"{name}="):
+                return option.removeprefix(f"{name}=")
+        return None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this mount or the whole file system takes no writes."""
+        return "ro" in self.options or "ro" in self.super_options
+
+
+def parse_mountinfo(text: str) -> tuple[Mount, ...]:
+    """Return the mounts in the order of the table; a line that is not one is left out."""
+    # Not splitlines: the kernel writes other line ends that a name may hold as they are.
+    mounts = (_parse_line(line) for line in text.split("\n"))
+    return tuple(mount for mount in mounts if mount is not None)
+
+
+def find_mount(
+    mounts: Sequence[Mount], real_path: str, device_number: str | None = None
+) -> Mount | None:
+    """Return the mount that a path without links is on, ``None`` if the table has none.
+
+    Parameters
+    ----------
+    real_path
+        Absolute, every link followed.
+    device_number
+        ``major:minor`` of the path as stat gives it, where known. It settles the case in which
+        the table changed while it was read. btrfs numbers its subvolumes apart from the table,
+        so a number that matches no mount is passed over.
+
+    Notes
+    -----
+    The kernel's own walk: from the root mount, step into the first mount met on the way to the
+    path, until there is none. A mount that was hidden by a later one on the same or a higher
+    directory is a child of what was hidden, and is never met.
+    """
+    walked = _walk(mounts, real_path)
+    if device_number is None or (walked and walked.device_number == device_number):
+        return walked
+    covering = [
+        mount
+        for mount in mounts
+        if mount.device_number == device_number and _covers(mount.mount_point, real_path)
+    ]
+    # Of equally long mount points the later line is the one on top.
+    return max(reversed(covering), key=lambda m: len(m.mount_point), default=walked)
+
+
+def family_of(fs_type: str) -> FileSystemFamily:
+    """Return what sort of file system a type of the mount table is.
+
+    One in user space (``fuse.NAME``) is of the family of its name where that is known.
+
+    Examples
+    --------
+    >>> family_of("ext4"), family_of("mmfs"), family_of("fuse.sshfs"), family_of("fuse.s3fs")
+    ('local', 'parallel', 'network', 'user-space')
+    """
+    prefix, _, name = fs_type.partition(".")
+    if prefix != "fuse":
+        return _FAMILIES.get(fs_type, "unknown")
+    family = _FAMILIES.get(name)
+    return family if family in {"lustre", "parallel", "network"} else "user-space"
+
+
+def kind_of(fs_type: str) -> PathKind:
+    """Return how far Trimtab can see into a file system of that type.
+
+    A disk that several hosts share is a block device of this one too.
+    """
+    return _KINDS.get(family_of(fs_type), "opaque")
+
+
+def unescape(text: str) -> str:
+    r"""Return a field with its octal escapes (``\040`` for a space) decoded, as paths are kept."""
+    if "\\" not in text:
+        return text
+    # Each escape is a byte, the rest of the text was decoded already: back to bytes and once more.
+    pieces = re.split(r"((?:\\[0-7]{3})+)", text)
+    encoded = b"".join(
+        bytes(int(number, 8) & 0xFF for number in _OCTAL.findall(piece))
+        if index % 2
+        else piece.encode("utf-8", "surrogateescape")
+        for index, piece in enumerate(pieces)
+    )
+    return encoded.decode("utf-8", "surrogateescape")
+
+
+def _walk(mounts: Sequence[Mount], real_path: str) -> Mount | None:
+    by_id = {mount.mount_id: mount for mount in mounts}
+    # The topmost line need not have number 1 nor a parent of its own: in a container the parent
+    # is outside the table.
+    roots = [m for m in mounts if m.mount_point == "/" and m.parent_id not in by_id]
+    current = roots[-1] if roots else None
+    seen: set[int] = set()
+    while True:
+        parent = current.mount_id if current else None
+        steps = [
+            mount
+            for mount in mounts
+            if mount.mount_id not in seen
+            and mount is not current
+            and (mount.parent_id == parent if current else mount.parent_id not in by_id)
+            and _covers(mount.mount_point, real_path)
+        ]
+        if not steps:
+            return current
+        current = min(reversed(steps), key=lambda mount: len(mount.mount_point))
+        seen.add(current.mount_id)
+
+
+def _covers(mount_point: str, path: str) -> bool:
+    return mount_point in {"/", path} or path.startswith(mount_point + "/")
+
+
+def _parse_line(line: str) -> Mount | None:
+    fields = line.split(" ")
+    # Optional fields stand between the sixth and a lone "-".
+    if "-" not in fields[6:]:
+        return None
+    dash = fields.index("-", 6)
+    after = fields[dash + 1 :]
+    if len(after) < 3 or not (fields[0].isdigit() and fields[1].isdigit()):
+        return None
+    return Mount(
+        mount_id=int(fields[0]),
+        parent_id=int(fields[1]),
+        device_number=fields[2],
+        root=unescape(fields[3]),
+        mount_point=unescape(fields[4]),
+        options=tuple(fields[5].split(",")),
+        fs_type=unescape(after[0]),
+        source=unescape(after[1]),
+        super_options=tuple(unescape(option) for option in after[2].split(",")),
+    )
