@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -23,7 +24,14 @@ class Document(BaseModel):
         A file name that is not UTF-8 holds lone surrogates, which only an escape can carry;
         ``json.loads`` and ``os.fsencode`` give its bytes back.
         """
-        return json.dumps(self.model_dump(mode="json", by_alias=True), allow_nan=False)
+        # Not pydantic's own JSON: it refuses lone surrogates, in a dictionary's keys at the latest.
+        return json.dumps(self.model_dump(by_alias=True), allow_nan=False, default=_rfc3339)
+
+
+def _rfc3339(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def bounds(interval: Interval | None) -> Bounds:
