@@ -20,9 +20,9 @@ def command(
 ) -> None:
     """List the runs that are kept, the newest first."""
     from trimtab.loop.status import site_of
-    from trimtab.record.store import Store
+    from trimtab.loop.stores import open_store
 
-    with Store.open(store_url) as store:
+    with open_store(store_url) as store:
         name = None if site is None else site_of(store, site)
         found = store.runs(site=name, probe=probe, limit=limit)
         where = str(store.location)

@@ -25,9 +25,9 @@ def command(run: str, as_json: bool, store_url: str | None, ordinal: int | None)
     RUN is a run's id or any unique beginning of it, as `trimtab runs` lists them.
     """
     from trimtab.loop.show import raw_output, show_run
-    from trimtab.record.store import Store
+    from trimtab.loop.stores import open_store
 
-    with Store.open(store_url) as store:
+    with open_store(store_url) as store:
         if ordinal is not None:
             sys.stdout.buffer.write(raw_output(store, run, ordinal))
             return

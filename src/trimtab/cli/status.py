@@ -35,9 +35,9 @@ def command(
     verdict and trend. Measures nothing.
     """
     from trimtab.loop.status import status
-    from trimtab.record.store import Store
+    from trimtab.loop.stores import open_store
 
-    with Store.open(store_url) as store:
+    with open_store(store_url) as store:
         found = status(store, where, goal=cov_goal, window_s=window_s)
     if as_json:
         from trimtab.report.documents.kept import status_document

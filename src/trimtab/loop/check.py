@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab import __version__
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.counters import DeviceBytes, read_device_bytes
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
 from trimtab.explain.findings import find_all
@@ -31,6 +29,7 @@ from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.leftovers import left_behind
 from trimtab.loop.plan import Request, plan_probe
 from trimtab.loop.probe import ProbeOutcome, Progress, Surroundings, run_probe
+from trimtab.loop.stores import open_store
 from trimtab.loop.tools import Instrument, choose
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.filesystem import PathDescription
@@ -125,7 +124,7 @@ def check(
         progress("looking", 0.0)
         driver = LocalDriver(wanted.path, clock=clock, execute=execute)
         _refuse_what_is_no_directory(wanted.path)
-        store = stack.enter_context(_open_store(wanted.store_url))
+        store = stack.enter_context(open_store(wanted.store_url, create=True))
         report = _report_path(wanted, driver, store)
         return _Check(wanted, driver, store, progress, clock).run(report)
 
@@ -280,19 +279,11 @@ class _Check:
             site=self.site,
             path=self.driver.description,
             execute=execute,
-            counters=self._counters,
+            counters=self.driver.drive_bytes,
             clock=self.clock,
             timeout_s=self.wanted.timeout_s,
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
-
-    def _counters(self) -> dict[str, DeviceBytes]:
-        seen = {
-            drive.name: read_device_bytes(Host(), drive.name)
-            for drive in self.driver.description.drives
-        }
-        known = {name: one for name, one in seen.items() if not isinstance(one, NotAvailable)}
-        return known if len(known) == len(seen) else {}
 
     def _know_site(self) -> None:
         """Name the site in the store before anything is measured, so that the result can be kept.
@@ -372,12 +363,6 @@ def _refuse_what_is_no_directory(path: str) -> None:
     state = bounded.describe(path)
     if state.kind != "directory":
         raise UsageError(f"{visible(path)} is not a directory", hint="name a directory")
-
-
-def _open_store(url: str | None) -> Store:
-    from trimtab.record.store import Store
-
-    return Store.open(url)
 
 
 def _report_path(wanted: CheckOptions, driver: LocalDriver, store: Store) -> Path:
