@@ -311,10 +311,20 @@ def test_more_space_than_there_is_is_refused(store, target):
     assert_clear(ended, 4, "would fill")
 
 
-def test_unknown_runs_and_sites(store, target):
+def test_a_store_that_is_not_there_is_not_made_by_looking(store):
+    for command in ("status", "runs", "show 0123"):
+        assert_clear(trimtab(*command.split(), store=store), 5, "no store", str(store))
+    assert not store.parent.exists()
+
+
+def test_unknown_runs_and_sites(store, target, tmp_path):
+    (tmp_path / "other").mkdir()
+    assert trimtab("check", target, "--no-probe", "--site", "mine", store=store).code == 0
     assert_clear(trimtab("show", "0123", store=store), 2)
     assert_clear(trimtab("status", "no-such-site", store=store), 2, "no-such-site")
-    assert_clear(trimtab("status", target, store=store), 2, "trimtab check")
+    assert_clear(trimtab("status", "/no/such/path", store=store), 2, "does not exist")
+    assert trimtab("status", "mine", store=store).code == 0
+    assert trimtab("status", target, store=store).code == 0
 
 
 def test_wrong_use_is_a_json_object_too(store, target):
