@@ -46,7 +46,7 @@ def healthy(**changes) -> Observed:
             Reading("errors_total", 0, source="sysfs"),
             Reading("inodes_total", 1000, source="statvfs"),
             Reading("inodes_free", 900, source="statvfs"),
-            Reading("free_extent_mean_bytes", 64 * 1024**2, source="procfs"),
+            Reading("free_space_fragmented_fraction", 0.0, source="procfs"),
             Reading("drive_percentage_used", 0.01, source="nvme", label="nvme0n1"),
             Reading("drive_media_errors_total", 0, source="nvme", label="nvme0n1"),
             Reading("drive_write_amplification", 1.4, source="nvme", label="nvme0n1"),
@@ -101,7 +101,7 @@ CASES = {
     ),
     "allocator-useless-loops": healthy(now=snapshot(*allocator(requests=1000, useless=24))),
     "free-space-fragmented": healthy(
-        now=snapshot(Reading("free_extent_mean_bytes", 65536, source="procfs"))
+        now=snapshot(Reading("free_space_fragmented_fraction", 0.97, source="procfs"))
     ),
     "drive-wear": healthy(
         now=snapshot(Reading("drive_percentage_used", 0.85, source="nvme", label="nvme0n1"))
@@ -205,6 +205,26 @@ def test_what_lies_behind_a_loop_device_is_not_throttled_by_it():
     behind = dataclasses.replace(FLASH, name="nvme1n1", writeback_throttling_s=0.002)
     loop = dataclasses.replace(FLASH, name="loop0", kind="loop", beneath=("nvme1n1",))
     assert find_all([healthy(path=path(loop, behind))]) == ()
+
+
+@pytest.mark.parametrize(
+    ("fraction", "severity"),
+    [(0.2, None), (0.3, Severity.INFO), (0.6, Severity.WARNING), (1.0, Severity.WARNING)],
+)
+def test_how_much_free_space_is_in_pieces(fraction, severity):
+    now = snapshot(
+        Reading("free_space_fragmented_fraction", fraction, source="procfs"),
+        Reading("free_extent_mean_bytes", 65536, source="procfs"),
+    )
+    findings = find_all([healthy(now=now)])
+    assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
+    assert all(finding.evidence[0].value == 65536 for finding in findings)
+
+
+def test_a_small_mean_alone_is_no_finding():
+    """A few small holes beside one large piece make a small mean, and cost nothing."""
+    now = snapshot(Reading("free_extent_mean_bytes", 65536, source="procfs"))
+    assert find_all([healthy(now=now)]) == ()
 
 
 def test_useless_loops_name_the_criteria_that_grew():

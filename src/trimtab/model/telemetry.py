@@ -34,6 +34,7 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "allocator_useless_loops_total": "loops",
     "allocator_groups_considered_total": "groups",
     "free_extent_mean_bytes": "B",
+    "free_space_fragmented_fraction": "1",
     "server_cpu_fraction": "1",
     "network_bytes_total": "B",
     "client_bytes_written_total": "B",

@@ -15,16 +15,18 @@ from trimtab.drivers.local.allocator import (
     Ext4,
     counting,
     read_free_extents,
-    read_mean_free_extent_bytes,
+    read_free_space,
     read_statistics,
 )
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.local.mballoc import AllocatorStatistics, FreeExtents
 from trimtab.errors import ToolError
+from trimtab.launch.bounded import Space
 from trimtab.launch.process import execute
 from trimtab.model.telemetry import NotAvailable
 
 NVME = Ext4("nvme0n1p2")
+SPACE = Space(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
 
 
 def _machine(tmp_path: Path, mb_stats: str | None) -> Host:
@@ -46,17 +48,19 @@ def test_counters_that_are_off_say_how_to_turn_them_on() -> None:
     assert source == "/proc/fs/ext4/nvme0n1p2/mb_stats"
 
 
-def test_the_estimate_says_that_it_is_one() -> None:
-    mean, source = read_mean_free_extent_bytes(host("nvme-partition"), NVME, 4096)
-    # Four groups of order 3 (16 to 31 blocks) and four of order 5 (64 to 127).
-    assert mean == pytest.approx(4096 * 2 / (1 / 22.627 + 1 / 90.51), rel=1e-3)
-    assert "within a factor of 2" in source
-    assert "read since the mount" in source
+def test_lists_that_leave_groups_out_give_no_number() -> None:
+    """A disk of 15 TB and lists of 8 groups: nearly all groups were not read since the mount."""
+    free = read_free_space(host("nvme-partition"), NVME, space=SPACE, device_bytes=15362990366720)
+    assert isinstance(free.extent_mean_bytes, NotAvailable)
+    assert "of 114464 groups were not read yet" in free.extent_mean_bytes.reason
+    assert isinstance(free.fragmented_fraction, NotAvailable)
+    assert free.source == "/proc/fs/ext4/nvme0n1p2/mb_structs_summary"
 
 
-def test_without_the_block_size_there_is_no_size() -> None:
-    mean, _ = read_mean_free_extent_bytes(host("nvme-partition"), NVME, None)
-    assert isinstance(mean, NotAvailable)
+def test_without_the_free_space_nothing_is_known_of_it() -> None:
+    silent = NotAvailable("/ did not answer in 10 s")
+    free = read_free_space(host("nvme-partition"), NVME, space=silent, device_bytes=1)
+    assert (free.extent_mean_bytes, free.fragmented_fraction) == (silent, silent)
 
 
 def test_the_older_statistics_are_found(tmp_path: Path) -> None:
@@ -203,6 +207,9 @@ def test_useless_loops_are_counted_while_it_counts(tmp_path: Path) -> None:
         mean = after.number("free_extent_mean_bytes")
         assert mean is not None
         assert 32 * 1024 < mean < 128 * 1024
+        fragmented = after.number("free_space_fragmented_fraction")
+        assert fragmented is not None
+        assert fragmented > 0.9
         setting = Path(f"/sys/fs/ext4/{scratch.device.name}/mb_stats")
         assert setting.read_text().strip() == "0"
 

@@ -16,7 +16,6 @@ from trimtab.drivers.local.mballoc import (
     CriterionStatistics,
     FreeExtents,
     FreeSpaceSummary,
-    mean_free_extent_blocks,
     parse_e2freefrag,
     parse_mb_alloc_stats,
     parse_mb_stats,
@@ -155,44 +154,11 @@ def test_the_tree_of_linux_5_14() -> None:
     text += "fragment_size_tree:\n\ttree_min: 5\n\ttree_max: 32768\n\ttree_nodes: 12\n"
     summary = parse_structs_summary(text)
     assert summary == FreeSpaceSummary(True, (0, 1), ())
-    assert isinstance(summary, FreeSpaceSummary)
-    assert isinstance(mean_free_extent_blocks(summary), NotAvailable)
 
 
 def test_a_list_with_a_gap_is_not_believed() -> None:
     text = "optimize_scan: 1\navg_fragment_size_lists:\n\tlist_order_0_groups: 1\n"
     assert isinstance(parse_structs_summary(text + "\tlist_order_2_groups: 1\n"), NotAvailable)
-
-
-@pytest.mark.parametrize(
-    "summary",
-    [
-        FreeSpaceSummary(False, (0,) * 14, (0,) * 14),
-        FreeSpaceSummary(True, (0,) * 14, (0,) * 14),
-        FreeSpaceSummary(True, (1,) * 14, ()),
-    ],
-)
-def test_no_lists_no_estimate(summary: FreeSpaceSummary) -> None:
-    assert isinstance(mean_free_extent_blocks(summary), NotAvailable)
-
-
-def _order_of(average: int) -> int:
-    """What the kernel does: fls(average) - 2, not below 0."""
-    return max(0, average.bit_length() - 2)
-
-
-@given(
-    st.lists(st.integers(min_value=1, max_value=30_000), min_size=1, max_size=60),
-)
-def test_the_estimate_is_within_a_factor_of_2(averages: list[int]) -> None:
-    """Groups with the same free space each: total free over the number of extents, counted."""
-    counts = [0] * 14
-    for average in averages:
-        counts[_order_of(average)] += 1
-    estimate = mean_free_extent_blocks(FreeSpaceSummary(True, (), tuple(counts)))
-    exact = len(averages) / sum(1 / average for average in averages)
-    assert isinstance(estimate, float)
-    assert exact / 2 < estimate < exact * 2
 
 
 E2FREEFRAG = """Device: /dev/vdf
@@ -264,7 +230,6 @@ def test_this_kernels_own_files_are_read(tmp_path: Path) -> None:
             Path(f"/proc/fs/ext4/{name}/mb_structs_summary").read_text()
         )
         assert isinstance(summary, FreeSpaceSummary)
-        estimate = mean_free_extent_blocks(summary)
-        assert isinstance(estimate, float)
+        assert sum(summary.average_fragment) == sum(summary.largest_free) == 24
         # Every free extent is a hole of 64 KiB, that is 16 blocks.
-        assert 8 < estimate < 32
+        assert not any(summary.largest_free[5:])

@@ -11,10 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from trimtab.drivers.host import Host
+from trimtab.drivers.local.free_space import (
+    count_groups,
+    fragmented_fraction,
+    mean_extent_bytes,
+    one_fraction,
+    one_mean,
+)
 from trimtab.drivers.local.mballoc import (
     AllocatorStatistics,
     FreeExtents,
-    mean_free_extent_blocks,
     parse_e2freefrag,
     parse_mb_alloc_stats,
     parse_mb_stats,
@@ -22,6 +28,7 @@ from trimtab.drivers.local.mballoc import (
 )
 from trimtab.drivers.local.tools import run_tool
 from trimtab.errors import ToolError
+from trimtab.launch.bounded import Space
 from trimtab.launch.launchers import Execute
 from trimtab.model.telemetry import NotAvailable
 
@@ -71,22 +78,48 @@ def read_statistics(host: Host, ext4: Ext4) -> tuple[AllocatorStatistics | NotAv
     return statistics, path
 
 
-def read_mean_free_extent_bytes(
-    host: Host, ext4: Ext4, block_bytes: int | None
-) -> tuple[float | NotAvailable, str]:
-    """Return an estimate of the mean free extent in bytes, and what it was read from and how."""
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """What the allocator's lists prove about the free space, and the file that they stand in."""
+
+    extent_mean_bytes: float | NotAvailable
+    fragmented_fraction: float | NotAvailable
+    source: str
+
+
+def read_free_space(
+    host: Host,
+    ext4: Ext4,
+    *,
+    space: Space | NotAvailable,
+    device_bytes: int | None,
+) -> FreeSpace:
+    """Return what is known of the free space without reading the bitmaps."""
     path = f"{ext4.statistics}/mb_structs_summary"
-    text = host.read_text(path)
-    if isinstance(text, NotAvailable):
-        return text, path
-    summary = parse_structs_summary(text)
-    blocks = summary if isinstance(summary, NotAvailable) else mean_free_extent_blocks(summary)
-    if isinstance(blocks, NotAvailable):
-        return NotAvailable(f"{path}: {blocks.reason}"), path
-    if block_bytes is None:
-        return NotAvailable(f"{path}: the block size is not known"), path
+    # Before the lists: groups are read all the time after a mount, and one that is counted as
+    # read must be in the lists.
     statistics, _ = read_statistics(host, ext4)
-    return blocks * block_bytes, f"{path} (estimate within a factor of 2{_seen(statistics)})"
+    text = host.read_text(path)
+    summary = text if isinstance(text, NotAvailable) else parse_structs_summary(text)
+    missing = summary if isinstance(summary, NotAvailable) else space
+    if isinstance(summary, NotAvailable) or isinstance(space, NotAvailable):
+        assert isinstance(missing, NotAvailable)
+        return FreeSpace(missing, missing, path)
+    told = isinstance(statistics, AllocatorStatistics)
+    groups = count_groups(
+        summary,
+        told=(statistics.groups_loaded, statistics.groups) if told else (None, None),
+        device_bytes=device_bytes,
+        block_bytes=space.block_size_bytes,
+        free_blocks=space.blocks_free * space.fragment_size_bytes // space.block_size_bytes,
+    )
+    if isinstance(groups, NotAvailable):
+        return FreeSpace(groups, groups, path)
+    return FreeSpace(
+        one_mean(mean_extent_bytes(summary, groups)),
+        one_fraction(fragmented_fraction(summary, groups)),
+        path,
+    )
 
 
 def read_free_extents(
@@ -145,12 +178,3 @@ def _put_back(host: Host, path: str, value: str) -> None:
             f"{path} could not be set back to {value}: {error.strerror}",
             hint=f"set it by hand: echo {value} > {path}",
         )
-
-
-def _seen(statistics: AllocatorStatistics | NotAvailable) -> str:
-    """Say which groups the lists speak of: only those that were read since the mount."""
-    if isinstance(statistics, NotAvailable) or statistics.groups is None:
-        return ", over the groups read since the mount"
-    if statistics.groups_loaded == statistics.groups:
-        return ""
-    return f", over {statistics.groups_loaded} of {statistics.groups} groups: those read so far"

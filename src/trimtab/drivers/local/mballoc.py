@@ -77,7 +77,7 @@ class FreeSpaceSummary:
         Item ``i``: groups whose largest free chunk is ``2**i`` blocks.
     average_fragment
         Item ``i``: groups whose mean free extent is of the order ``i``, see
-        `mean_free_extent_blocks`. Empty before Linux 6.1, which kept a tree instead.
+        `trimtab.drivers.local.free_space`. Empty before Linux 6.1, which kept a tree instead.
     """
 
     optimize_scan: bool
@@ -192,32 +192,6 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
         largest_free=tuple(lists["max_free_order_lists"]),
         average_fragment=tuple(lists["avg_fragment_size_lists"]),
     )
-
-
-def mean_free_extent_blocks(summary: FreeSpaceSummary) -> float | NotAvailable:
-    """Return an estimate of the mean free extent, in blocks; good to about a factor of 2.
-
-    Notes
-    -----
-    The kernel files a group under order ``fls(average) - 2`` (``mb_avg_fragment_size_order``), so
-    list ``i`` holds averages from ``2**(i+1)`` up to twice that (the first list from 1 to 3); the
-    middle is taken as their geometric mean. With about as much free space in each listed group
-    the mean extent is the harmonic mean over groups: it is small as soon as a few groups are
-    badly fragmented, as the count of extents is. Groups that are full, or not read since the
-    mount, stand in no list.
-    """
-    if not summary.optimize_scan:
-        return NotAvailable("the kernel keeps no lists of groups here (optimize_scan is 0)")
-    if not summary.average_fragment:
-        return NotAvailable("this kernel does not list groups by their mean free extent")
-    groups = sum(summary.average_fragment)
-    if groups == 0:
-        return NotAvailable("no group with free space was read since the mount")
-    reciprocal = sum(
-        count / (2.0**0.5 * 2 ** (order + 1) if order else 3.0**0.5)
-        for order, count in enumerate(summary.average_fragment)
-    )
-    return groups / reciprocal
 
 
 def parse_e2freefrag(text: str) -> FreeExtents | NotAvailable:

@@ -10,7 +10,7 @@ from typing import Final
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.allocator import (
     Ext4,
-    read_mean_free_extent_bytes,
+    read_free_space,
     read_statistics,
 )
 from trimtab.drivers.local.counters import read_bytes_of
@@ -164,17 +164,20 @@ def _trim(host: Host, state: LocalState) -> Iterator[Reading]:
 def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
     ext4 = state.ext4
     counted = ("allocator_useless_loops_total", "allocator_groups_considered_total")
-    names = ("allocator_family", "allocator_requests_total", *counted, "free_extent_mean_bytes")
+    pieces = ("free_extent_mean_bytes", "free_space_fragmented_fraction")
+    names = ("allocator_family", "allocator_requests_total", *counted)
     if ext4 is None:
         reason = NotAvailable(f"{state.description.fs_type} does not show its block allocator")
-        yield from (_reading(name, reason, None) for name in names)
+        yield from (_reading(name, reason, None) for name in (*names, *pieces))
         return
-    block = state.space.block_size_bytes if isinstance(state.space, Space) else None
-    mean, mean_source = read_mean_free_extent_bytes(host, ext4, block)
-    yield _reading("free_extent_mean_bytes", mean, mean_source)
+    devices = state.description.devices
+    size = devices[0].size_bytes if devices else None
+    free = read_free_space(host, ext4, space=state.space, device_bytes=size)
+    yield _reading(pieces[0], free.extent_mean_bytes, free.source)
+    yield _reading(pieces[1], free.fragmented_fraction, free.source)
     statistics, source = read_statistics(host, ext4)
     if isinstance(statistics, NotAvailable):
-        yield from (_reading(name, statistics, source) for name in names[:-1])
+        yield from (_reading(name, statistics, source) for name in names)
         return
     yield _reading("allocator_family", statistics.family, source)
     yield _reading("allocator_requests_total", statistics.requests, source)

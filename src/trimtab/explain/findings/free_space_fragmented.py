@@ -6,33 +6,46 @@ from collections.abc import Iterator
 
 from trimtab.explain.observed import Observed
 from trimtab.model.finding import Finding, Fix, Seen, Severity
-from trimtab.units import format_bytes
+from trimtab.units import format_percent
 
-LIMIT_BYTES = 1024**2
-"""One full-stripe write of an 8+2 group with 128 KiB chunks, and Lustre's smallest RPC."""
+NOTE_FRACTION = 0.25
+WARN_FRACTION = 0.5
+"""Trimtab's own steps, not measured limits: a quarter is worth knowing, half is worth acting."""
 
 
 def find(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when the mean free extent is under 1 MiB."""
-    mean = observed.now.number("free_extent_mean_bytes")
-    if mean is None or mean >= LIMIT_BYTES:
+    """Yield a finding when a quarter or more of the free space is certain to be in small pieces."""
+    fraction = observed.now.number("free_space_fragmented_fraction")
+    if fraction is None or fraction < NOTE_FRACTION:
         return
-    reading = observed.now.reading("free_extent_mean_bytes")
+    reading = observed.now.reading("free_space_fragmented_fraction")
     yield Finding(
         id="free-space-fragmented",
-        severity=Severity.WARNING if mean < LIMIT_BYTES / 4 else Severity.INFO,
-        title=f"free space lies in pieces of {format_bytes(mean)} on average",
+        severity=Severity.WARNING if fraction >= WARN_FRACTION else Severity.INFO,
+        title=(
+            f"{format_percent(fraction, 0)} of the free space or more has no 1 MiB in one piece"
+        ),
         target=observed.target,
-        seen=Seen(mean, "B", "mean free extent"),
+        seen=Seen(fraction, "1", "free space in block groups without a free extent of 1 MiB"),
         source=None if reading is None else reading.source,
         why=(
-            "A 1 MiB write that does not find 1 MiB of contiguous space is split: more requests, "
-            "read-modify-write in a parity group, and longer searches in the allocator."
+            "ext4 lists its block groups by their largest free piece; this share of the free "
+            "space fits in none of the groups that have 1 MiB left, so it is a lower bound. A "
+            "1 MiB write that lands there is split: more requests, longer searches in the "
+            "allocator and, in a parity group, read-modify-write."
         ),
         fix=Fix(
             "Free space in large pieces: purge old files rather than small ones, and keep the "
             "file system under its fullness limit. e2freefrag DEVICE shows the distribution; it "
             "reads the whole allocation bitmap, so give it a quiet hour on a large target."
         ),
-        confidence=0.6,
+        confidence=0.7,
+        evidence=_mean(observed),
     )
+
+
+def _mean(observed: Observed) -> tuple[Seen, ...]:
+    mean = observed.now.reading("free_extent_mean_bytes")
+    if mean is None or mean.value is None:
+        return ()
+    return (Seen(mean.value, "B", "mean free extent, within a factor of 2", mean.source),)
