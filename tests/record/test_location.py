@@ -59,6 +59,15 @@ def test_what_a_path_or_url_means(
     assert location.raw == Path(str(location.path)).parent / "raw"
 
 
+def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="which is gone"):
+        locate("t.db")
+    assert locate("/x/t.db").path == Path("/x/t.db")
+
+
 def test_the_environment_names_the_store() -> None:
     assert str(locate(environment={"TRIMTAB_STORE": "/x/t.db"})) == "/x/t.db"
     assert str(locate("/y/t.db", environment={"TRIMTAB_STORE": "/x/t.db"})) == "/y/t.db"

@@ -96,17 +96,17 @@ def locate(
     Raises
     ------
     UsageError
-        It is none of these, or names a database in memory.
+        It is none of these, names a database in memory, or is relative to a directory that is gone.
     """
     environment = os.environ if environment is None else environment
     text = os.fspath(url) if url is not None else default_url(environment)
     if _POSTGRESQL.match(text):
         directory = Path(raw) if raw else _default_directory(environment, None) / "raw"
         normal = _POSTGRESQL.sub("postgresql+psycopg://", text, count=1)
-        return Location("postgresql", normal, None, directory.absolute())
-    path = Path(_sqlite_path(text)).absolute()
+        return Location("postgresql", normal, None, _absolute(directory))
+    path = _absolute(Path(_sqlite_path(text)))
     directory = Path(raw) if raw else path.parent / "raw"
-    return Location("sqlite", f"sqlite:///{path}", path, directory.absolute())
+    return Location("sqlite", f"sqlite:///{path}", path, _absolute(directory))
 
 
 def refuse_shared_file_system(
@@ -154,6 +154,16 @@ def why_not(fs_type: str) -> str | None:
     """
     noun = _SHARED.get(family_of(fs_type))
     return noun and f"{noun}: its hosts share no memory for the write-ahead log"
+
+
+def _absolute(path: Path) -> Path:
+    try:
+        return path.absolute()
+    except OSError as error:
+        raise UsageError(
+            f"{path} starts at the current directory, which is gone ({error.strerror})",
+            hint="give the whole path, or change to a directory that exists",
+        ) from error
 
 
 def _default_directory(environment: Mapping[str, str], root: bool | None) -> Path:
