@@ -45,7 +45,7 @@ def test_a_run_comes_back_as_it_was(store: Store, run: Run) -> None:
     assert store.add_run(run)
     kept = store.run(run.id, outputs=True)
     assert kept == run
-    # -0.0 and 0.0, 1 and 1.0 and True are equal to Python, but not the same measurement.
+    # 1, 1.0 and True are equal to Python, but not the same measurement.
     assert repr(kept) == repr(run)
 
 
