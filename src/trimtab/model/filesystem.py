@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,6 +21,12 @@ DeviceKind = Literal[
 ]
 MULTIPATH_KINDS: Final = frozenset({"dm-multipath", "nvme-multipath"})
 """One drive, reached over several paths: what is beneath are the paths."""
+_DRIVE_THAT_KNOWS: Final = re.compile(r"(nvme\d|sd[a-z]|vd[a-z]|mmcblk\d|loop\d)")
+"""Drives whose ``queue/rotational`` tells disk from flash.
+
+Others answer 0 for want of anything that turns: memory (``pmem``, ``ram``, ``zram``), and another
+host's drive (``nbd``, ``drbd``, ``rbd``).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,14 @@ class BlockDevice:
     discard_max_bytes: int | None = None
     link_bytes_per_s: float | None = None
     label: str | None = None
+
+    @property
+    def is_flash(self) -> bool | None:
+        """Whether the device is flash, ``None`` where it cannot say."""
+        is_layer = bool(self.beneath) and self.kind != "loop"
+        if self.rotational is None or not (is_layer or _DRIVE_THAT_KNOWS.match(self.name)):
+            return None
+        return not self.rotational
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +173,8 @@ class PathDescription:
     def is_flash(self) -> bool | None:
         """Whether the target is flash.
 
-        True if the device that the file system stands on and the devices beneath it say that
-        they do not rotate, False if any says that it does, ``None`` if not known.
+        False if the device that the file system stands on, or any beneath, says that it
+        rotates; ``None`` if none says anything, or one is of a kind that cannot say; else True.
 
         Notes
         -----
@@ -167,10 +182,10 @@ class PathDescription:
         answer of its backing device when it is set up, and an administrator who corrects that
         answer corrects it on the loop device.
         """
-        known = [device.rotational for device in self.own_devices if device.rotational is not None]
-        if not known:
-            return None
-        return not any(known)
+        said = [device.is_flash for device in self.own_devices if device.rotational is not None]
+        if not said or False in said:
+            return False if said else None
+        return None if None in said else True
 
     @property
     def identity(self) -> str:
