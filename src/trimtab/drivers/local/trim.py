@@ -122,8 +122,9 @@ def read_timer(host: Host, execute: Execute) -> Timer:
     run is also the time of its stamp file, which is there for those whom systemd does not answer.
     """
     if not host.exists("/run/systemd/system"):
-        nothing = NotAvailable("systemd does not run here")
-        return Timer(active=False, last_run=nothing)
+        # In a container or a chroot the host's own timer may still trim this file system.
+        nothing = NotAvailable("systemd does not run here, so its timers are not seen")
+        return Timer(active=nothing, last_run=nothing)
     stamp = host.modified_at_s(f"/var/lib/systemd/timers/stamp-{_TIMER}")
     by_stamp = (
         NotAvailable(f"{_TIMER} has not run yet")
