@@ -167,6 +167,102 @@ def test_fullness_at_the_limit_is_not_over_it():
     assert find_all([healthy(now=snapshot(used=0.75), limits=Limits(fullness=0.7))]) != ()
 
 
+@pytest.mark.parametrize(
+    "name", ["fullness-over-limit", "inodes-nearly-used", "no-discard", "never-trimmed"]
+)
+def test_an_image_that_takes_no_writes_is_full_by_nature(name):
+    case = CASES[name]
+    image = dataclasses.replace(case, path=dataclasses.replace(case.path, read_only=True))
+    assert find_all([image]) == ()
+    remounted = dataclasses.replace(
+        case,
+        now=TargetSnapshot(
+            case.now.target, (*case.now.readings, Reading("read_only", True, source="statvfs"))
+        ),
+    )
+    assert find_all([remounted]) == ()
+
+
+@pytest.mark.parametrize(
+    ("device", "trims"),
+    [
+        (FLASH, True),
+        (dataclasses.replace(FLASH, discard_max_bytes=0), False),
+        (dataclasses.replace(FLASH, discard_max_bytes=None), False),
+        (dataclasses.replace(FLASH, discard_granularity_bytes=0), False),
+    ],
+)
+@pytest.mark.parametrize("name", ["fullness-over-limit", "drive-write-amplification"])
+def test_fstrim_is_advised_where_it_works(name, device, trims):
+    case = dataclasses.replace(CASES[name], path=path(device))
+    finding = next(one for one in find_all([case]) if one.id == name)
+    assert (finding.fix.argv[:1] == ("fstrim",)) is trims
+    assert ("trim" in finding.fix.prose.lower()) is trims
+
+
+@pytest.mark.parametrize("name", ["pmem0", "ram0", "nbd0", "drbd0", "zram0", "rbd0", "bcache0"])
+def test_what_does_not_turn_is_not_always_flash(name):
+    device = dataclasses.replace(
+        FLASH, name=name, kind="other", writeback_throttling_s=0.075, discard_max_bytes=0
+    )
+    description = path(device)
+    assert description.is_flash is None
+    assert find_all([healthy(path=description)]) == ()
+    layer = dataclasses.replace(FLASH, name="dm-0", kind="device-mapper", beneath=(name,))
+    assert path(layer, device).is_flash is None
+
+
+@pytest.mark.parametrize("name", ["nvme0n1", "nvme0c1n1", "sda", "sdaa", "vda", "mmcblk0", "loop7"])
+def test_drives_that_say_whether_they_turn(name):
+    device = dataclasses.replace(FLASH, name=name)
+    assert path(device).is_flash is True
+    assert path(dataclasses.replace(device, rotational=True)).is_flash is False
+    assert path(dataclasses.replace(device, rotational=None)).is_flash is None
+    layer = dataclasses.replace(FLASH, name="md0", kind="md", beneath=(name,))
+    assert path(layer, device).is_flash is True
+
+
+def test_a_schedule_that_is_not_seen_makes_a_weak_note():
+    trim = TrimPractice(
+        trimmed_since_mount=False,
+        discarded_bytes=0,
+        reasons={"timer_active": "systemd does not run here"},
+    )
+    (finding,) = find_all([healthy(trim=trim)])
+    assert finding.id == "never-trimmed"
+    assert finding.severity is Severity.INFO
+    assert finding.confidence <= 0.4
+    assert "systemd does not run here" in finding.fix.prose
+
+
+def test_direct_io_is_advised_to_those_who_did_not_use_it():
+    (finding,) = find_all([CASES["cached-read"]])
+    assert finding.fix.argv == ()
+    (finding,) = find_all([dataclasses.replace(CASES["cached-read"], direct=False)])
+    assert finding.fix.argv == ("trimtab", "check", "/scratch", "--direct")
+
+
+@pytest.mark.parametrize("kind", ["device-mapper", "md"])
+def test_a_layer_without_discard_is_named_and_no_protection_is_given_up(kind):
+    layer = dataclasses.replace(
+        FLASH, name="layer0", kind=kind, discard_max_bytes=0, beneath=("nvme0n1",)
+    )
+    (finding,) = find_all([healthy(path=path(layer, FLASH))])
+    assert finding.id == "no-discard"
+    assert finding.fix.argv == ()
+    assert "layer0" in finding.fix.prose
+    assert "costs" in finding.fix.prose
+    for forbidden in ("--allow-discards", "devices_handle_discard_safely", "crypttab"):
+        assert forbidden not in finding.fix.prose
+
+
+@pytest.mark.parametrize("name", ["drive-write-amplification", "allocator-useless-loops"])
+def test_limits_from_a_simulation_say_so(name):
+    (finding,) = find_all([CASES[name]])
+    assert "in a simulation" in finding.why.lower()
+    assert finding.confidence <= 0.6
+
+
 def test_throttling_is_a_note_on_one_drive_and_a_warning_over_several():
     (note,) = find_all([CASES["writeback-throttling-on"]])
     assert note.severity is Severity.INFO

@@ -39,6 +39,8 @@ class Observed:
         Of the probe that ran, with the reasons why some are not believed.
     left_behind
         Directories of earlier, killed probes that still stand under the path.
+    direct
+        Whether the probe used direct I/O.
     """
 
     path: PathDescription
@@ -49,6 +51,7 @@ class Observed:
     samples: tuple[Sample, ...] = ()
     limits: Limits = Limits()
     left_behind: tuple[str, ...] = ()
+    direct: bool = True
 
     @property
     def target(self) -> str:
@@ -61,12 +64,25 @@ class Observed:
         return self.path.is_flash is True
 
     @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written: an image, a mount or a file system that takes none."""
+        return self.path.read_only or self.now.value("read_only") is True
+
+    @property
+    def can_be_trimmed(self) -> bool:
+        """Whether fstrim would work: the device says that it takes discards."""
+        top = self.path.devices[0] if self.path.devices else None
+        if top is None or self.read_only:
+            return False
+        return bool(top.discard_max_bytes) and top.discard_granularity_bytes != 0
+
+    @property
     def flash_devices(self) -> tuple[BlockDevice, ...]:
-        """The devices beneath that have a queue of their own and say that they do not rotate."""
+        """The devices beneath that have a queue of their own and are flash."""
         return tuple(
             device
             for device in self.path.own_devices
-            if device.rotational is False and device.kind != "partition"
+            if device.is_flash and device.kind != "partition"
         )
 
     def growth(self, name: str, label: str | None = None) -> float | None:

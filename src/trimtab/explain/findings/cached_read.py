@@ -38,10 +38,19 @@ def find(observed: Observed) -> Iterator[Finding]:
         seen=Seen(fastest, "B/s", "fastest of these reads"),
         source="the probe's own output and the device's counters",
         why=cached[0].reason or "",
-        fix=Fix(
-            "Measure with direct I/O (the default), with more data than the node has memory, or "
-            "let another node read what this one wrote.",
-            ("trimtab", "check", observed.path.path, "--direct"),
-        ),
+        fix=_fix(observed),
         confidence=0.9,
+    )
+
+
+def _fix(observed: Observed) -> Fix:
+    further = (
+        "Measure more data than all memory on the way holds (--space, --block-size), or let "
+        "another node read what this one wrote."
+    )
+    if observed.direct:
+        return Fix(f"The probe used direct I/O: the cache lies beneath this node's. {further}")
+    return Fix(
+        f"Measure with direct I/O (the default). {further}",
+        ("trimtab", "check", observed.path.path, "--direct"),
     )

@@ -25,8 +25,10 @@ _WHY_ALLOCATOR = (
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield a finding when used / (used + available) is over the limit."""
     fullness = observed.now.fullness()
-    if fullness is None or fullness <= observed.limits.fullness:
+    # An image is always full: nobody will write to it.
+    if fullness is None or fullness <= observed.limits.fullness or observed.read_only:
         return
+    trims = observed.is_flash and observed.can_be_trimmed
     used = observed.now.number("used_bytes") or 0.0
     available = observed.now.number("available_bytes") or 0.0
     to_free = used - observed.limits.fullness * (used + available)
@@ -44,8 +46,8 @@ def find(observed: Observed) -> Iterator[Finding]:
         why=_WHY_FLASH if observed.is_flash else _WHY_ALLOCATOR,
         fix=Fix(
             f"Free {format_bytes(to_free)} to be at the limit: purge, or move data away."
-            + (" Then trim, so that the drives know." if observed.is_flash else ""),
-            ("fstrim", "-v", observed.path.mount_point) if observed.is_flash else (),
+            + (" Then trim, so that the drives know." if trims else ""),
+            ("fstrim", "-v", observed.path.mount_point) if trims else (),
         ),
         confidence=0.9 if observed.is_flash else 0.6,
     )

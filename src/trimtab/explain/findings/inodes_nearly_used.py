@@ -13,6 +13,8 @@ LIMIT = 0.95
 
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield a finding when 95 % of the inodes or more are used."""
+    if observed.read_only:
+        return
     total, free = observed.now.number("inodes_total"), observed.now.number("inodes_free")
     if not total or free is None or (total - free) / total < LIMIT:
         return

@@ -9,6 +9,8 @@ from trimtab.explain.observed import Observed
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.model.trim import TrimPractice
 
+_UNSEEN = "see whether fstrim.timer runs"
+
 
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield a finding when flash with discard has no trim schedule and shows no trim."""
@@ -16,15 +18,20 @@ def find(observed: Observed) -> Iterator[Finding]:
     top = observed.path.devices[0] if observed.path.devices else None
     if trim is None or top is None or not observed.is_flash or takes_no_discard(top):
         return
+    if observed.read_only:
+        return
     if trim.has_mechanism or _was_trimmed(trim):
         return
-    # What the kernel shows ends at the mount or at boot: an earlier trim by hand leaves no sign.
-    confidence = 0.5 if trim.trimmed_since_mount is None or trim.discarded_bytes else 0.8
+    schedule_known = trim.timer_active is not None
     seen, *further = _signs(trim, top.name)
     yield Finding(
         id="never-trimmed",
-        severity=Severity.WARNING,
-        title="nothing trims this file system, and no trim is on record",
+        severity=Severity.WARNING if schedule_known else Severity.INFO,
+        title=(
+            "nothing trims this file system, and no trim is on record"
+            if schedule_known
+            else "no trim of this file system is on record, and no schedule is seen from here"
+        ),
         target=observed.target,
         seen=seen,
         source=seen.source,
@@ -36,12 +43,21 @@ def find(observed: Observed) -> Iterator[Finding]:
         ),
         fix=Fix(
             "Trim once now, in a quiet hour, then every night; for a local file system the "
-            "distribution's timer does it weekly: systemctl enable --now fstrim.timer.",
+            "distribution's timer does it weekly: systemctl enable --now fstrim.timer."
+            + ("" if schedule_known else f" First: {trim.reasons.get('timer_active', _UNSEEN)}."),
             ("fstrim", "-v", observed.path.mount_point),
         ),
-        confidence=confidence,
+        confidence=_confidence(trim),
         evidence=tuple(further),
     )
+
+
+def _confidence(trim: TrimPractice) -> float:
+    if trim.timer_active is None:
+        # From inside a container or chroot the host's timer cannot be seen: it may well trim.
+        return 0.3
+    # What the kernel shows ends at the mount or at boot: an earlier trim by hand leaves no sign.
+    return 0.5 if trim.trimmed_since_mount is None or trim.discarded_bytes else 0.8
 
 
 def _signs(trim: TrimPractice, device: str) -> list[Seen]:

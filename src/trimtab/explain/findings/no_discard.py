@@ -12,7 +12,7 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield a finding when the device that the file system stands on is flash without discard."""
     top = observed.path.devices[0] if observed.path.devices else None
-    if top is None or not observed.is_flash or not takes_no_discard(top):
+    if top is None or not observed.is_flash or not takes_no_discard(top) or observed.read_only:
         return
     blocking = [device for device in observed.path.devices if takes_no_discard(device)]
     lowest = blocking[-1]
@@ -46,15 +46,19 @@ def _advice(device: BlockDevice) -> str:
     match device.kind:
         case "device-mapper":
             return (
-                f"{device.name} is a device-mapper layer that does not pass discards down: for "
-                "dm-crypt allow discards in /etc/crypttab or with `cryptsetup refresh "
-                "--allow-discards`, if the site's security rules permit it."
+                f"{device.name} is a device-mapper layer that does not pass discards down "
+                f"(dmsetup table /dev/{device.name} names it). dm-crypt holds them back on "
+                "purpose: which blocks are free would be visible on the drive. That is the "
+                "site's own trade; what it costs here is flash that never learns what is free. "
+                "More free space and more spare area in the drives make up for part of it."
             )
         case "md":
             return (
-                f"{device.name} is an md array that passes no discards: RAID 4/5/6 needs the "
-                "module parameter raid456.devices_handle_discard_safely=Y, and only where the "
-                "drives return zeroes after discard."
+                f"{device.name} is an md array that passes no discards. RAID 4, 5 and 6 hold "
+                "them back on purpose: a drive that does not return zeroes after a discard would "
+                "break the parity. That is a trade of safety; what it costs here is flash that "
+                "never learns what is free. More free space and more spare area in the drives "
+                "make up for part of it."
             )
         case "loop":
             return (
