@@ -75,8 +75,13 @@ def test_hostile_names_do_not_steer_the_terminal(store, target):
     assert ended.code == 0, ended.stderr
     assert "\x1b" not in ended.stdout + ended.stderr
     assert trimtab("check", hostile, "--no-probe", "--json", store=store).document["path"]
-    assert trimtab("runs", store=store).code == 0
-    assert trimtab("status", store=store).code == 0
+    arguments = ("check", hostile, *SHORT, "--probe", "builtin", "--json")
+    (run,) = trimtab(*arguments, store=store).document["runs"]
+    for command in (("runs",), ("status",), ("show", run["id"])):
+        assert trimtab(*command, store=store).code == 0
+        assert trimtab(*command, "--json", store=store).document
+    for line in trimtab("show", run["id"], store=store).stdout.splitlines():
+        assert not line.startswith("b ")
 
 
 @needs_root
