@@ -35,11 +35,8 @@ def command(run: str, as_json: bool, store_url: str | None, ordinal: int | None)
     if as_json:
         from trimtab.report.documents.kept import show_document
 
-        click.echo(
-            show_document(found.store, found.run, found.outputs, found.files).model_dump_json(
-                by_alias=True
-            )
-        )
+        document = show_document(found.store, found.run, found.outputs, found.files)
+        click.echo(document.to_json())
     else:
         from trimtab.cli.render.kept import print_show
 
