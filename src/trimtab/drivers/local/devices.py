@@ -21,9 +21,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from trimtab.drivers.host import Host
-from trimtab.drivers.local.mounts import Mount, find_mount
 from trimtab.drivers.local.queue import kind_and_label, queue_attributes
 from trimtab.model.filesystem import BlockDevice
+from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.telemetry import NotAvailable
 
 DEVICES_LIMIT: Final = 4096

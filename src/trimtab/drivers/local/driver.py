@@ -20,7 +20,6 @@ from trimtab.drivers.local.counters import (
     read_cpu_times,
 )
 from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
-from trimtab.drivers.local.mounts import find_mount
 from trimtab.drivers.local.smart import read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
 from trimtab.drivers.local.tools import complaint
@@ -32,6 +31,7 @@ from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
 from trimtab.launch.process import ProcessResult
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
+from trimtab.model.mounts import find_mount
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, TargetSnapshot
 from trimtab.model.trim import TrimPractice
 from trimtab.visible import visible

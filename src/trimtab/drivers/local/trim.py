@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
-from trimtab.drivers.local.mounts import unescape
 from trimtab.drivers.local.tools import run_tool
 from trimtab.launch.launchers import Execute
 from trimtab.model.filesystem import BlockDevice, PathDescription
+from trimtab.model.mounts import unescape
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.trim import TrimPractice
 
