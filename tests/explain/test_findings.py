@@ -80,6 +80,13 @@ ROTATING = dataclasses.replace(
 )
 
 CASES = {
+    "gone-read-only": healthy(path=dataclasses.replace(path(), options=("rw", "emergency_ro"))),
+    "array-degraded": healthy(
+        now=snapshot(Reading("degraded", True, source="sysfs", label="md127"))
+    ),
+    "drive-link-slow": healthy(
+        path=path(dataclasses.replace(FLASH, link_bytes_per_s=2e9, link_max_bytes_per_s=8e9))
+    ),
     "file-system-errors": healthy(now=snapshot(Reading("errors_total", 2, source="sysfs"))),
     "fullness-over-limit": healthy(now=snapshot(used=0.8)),
     "inodes-nearly-used": healthy(
@@ -261,6 +268,62 @@ def test_limits_from_a_simulation_say_so(name):
     (finding,) = find_all([CASES[name]])
     assert "in a simulation" in finding.why.lower()
     assert finding.confidence <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("options", "read_only", "errors", "confidence"),
+    [
+        (("rw", "shutdown"), False, 0, 0.95),
+        (("rw", "ro"), True, 2, 0.9),  # before emergency_ro: the superblock alone says ro
+        (("ro",), True, 2, 0.5),
+        (("ro",), True, 0, None),
+        (("rw", "ro"), True, None, None),
+        (("rw", "errors=remount-ro"), False, 2, None),
+    ],
+)
+def test_who_made_it_read_only(options, read_only, errors, confidence):
+    counted = () if errors is None else (Reading("errors_total", errors, source="sysfs"),)
+    one = healthy(
+        path=dataclasses.replace(path(), options=options, read_only=read_only),
+        now=snapshot(*counted),
+    )
+    findings = [finding for finding in find_all([one]) if finding.id == "gone-read-only"]
+    assert [finding.confidence for finding in findings] == (
+        [] if confidence is None else [confidence]
+    )
+
+
+def test_an_array_with_all_its_drives_is_no_finding():
+    whole = snapshot(
+        Reading("degraded", False, source="sysfs", label="md1"),
+        Reading("degraded", True, source="sysfs", label="md2"),
+    )
+    (finding,) = find_all([healthy(now=whole)])
+    assert finding.severity is Severity.CRITICAL
+    assert finding.fix.argv == ("mdadm", "--detail", "/dev/md2")
+
+
+@pytest.mark.parametrize(
+    ("rates", "best", "slow"),
+    [
+        ((4e9, 4e9), 8e9, False),  # a dual-port drive: two lanes on each side
+        ((4e9, 2e9), 8e9, True),
+        ((4e9, None), 8e9, False),  # one side is not seen: nothing is known of the sum
+        ((4e9, 4e9), None, False),
+    ],
+)
+def test_the_ports_of_one_drive_count_together(rates, best, slow):
+    legs = tuple(
+        dataclasses.replace(
+            FLASH, name=f"nvme0c{i}n1", link_bytes_per_s=rate, link_max_bytes_per_s=best
+        )
+        for i, rate in enumerate(rates)
+    )
+    head = dataclasses.replace(
+        FLASH, kind="nvme-multipath", beneath=tuple(leg.name for leg in legs)
+    )
+    findings = find_all([healthy(path=path(head, *legs))])
+    assert [finding.id for finding in findings] == (["drive-link-slow"] if slow else [])
 
 
 def test_throttling_is_a_note_on_one_drive_and_a_warning_over_several():

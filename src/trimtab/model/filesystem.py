@@ -52,7 +52,9 @@ class BlockDevice:
     discard_granularity_bytes, discard_max_bytes
         0 means that the device takes no discard.
     link_bytes_per_s
-        What the bus can carry (PCIe speed x width), where the system says so.
+        What the bus carries (PCIe speed x width), where the system says so.
+    link_max_bytes_per_s
+        What it would carry at the best speed and width that drive and port both have.
     label
         The name that people know it by: a device-mapper name, an md level.
     """
@@ -73,6 +75,7 @@ class BlockDevice:
     discard_granularity_bytes: int | None = None
     discard_max_bytes: int | None = None
     link_bytes_per_s: float | None = None
+    link_max_bytes_per_s: float | None = None
     label: str | None = None
 
     @property

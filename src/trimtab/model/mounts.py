@@ -12,6 +12,9 @@ from typing import Final, Literal
 
 from trimtab.model.filesystem import PathKind
 
+GAVE_UP: Final = frozenset({"emergency_ro", "shutdown"})
+"""Superblock options by which a file system says that it stopped taking writes by itself."""
+
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 FileSystemFamily = Literal[
@@ -89,8 +92,12 @@ class Mount:
 
     @property
     def read_only(self) -> bool:
-        """Whether this mount or the whole file system takes no writes."""
-        return "ro" in self.options or "ro" in self.super_options
+        """Whether this mount or the whole file system takes no writes.
+
+        An ext4 that gave up after an error says so in its options on newer kernels (seen on 6.18)
+        and is ``rw`` otherwise; on older ones ``ro`` appears among the superblock's.
+        """
+        return "ro" in self.options or not {"ro", *GAVE_UP}.isdisjoint(self.super_options)
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.drivers.hosts import host, no_tools, touch_of
+from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
 from tests.support import loopback
 
 from trimtab.drivers.host import Host
@@ -48,6 +49,33 @@ def test_a_partition_has_its_disks_queue() -> None:
 
 def test_the_link_of_a_drive_is_speed_times_width() -> None:
     found = _describe("nvme-partition")
+    assert found.drives[0].link_bytes_per_s == pytest.approx(16e9 * 4 * 128 / 130 / 8)
+
+
+@pytest.mark.parametrize(
+    ("drive", "port", "giga"),
+    [
+        (("16.0 GT/s PCIe", 4), ("16.0 GT/s PCIe", 4), 7.877),
+        (("32.0 GT/s PCIe", 4), ("16.0 GT/s PCIe", 8), 7.877),  # the slot is older
+        (("8.0 GT/s PCIe", 4), ("32.0 GT/s PCIe", 2), 1.969),
+        (("16.0 GT/s PCIe", 4), None, 7.877),  # a virtual machine shows no port
+        (("16.0 GT/s PCIe", 4), ("Unknown", 255), 7.877),
+        (("Unknown", 4), ("16.0 GT/s PCIe", 4), None),
+        (None, ("16.0 GT/s PCIe", 4), None),
+    ],
+)
+def test_the_best_link_is_what_both_ends_have(
+    drive: tuple[str, int] | None, port: tuple[str, int] | None, giga: float | None, tmp_path: Path
+) -> None:
+    machine = shutil.copytree(HOSTS / "nvme-partition", tmp_path / "machine", symlinks=True)
+    place = machine / "sys/devices/pci0000:80/0000:80:01.0/0000:80:00.0"
+    for end, at in ((drive, place), (port, place.parent)):
+        if end is not None:
+            (at / "max_link_speed").write_text(f"{end[0]}\n")
+            (at / "max_link_width").write_text(f"{end[1]}\n")
+    found = describe("/", host=Host(str(machine)), touch=touch_of("259:2"), execute=no_tools)
+    best = found.drives[0].link_max_bytes_per_s
+    assert best is None if giga is None else best == pytest.approx(giga * 1e9, rel=1e-3)
     assert found.drives[0].link_bytes_per_s == pytest.approx(16e9 * 4 * 128 / 130 / 8)
 
 

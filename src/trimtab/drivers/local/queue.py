@@ -47,6 +47,7 @@ def queue_attributes(host: Host, directory: str) -> dict[str, Any]:
     queue = f"{directory}/queue"
     throttling_us = host.read_number(f"{queue}/wbt_lat_usec")
     rotational = host.read_number(f"{queue}/rotational")
+    link, best_link = link_rates_bytes_per_s(host, directory)
     return {
         "rotational": None if isinstance(rotational, NotAvailable) else bool(rotational),
         "writeback_throttling_s": (
@@ -59,7 +60,8 @@ def queue_attributes(host: Host, directory: str) -> dict[str, Any]:
         "discard_max_bytes": _number(host, f"{queue}/discard_max_bytes"),
         "model": model_of(host, directory),
         "transport": transport_of(host, directory),
-        "link_bytes_per_s": link_bytes_per_s(host, directory),
+        "link_bytes_per_s": link,
+        "link_max_bytes_per_s": best_link,
     }
 
 
@@ -101,21 +103,35 @@ def transport_of(host: Host, directory: str) -> str | None:
     return None
 
 
-def link_bytes_per_s(host: Host, directory: str) -> float | None:
-    """Return what the PCIe link of an NVMe drive can carry; packet overhead still comes off it.
+def link_rates_bytes_per_s(host: Host, directory: str) -> tuple[float | None, float | None]:
+    """Return what the PCIe link of an NVMe drive carries, and what both its ends could carry.
 
-    Only for NVMe on PCIe: a SATA or SAS drive shares the link of its adapter.
+    Packet overhead still comes off both. Only for NVMe on PCIe: a SATA or SAS drive shares the
+    link of its adapter. A slot that is slower or narrower than the drive by design is no loss:
+    what the port above the drive offers is a limit too, where the system tells it.
     """
     if transport_of(host, directory) != "pcie":
-        return None
+        return None, None
     start = host.resolve(f"{directory}/device")
     place = PurePosixPath(directory if isinstance(start, NotAvailable) else start)
-    for parent in (place, *place.parents):
-        speed = _text(host, f"{parent}/current_link_speed")
-        width = _number(host, f"{parent}/current_link_width")
-        if speed is not None:
-            return pcie_bytes_per_s(speed, width or 0)
-    return None
+    for end in (place, *place.parents):
+        speed = _text(host, f"{end}/current_link_speed")
+        if speed is None:
+            continue
+        width = _number(host, f"{end}/current_link_width")
+        return pcie_bytes_per_s(speed, width or 0), _best_link(host, str(end), str(end.parent))
+    return None, None
+
+
+def _best_link(host: Host, drive: str, port: str) -> float | None:
+    """Return the rate at the best speed and width that both ends have."""
+    speeds = [_text(host, f"{end}/max_link_speed") for end in (drive, port)]
+    widths = [_number(host, f"{end}/max_link_width") for end in (drive, port)]
+    known = [speed for speed in speeds if speed is not None and _SPEED.match(speed)]
+    lanes = [width for width in widths if width]
+    if speeds[0] not in known or not widths[0]:
+        return None
+    return pcie_bytes_per_s(min(known, key=lambda speed: float(speed.split()[0])), min(lanes))
 
 
 def pcie_bytes_per_s(speed: str, width: int) -> float | None:

@@ -1,0 +1,53 @@
+"""`gone-read-only`: the file system stopped taking writes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trimtab.explain.observed import Observed
+from trimtab.model.finding import Finding, Fix, Seen, Severity
+from trimtab.model.mounts import GAVE_UP
+
+
+def find(observed: Observed) -> Iterator[Finding]:
+    """Yield a finding when an error, not a person, has made the file system read-only."""
+    seen, confidence = _sign(observed)
+    if seen is None:
+        return
+    yield Finding(
+        id="gone-read-only",
+        severity=Severity.CRITICAL,
+        title=f"the file system takes no writes any more ({seen.what})",
+        target=observed.target,
+        seen=seen,
+        source=seen.source,
+        why=(
+            "After an error in its structures or its journal a file system stops writing, so that "
+            "the damage does not spread; every write fails from then on. The mount may go on "
+            "saying rw, and an answer to df looks as always."
+        ),
+        fix=Fix(
+            "Read the kernel log for the first error and see to the device beneath. Then unmount, "
+            "run a full check, and mount again; what was not flushed before is lost.",
+            ("dmesg", "--level=err,crit,alert,emerg"),
+        ),
+        confidence=confidence,
+    )
+
+
+def _sign(observed: Observed) -> tuple[Seen | None, float]:
+    options = observed.path.options
+    if gave_up := sorted(GAVE_UP.intersection(options)):
+        return Seen(gave_up[0], None, f"mount option {gave_up[0]}", "/proc/self/mountinfo"), 0.95
+    errors = observed.now.number("errors_total")
+    if not observed.read_only or not errors:
+        return None, 0.0
+    reading = observed.now.reading("errors_total")
+    source = None if reading is None else reading.source
+    # A person who mounts read-only makes the mount so. An error makes the superblock so, and the
+    # mount's own option, the first of them, stays.
+    by_itself = options[:1] != ("ro",)
+    return (
+        Seen(errors, "errors", f"read-only, with {errors:.0f} errors on record", source),
+        0.9 if by_itself else 0.5,
+    )
