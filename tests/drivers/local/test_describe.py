@@ -224,6 +224,35 @@ def test_24_drives_are_walked_once_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("members", "note"),
+    [
+        (("sda", "sdb", "sdc"), "this btrfs lies on 3 devices: sdb is looked at, sda, sdc not"),
+        (("sdb",), None),
+        (("sdx",), "whether this btrfs lies on more devices than sdb is not known"),
+        (None, "whether this btrfs lies on more devices than sdb is not known"),
+    ],
+)
+def test_a_btrfs_on_several_devices_says_so(
+    members: tuple[str, ...] | None, note: str | None, tmp_path: Path
+) -> None:
+    for name in ("sda", "sdb", "sdc"):
+        (tmp_path / "sys/class/block" / name).mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    table = "40 1 0:58 / / rw - btrfs /dev/sdb rw,ssd\n"
+    (tmp_path / "proc/self/mountinfo").write_text(table)
+    (tmp_path / "sys/fs/btrfs/features").mkdir(parents=True)
+    for name in members or ():
+        (tmp_path / "sys/fs/btrfs/8c1f2a44-90b2-4c59-8a7a-4a1a29f1d001/devices" / name).mkdir(
+            parents=True
+        )
+    if members is None:
+        shutil.rmtree(tmp_path / "sys/fs")
+    found = describe("/", host=Host(str(tmp_path)), touch=touch_of(), execute=no_tools)
+    assert _names(found) == ["sdb"]
+    assert [line for line in found.notes if "btrfs" in line] == ([] if note is None else [note])
+
+
+@pytest.mark.parametrize(
     ("state", "error", "message"),
     [
         (PathState("/x", exists=False), UsageError, "/x does not exist"),

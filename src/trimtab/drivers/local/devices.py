@@ -48,7 +48,7 @@ def devices_beneath(
     first = device_directory(host, mount)
     if isinstance(first, NotAvailable):
         return (), (first.reason,)
-    found = _Found()
+    found = _Found(notes=_other_members(host, mount, PurePosixPath(first).name))
     # Breadth first: the tree is shallow and wide (24 drives under one md), and a device that is
     # reached twice (two partitions of one disk) is visited once, which ends cycles too.
     waiting = [first]
@@ -81,6 +81,26 @@ def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
         f"no block device is seen beneath {mount.mount_point} "
         f"({mount.fs_type} from {mount.source}, device {mount.device_number})"
     )
+
+
+def _other_members(host: Host, mount: Mount, name: str) -> list[str]:
+    """Return a note where a btrfs lies on more devices than the one that its mount names."""
+    if mount.fs_type != "btrfs":
+        return []
+    file_systems = host.list_directory("/sys/fs/btrfs")
+    if isinstance(file_systems, NotAvailable):
+        return [f"whether this btrfs lies on more devices than {name} is not known"]
+    for uuid in file_systems:
+        members = host.list_directory(f"/sys/fs/btrfs/{uuid}/devices")
+        if not isinstance(members, NotAvailable) and name in members:
+            others = [member for member in members if member != name]
+            if others:
+                return [
+                    f"this btrfs lies on {len(members)} devices: {name} is looked at, "
+                    f"{', '.join(others)} not"
+                ]
+            return []
+    return [f"whether this btrfs lies on more devices than {name} is not known"]
 
 
 def _describe(host: Host, directory: str, beneath: Sequence[str]) -> BlockDevice:
