@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trimtab.model.filesystem import BlockDevice, PathDescription
@@ -84,6 +84,12 @@ class Observed:
             for device in self.path.own_devices
             if device.is_flash and device.kind != "partition"
         )
+
+    def of_each_drive(self, name: str) -> Iterator[tuple[str, float, str | None]]:
+        """Yield drive, value and source of every reading of that name that has a value."""
+        for drive, value in self.now.labelled(name).items():
+            reading = self.now.reading(name, drive)
+            yield drive, value, None if reading is None else reading.source
 
     def growth(self, name: str, label: str | None = None) -> float | None:
         """Return how much a counter grew during the probe, ``None`` where that is not known.

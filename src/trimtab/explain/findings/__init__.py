@@ -1,8 +1,8 @@
 """What can be wrong now: one pure file per finding, one table that lists them.
 
 Each file has one function ``find(observed)`` that yields `Finding` rows. To add one, copy
-``file_system_errors.py`` (one value) or ``drive_wear.py`` (one row for each drive), and add a line
-to `TABLE`.
+``file_system_errors.py`` (one value) or ``drive_media_errors.py`` (one row for each drive), and add
+a line to `TABLE`.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def find(observed: Observed) -> Iterator[Finding]:
         source=None if reading is None else reading.source,
         why=(
             "Each useless loop walks every block group and finds none that fits, on the CPU that "
-            "the write waits for; its cost grows with the size of the target. The first seed "
+            "the write waits for; its cost grows with the size of the target. NERSC "
             "found these loops on its slow OSTs and not on the fast ones, and they began at "
             "about 75 % full (000, 001); one more site was brought to a halt by them (003). How "
             "many are too many is not measured yet: in a simulation there were none up to 75 % "

@@ -10,17 +10,16 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield one finding for each drive whose media error count is not 0."""
-    for drive, errors in observed.now.labelled("drive_media_errors_total").items():
+    for drive, errors, source in observed.of_each_drive("drive_media_errors_total"):
         if errors <= 0:
             continue
-        reading = observed.now.reading("drive_media_errors_total", drive)
         yield Finding(
             id="drive-media-errors",
             severity=Severity.WARNING,
             title=f"{drive} reports {errors:.0f} unrecovered media errors",
             target=observed.target,
             seen=Seen(errors, "errors", f"media errors of {drive}"),
-            source=None if reading is None else reading.source,
+            source=source,
             why=(
                 "The drive counts a media error when data could not be recovered by its own "
                 "error correction (NVMe base specification, SMART log, media and data integrity "

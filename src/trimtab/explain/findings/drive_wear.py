@@ -14,22 +14,21 @@ WARN_FRACTION = 0.8
 
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield one finding for each drive that has used 80 % or more of its rated endurance."""
-    for drive, used in observed.now.labelled("drive_percentage_used").items():
+    for drive, used, source in observed.of_each_drive("drive_percentage_used"):
         if used < WARN_FRACTION:
             continue
-        reading = observed.now.reading("drive_percentage_used", drive)
         yield Finding(
             id="drive-wear",
             severity=Severity.CRITICAL if used >= 1.0 else Severity.WARNING,
             title=f"{drive} has used {format_percent(used, 0)} of its rated endurance",
             target=observed.target,
             seen=Seen(used, "1", f"percentage used of {drive}"),
-            source=None if reading is None else reading.source,
+            source=source,
             why=(
                 "Percentage used is the vendor's own estimate of life consumed (NVMe base "
                 "specification, SMART log); past 100 % the drive is outside what it was "
                 "qualified for. Drives of one group wear alike, so the next ones follow soon. "
-                "For scale: a busy scratch system had used 1 % after six months (seed 003)."
+                "For scale: a busy scratch system had used 1 % after six months (source 003)."
             ),
             fix=Fix(
                 f"Plan the replacement of {drive} and of its group; look at its write "

@@ -17,17 +17,16 @@ LIMIT = 2.5
 
 def find(observed: Observed) -> Iterator[Finding]:
     """Yield one finding for each drive whose lifetime write amplification is over `LIMIT`."""
-    for drive, amplification in observed.now.labelled("drive_write_amplification").items():
+    for drive, amplification, source in observed.of_each_drive("drive_write_amplification"):
         if amplification <= LIMIT:
             continue
-        reading = observed.now.reading("drive_write_amplification", drive)
         yield Finding(
             id="drive-write-amplification",
             severity=Severity.INFO,
             title=f"{drive} has written {amplification:.1f} times what it was given",
             target=observed.target,
             seen=Seen(amplification, "B/B", f"physical over host bytes written of {drive}"),
-            source=None if reading is None else reading.source,
+            source=source,
             why=(
                 "Every byte that the drive moves in garbage collection is write bandwidth that "
                 "hosts do not get. The figure is over the drive's whole life. In a simulation of "

@@ -36,9 +36,9 @@ def find(observed: Observed) -> Iterator[Finding]:
         seen=seen,
         source=seen.source,
         why=(
-            "The drive cannot know that a file was deleted until it is told. One seed found its "
-            "drives writing at a quarter of their speed for want of a first trim (003); the "
-            "first seed raised its trims from monthly to nightly, at minimal cost to jobs "
+            "The drive cannot know that a file was deleted until it is told. ETH Zurich found its "
+            "drives writing at a quarter of their speed for want of a first trim (003); "
+            "NERSC raised its trims from monthly to nightly, at minimal cost to jobs "
             "(000, 002)."
         ),
         fix=Fix(

@@ -24,9 +24,9 @@ def find(observed: Observed) -> Iterator[Finding]:
         seen=Seen(top.discard_max_bytes, "B", f"largest discard that {top.name} takes"),
         source=f"/sys/class/block/{top.name}/queue/discard_max_bytes",
         why=(
-            "Without discard a drive must keep copying data that was deleted long ago. One seed "
+            "Without discard a drive must keep copying data that was deleted long ago. ETH Zurich "
             "saw writes fall from 36 to 9.5 GB/s and come back with the first trim (003), "
-            "another 10 % lost after about five full writes and restored by fstrim (002)."
+            "NERSC 10 % lost after about five full writes and restored by fstrim (002)."
         ),
         fix=Fix(_advice(lowest)),
         confidence=0.8,

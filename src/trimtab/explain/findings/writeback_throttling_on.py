@@ -32,7 +32,7 @@ def find(observed: Observed) -> Iterator[Finding]:
             "takes longer than this (kernel, block/blk-wbt.c). "
             + (
                 "Several flash devices stand beneath this target: each collects garbage at its "
-                "own time, and the slowest holds up the stripe. The first seed gained 10 % of "
+                "own time, and the slowest holds up the stripe. NERSC gained 10 % of "
                 "write bandwidth by turning it off there (000)."
                 if many
                 else "On a single flash device the default costs little; it matters when reads "
