@@ -325,6 +325,7 @@ class _Check:
             trim=None if isinstance(practice, NotAvailable) else practice,
             samples=() if self.outcome is None else self.outcome.run.samples,
             limits=self.wanted.limits,
+            direct=self.wanted.direct,
             left_behind=left_behind(self.driver.description.real_path, self.clock()),
         )
 

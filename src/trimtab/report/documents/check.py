@@ -141,6 +141,8 @@ class DeviceDocument(Document):
     discard_granularity_bytes: int | None
     discard_max_bytes: int | None
     link_bytes_per_s: float | None
+    link_max_bytes_per_s: float | None
+    label: str | None
 
 
 class PathDocument(Document):
