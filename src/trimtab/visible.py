@@ -14,6 +14,8 @@ from typing import Final
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
 
+_NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
 
 def visible(text: str, *, keep: str = "") -> str:
     r"""Return ``text`` with everything that cannot be seen written as an escape.
@@ -55,6 +57,8 @@ def shell_text(argv: Sequence[str]) -> str:
 def _shown(character: str, keep: str) -> str:
     if character in keep or unicodedata.category(character) not in _UNPRINTABLE:
         return character
+    if character in _NAMED:
+        return _NAMED[character]
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape stands for (PEP 383)
         return f"\\x{code - 0xDC00:02x}"
