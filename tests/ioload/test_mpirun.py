@@ -20,7 +20,7 @@ def mpirun(program: str, directory: Path, *arguments: str) -> list[str]:
     launch = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
     # A stopped mpirun gives its ranks 1 s to clean up before it kills them: too little on a
     # busy machine, where the time would decide the test.
-    launch += ["--mca", "odls_base_sigkill_timeout", "30"]
+    launch += ["--mca", "odls_base_sigkill_timeout", "5"]
     return [*launch, program, "--dir", str(directory), "--run-id", "test", *arguments]
 
 
