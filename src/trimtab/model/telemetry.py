@@ -6,9 +6,10 @@ literally. Counters end in ``_total`` and only ever count up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "capacity_bytes": "B",
@@ -122,10 +123,18 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetSnapshot:
-    """All readings of one target at one time."""
+    """All readings of one target at one time.
+
+    Attributes
+    ----------
+    settings
+        Named settings of the target and of the devices beneath it, as the driver's ``settings``
+        gives them; empty where the driver does not keep them with a snapshot.
+    """
 
     target: Target
     readings: tuple[Reading, ...]
+    settings: Mapping[str, Setting | NotAvailable] = field(default_factory=dict)
 
     def reading(self, name: str, label: str | None = None) -> Reading | None:
         """Return the reading of that name and label, or ``None`` where there is no such row."""
@@ -163,6 +172,36 @@ class TargetSnapshot:
         return used / (used + available)
 
 
+HostRole = Literal["server", "client"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSnapshot:
+    """One machine of a site at one time: what is of the machine and of no single target.
+
+    Attributes
+    ----------
+    name
+        As the site file calls it.
+    problem
+        Why it did not answer, or answered only in part; ``None`` when it told everything.
+    answered
+        Whether anything came back. A dead server is a fact of the snapshot, not an error.
+    readings
+        Of `TELEMETRY_UNITS`, those that belong to a machine: ``server_cpu_fraction``,
+        ``network_bytes_total``, ``checksum_errors_total``.
+    settings
+        ``lustre_version``, ``kernel_release`` ...
+    """
+
+    name: str
+    role: HostRole
+    answered: bool = True
+    problem: str | None = None
+    readings: tuple[Reading, ...] = ()
+    settings: Mapping[str, Setting | NotAvailable] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Telemetry of all targets at one time.
@@ -175,12 +214,15 @@ class Snapshot:
         ``local``, ``lustre``, ``twin`` or ``memory``.
     complete
         False when a target or server did not answer.
+    hosts
+        The machines that were asked; empty for drivers that know of no others.
     """
 
     at: datetime
     driver: str
     complete: bool
     targets: tuple[TargetSnapshot, ...]
+    hosts: tuple[HostSnapshot, ...] = ()
 
     def of(self, target: str) -> TargetSnapshot | None:
         """Return the snapshot of the target with that name."""
