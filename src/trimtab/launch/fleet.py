@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from trimtab.launch.process import ProcessResult
-
-
-@dataclass(frozen=True, slots=True)
-class Ssh:
-    """How a site's servers are reached.
-
-    Attributes
-    ----------
-    command
-        The program; with its fixed arguments where there are any.
-    user
-        Remote user; ``None`` leaves the choice to the site's ssh configuration.
-    options
-        More arguments for ssh, each one word: ``-oPort=2222``.
-    fanout
-        Connections at the same time.
-    """
-
-    command: tuple[str, ...] = ("ssh",)
-    user: str | None = None
-    options: tuple[str, ...] = ()
-    fanout: int = 64
+from trimtab.model.site import Ssh
 
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]

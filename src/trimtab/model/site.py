@@ -1,0 +1,194 @@
+"""A site as its file describes it: plain values, read by `trimtab.site`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+DriverKind = Literal["local", "lustre", "twin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """How a site's servers are reached.
+
+    Attributes
+    ----------
+    command
+        The program, with its fixed arguments where there are any.
+    user
+        Remote user; ``None`` leaves the choice to the site's ssh configuration.
+    options
+        More arguments for ssh, each one word: ``-oPort=2222``.
+    fanout
+        Connections at the same time.
+    """
+
+    command: tuple[str, ...] = ("ssh",)
+    user: str | None = None
+    options: tuple[str, ...] = ()
+    fanout: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers of a site and how they are asked.
+
+    Attributes
+    ----------
+    oss, mds
+        Names, node sets unfolded, in their order. One machine may be both.
+    reach
+        ``ssh``, or ``local`` where every server is this very host.
+    ssh
+        How, where ``reach`` is ``ssh``.
+    sudo
+        Whether what needs rights is read through ``sudo -n``.
+    python
+        The interpreter on the servers that runs the collector, 3.6 or later.
+    timeout_s
+        Deadline of one server for everything that it is asked.
+    home
+        Target to the server that serves it when nothing has failed over; may lack targets.
+    """
+
+    oss: tuple[str, ...] = ()
+    mds: tuple[str, ...] = ()
+    reach: Literal["ssh", "local"] = "ssh"
+    ssh: Ssh = Ssh()
+    sudo: bool = False
+    python: str = "python3"
+    timeout_s: float = 20.0
+    home: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every server once: MDSs first."""
+        return tuple(dict.fromkeys((*self.mds, *self.oss)))
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLimits:
+    """What a site holds itself to; the figures of the seeds by default.
+
+    Attributes
+    ----------
+    fullness
+        Used / (used + available) of a target not to exceed.
+    reopen
+        Below which a target that was closed for its fullness is opened again.
+    cov
+        Goal over ``window_s``.
+    window_s
+        Twice the longest job.
+    """
+
+    fullness: float = 0.75
+    reopen: float = 0.70
+    cov: float = 0.08
+    window_s: float = 48 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteProbe:
+    """A probe of the site file.
+
+    Attributes
+    ----------
+    schedule
+        ``every 1h``, ``daily at 20:00``, or a cron expression; see `trimtab.site.schedule`.
+        ``None``: only when asked for.
+    launcher
+        ``local``, ``mpi``, or the name of a ``[launcher.NAME]``.
+    tasks_per_node
+        ``None``: chosen as `trimtab check` does.
+    block_size_bytes
+        Size of one task's file. Fixed, so that runs stay comparable.
+    timeout_s
+        For one write or one read; a run that passes it is unfinished and counts as 0.
+    jitter_s
+        The longest that a start is put off, the same for each slot; keeps probes apart.
+    directory
+        Where its files go, below the site's path; ``None``: the path itself.
+    options
+        For the benchmark, by its own names.
+    """
+
+    name: str
+    benchmark: str = "auto"
+    schedule: str | None = None
+    launcher: str = "local"
+    nodes: int = 1
+    tasks_per_node: int | None = None
+    transfer_size_bytes: int = 1024**2
+    block_size_bytes: int = 1024**3
+    repetitions: int = 1
+    duration_s: float = 30.0
+    timeout_s: float | None = None
+    jitter_s: float = 0.0
+    direct: bool = True
+    directory: str | None = None
+    target_pinning: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLauncher:
+    """A launcher of the site file: a kind of `trimtab.launch.launchers` with its options."""
+
+    name: str
+    kind: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStore:
+    """Where results are kept; ``None`` is the default place.
+
+    Attributes
+    ----------
+    retention_s
+        How long raw outputs and snapshots are kept; ``None``: for ever.
+    """
+
+    url: str | None = None
+    raw: str | None = None
+    retention_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One file system that Trimtab looks after.
+
+    Attributes
+    ----------
+    source
+        The file that it was read from.
+    path
+        The mount on this host, under which probes write.
+    file_system
+        Lustre's name of it (``fsname``); ``None``: as the mount says.
+    timezone
+        For daily schedules and for outputs that print none; an IANA name.
+    snapshot_schedule
+        As a probe's; ``None``: only before and after probes, and when asked for.
+    policies
+        Name to whether it is armed. None can be, so far.
+    """
+
+    name: str
+    driver: DriverKind
+    path: str
+    source: str | None = None
+    file_system: str | None = None
+    timezone: str = "UTC"
+    scenario: str | None = None
+    servers: Servers = Servers()
+    limits: SiteLimits = SiteLimits()
+    snapshot_schedule: str | None = None
+    snapshot_jitter_s: float = 0.0
+    probes: tuple[SiteProbe, ...] = ()
+    launchers: tuple[SiteLauncher, ...] = ()
+    store: SiteStore = SiteStore()
+    policies: Mapping[str, bool] = field(default_factory=dict)
