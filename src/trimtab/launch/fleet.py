@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Ssh
 
-
 FanOut = Callable[..., Mapping[str, ProcessResult]]
 """`fan_out`, or what stands for it in a test: same arguments, one result for each node."""
 
