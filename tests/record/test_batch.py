@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,16 @@ from tests.record import values
 from tests.record.values import NOON, a_snapshot
 
 from trimtab.errors import UnreadableError
-from trimtab.model.telemetry import TELEMETRY_UNITS, Reading, Snapshot, Target, TargetSnapshot
+from trimtab.model.telemetry import (
+    TELEMETRY_UNITS,
+    HostSnapshot,
+    NotAvailable,
+    Reading,
+    Setting,
+    Snapshot,
+    Target,
+    TargetSnapshot,
+)
 from trimtab.record import batch
 
 
@@ -114,3 +124,78 @@ def test_a_name_of_a_newer_program_is_said() -> None:
     frame.with_columns(type=pl.lit("complex")).write_ipc(stream)
     with pytest.raises(UnreadableError, match="complex"):
         _decoded(zlib.compress(stream.getvalue()))
+
+
+OLDER = Path(__file__).parent.parent / "fixtures" / "record" / "snapshot_batch_0001.bin"
+"""Written by the program of before machines and settings were kept: see its README."""
+
+
+def test_a_batch_of_before_settings_and_machines_is_read() -> None:
+    texts = "caf\udce9\x00"
+    assert batch.decode(OLDER.read_bytes(), at=NOON, driver="local", complete=False) == Snapshot(
+        NOON,
+        "local",
+        False,
+        (
+            TargetSnapshot(
+                Target("OST0000", "ost", "oss1"),
+                (
+                    Reading("used_bytes", 10, "statvfs"),
+                    Reading("capacity_bytes", 2**70, "statvfs"),
+                    Reading("server_cpu_fraction", 0.25, "/proc/stat"),
+                    Reading("read_only", False, "/proc/mounts"),
+                    Reading("server", texts, "lctl"),
+                    Reading(
+                        "drive_percentage_used",
+                        None,
+                        reason="nvme is not installed",
+                        label="nvme0n1",
+                    ),
+                ),
+            ),
+            TargetSnapshot(Target("OST0001", "ost"), ()),
+            TargetSnapshot(
+                Target("/scratch", "file-system"), (Reading("wbt_latency_s", 0.0, "/sys"),)
+            ),
+        ),
+    )
+
+
+def _large_target(number: int, chance: random.Random) -> TargetSnapshot:
+    name = f"OST{number:04x}"
+    labels = [(one, None) for one in TELEMETRY_UNITS]
+    labels += [("allocator_useless_loops_total", f"cr{level}") for level in range(11)]
+    settings: dict[str, Setting | NotAvailable] = {}
+    for drive in range(10):
+        for one in ("scheduler", "wbt_lat_usec", "max_sectors_kb"):
+            key = f"block/nvme{drive}n1/queue/{one}"
+            settings[key] = Setting(key, str(chance.randrange(1000)), f"/sys/{key}")
+    readings = tuple(
+        Reading(one, chance.randrange(10**12), f"obdfilter.scratch-{name}.{one}", label=label)
+        for one, label in labels
+    )
+    return TargetSnapshot(Target(name, "ost", f"oss{number // 2}"), readings, settings)
+
+
+def test_a_whole_perlmutter_is_small() -> None:
+    chance = random.Random(2)
+    hosts = tuple(
+        HostSnapshot(
+            f"oss{number}",
+            "server",
+            answered=number != 9,
+            problem="no answer in 20 s" if number == 9 else None,
+            readings=(Reading("server_cpu_fraction", chance.random(), "/proc/stat"),),
+            settings={
+                "kernel_release": Setting("kernel_release", "5.14.0", "/proc/sys"),
+                "lustre_version": NotAvailable("lctl is not there"),
+            },
+        )
+        for number in range(157)
+    )
+    targets = tuple(_large_target(number, chance) for number in range(314))
+    snapshot = Snapshot(NOON, "lustre", False, targets, hosts)
+    data = batch.encode(snapshot)
+    assert batch.decode(data, at=NOON, driver="lustre", complete=False) == snapshot
+    # 14,000 random numbers below 10^12 and 9,400 below 1,000: a year of hours is 2 GB, no more.
+    assert len(data) < 250_000

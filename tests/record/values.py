@@ -11,7 +11,10 @@ from trimtab.model.identifier import new_identifier
 from trimtab.model.run import METRIC_UNITS, RawOutput, Run, RunStatus, Sample
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
+    HostSnapshot,
+    NotAvailable,
     Reading,
+    Setting,
     Snapshot,
     Target,
     TargetSnapshot,
@@ -162,14 +165,28 @@ def readings(draw: st.DrawFn) -> Reading:
 
 
 targets = st.builds(Target, texts, texts, optional_texts)
+kept_readings = st.lists(readings(), max_size=6).map(tuple)
+kept_settings = st.dictionaries(
+    texts, st.builds(Setting, texts, texts, texts) | st.builds(NotAvailable, texts), max_size=3
+)
+hosts = st.builds(
+    HostSnapshot,
+    name=texts,
+    role=st.sampled_from(["server", "client"]),
+    answered=st.booleans(),
+    problem=optional_texts,
+    readings=kept_readings,
+    settings=kept_settings,
+)
 snapshots = st.builds(
     Snapshot,
     at=times,
     driver=texts,
     complete=st.booleans(),
     targets=st.lists(
-        st.builds(TargetSnapshot, targets, st.lists(readings(), max_size=6).map(tuple)), max_size=4
+        st.builds(TargetSnapshot, targets, kept_readings, kept_settings), max_size=4
     ).map(tuple),
+    hosts=st.lists(hosts, max_size=3).map(tuple),
 )
 events = st.builds(
     Event,

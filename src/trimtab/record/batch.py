@@ -1,46 +1,81 @@
-"""A snapshot's readings as one compressed columnar batch, and back, exactly.
+"""A snapshot as one compressed columnar batch, and back, exactly.
 
-One Arrow IPC file, compressed as a whole with zlib, with a row for each reading. The value's
-Python type is part of the data: 1, 1.0 and True are three different readings, and 0 is not a
-missing one. A target without readings has one row in which ``name`` is null.
+One Arrow IPC file, compressed as a whole with zlib, with a row for each reading and each setting.
+The value's Python type is part of the data: 1, 1.0 and True are three different readings, and 0
+is not a missing one. ``part`` says what a row is::
+
+    null            a reading of a target; without a ``name``: a target that has no readings
+    setting         a setting of a target; ``label`` only where the setting is called otherwise
+    host            a machine: whether it answered, and its problem as ``reason``
+    host reading    as of a target, with the machine's name and role in place of the target's
+    host setting
 
 Words that come again and again (names, sources, reasons) are dictionaries: 1,000 targets with 33
 random counters each take 7 bytes a reading, 14 without, and one target takes 2 KiB; compressing
 column by column, as Arrow itself can, takes 8 KiB for that. The checksum of zlib is needed
 besides: a single wrong bit can make an Arrow reader abort the process.
+
+Batches of before machines and settings were kept have no column ``part``; they are read as well.
 """
 
 from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from trimtab.errors import UnreadableError
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.model.telemetry import (
+    HostRole,
+    HostSnapshot,
+    NotAvailable,
+    Reading,
+    Setting,
+    Snapshot,
+    Target,
+    TargetSnapshot,
+)
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
     import polars as pl
 
 _INTEGER_LIMIT = 2**63
-_WORDS = ["target", "target_kind", "target_server", "name", "label", "type", "source", "reason"]
+_WORDS = (
+    "target",
+    "target_kind",
+    "target_server",
+    "name",
+    "label",
+    "type",
+    "source",
+    "reason",
+    "part",
+)
+_SETTING, _HOST, _HOST_READING, _HOST_SETTING = "setting", "host", "host reading", "host setting"
+_Settings = Mapping[str, Setting | NotAvailable]
+_Row = tuple[Any, ...]
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Return the readings of all targets as an Arrow IPC file within a zlib stream.
+    """Return everything but time, driver and ``complete`` as an Arrow IPC file in a zlib stream.
 
-    The columns are ``position`` (of the target), ``target``, ``target_kind``, ``target_server``,
-    ``name``, ``label``, ``type`` (``float``, ``int``, ``str``, ``bool``; null for a missing
-    value), ``number``, ``integer``, ``text``, ``source``, ``reason``.
+    The columns are ``position`` (of the target or machine), ``target``, ``target_kind``,
+    ``target_server``, ``name``, ``label``, ``type`` (``float``, ``int``, ``str``, ``bool``; null
+    for a missing value), ``number``, ``integer``, ``text``, ``source``, ``reason``, ``part``.
     """
     import polars as pl
 
-    frame = pl.DataFrame(list(_rows(snapshot)), schema=_columns(), orient="row")
+    kinds = _columns()
+    columns = list(zip(*_rows(snapshot), strict=True)) or [()] * len(kinds)
+    series = [
+        pl.Series(name, values, dtype=kind)
+        for (name, kind), values in zip(kinds.items(), columns, strict=True)
+    ]
+    words = pl.DataFrame(series).with_columns(pl.col(_WORDS).cast(pl.Categorical))
     stream = io.BytesIO()
-    words = frame.with_columns(pl.col(_WORDS).cast(pl.Categorical))
     # The oldest form of strings: a store outlives the library that wrote it.
     words.write_ipc(stream, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
     return zlib.compress(stream.getvalue(), 6)
@@ -58,13 +93,17 @@ def decode(batch: bytes, *, at: datetime, driver: str, complete: bool) -> Snapsh
 
     try:
         frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
-        targets = _targets(frame)
+        parts = _Parts()
+        for row in _frame_rows(frame):
+            parts.take(row)
     except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
             hint="a newer Trimtab may have written it; everything else in the store stands",
         ) from error
-    return Snapshot(at=at, driver=driver, complete=complete, targets=targets)
+    return Snapshot(
+        at=at, driver=driver, complete=complete, targets=parts.targets(), hosts=parts.hosts()
+    )
 
 
 def _columns() -> dict[str, Any]:
@@ -83,24 +122,48 @@ def _columns() -> dict[str, Any]:
         "text": pl.String,
         "source": pl.String,
         "reason": pl.String,
+        "part": pl.String,
     }
 
 
-def _rows(snapshot: Snapshot) -> Iterator[tuple[Any, ...]]:
+def _rows(snapshot: Snapshot) -> Iterator[_Row]:
     for position, one in enumerate(snapshot.targets):
         target = one.target
         head = (position, storable(target.name), storable(target.kind), _stored(target.server))
         if not one.readings:
-            yield (*head, *(None,) * 8)
-        for reading in one.readings:
-            yield (
-                *head,
-                reading.name,
-                _stored(reading.label),
-                *_split(reading.value),
-                _stored(reading.source),
-                _stored(reading.reason),
-            )
+            yield (*head, *(None,) * 9)
+        yield from _reading_rows(head, one.readings, None)
+        yield from _setting_rows(head, one.settings, _SETTING)
+    for position, host in enumerate(snapshot.hosts):
+        head = (position, storable(host.name), host.role, None)
+        answered = (None, None, "bool", None, int(host.answered), None, None)
+        yield (*head, *answered, _stored(host.problem), _HOST)
+        yield from _reading_rows(head, host.readings, _HOST_READING)
+        yield from _setting_rows(head, host.settings, _HOST_SETTING)
+
+
+def _reading_rows(head: _Row, readings: Iterable[Reading], part: str | None) -> Iterator[_Row]:
+    for one in readings:
+        yield (
+            *head,
+            one.name,
+            _stored(one.label),
+            *_split(one.value),
+            _stored(one.source),
+            _stored(one.reason),
+            part,
+        )
+
+
+def _setting_rows(head: _Row, settings: _Settings, part: str) -> Iterator[_Row]:
+    for name, one in settings.items():
+        stored = storable(name)
+        if isinstance(one, NotAvailable):
+            yield (*head, stored, None, None, None, None, None, None, storable(one.reason), part)
+        else:
+            label = None if one.name == name else storable(one.name)
+            value = ("str", None, None, storable(one.value))
+            yield (*head, stored, label, *value, storable(one.source), None, part)
 
 
 def _split(
@@ -140,16 +203,79 @@ def _joined(
             raise ValueError(f"a value of type {kind!r} is not known")
 
 
-def _targets(frame: pl.DataFrame) -> tuple[TargetSnapshot, ...]:
-    targets: dict[int, Target] = {}
-    readings: dict[int, list[Reading]] = {}
-    for position, name, kind, server, *rest in frame.select(list(_columns())).iter_rows():
-        if position not in targets:
-            targets[position] = Target(restored(name), restored(kind), _restored(server))
-            readings[position] = []
-        if rest[0] is not None:
-            readings[position].append(_reading(rest))
-    return tuple(TargetSnapshot(targets[one], tuple(readings[one])) for one in sorted(targets))
+def _frame_rows(frame: pl.DataFrame) -> Iterator[_Row]:
+    names = list(_columns())
+    absent = [None] * frame.height
+    columns = [
+        absent if name == "part" and name not in frame.columns else frame[name].to_list()
+        for name in names
+    ]
+    return zip(*columns, strict=True)
+
+
+class _Parts:
+    """The targets and machines of a batch, as their rows come."""
+
+    def __init__(self) -> None:
+        self._targets: dict[int, tuple[Target, list[Reading], dict[str, Any]]] = {}
+        self._hosts: dict[int, tuple[_Row, list[Reading], dict[str, Any]]] = {}
+
+    def take(self, row: _Row) -> None:
+        """Take in one row.
+
+        Raises
+        ------
+        ValueError
+            It is of no kind that this program knows.
+        """
+        position, name, kind, server, *fields, part = row
+        match part:
+            case None | "setting":
+                if position not in self._targets:
+                    target = Target(restored(name), restored(kind), _restored(server))
+                    self._targets[position] = (target, [], {})
+                _, readings, settings = self._targets[position]
+            case "host":
+                self._hosts[position] = (row, [], {})
+                return
+            case "host reading" | "host setting" if position in self._hosts:
+                _, readings, settings = self._hosts[position]
+            case _:
+                raise ValueError(f"a row of the kind {part!r} is not known here")
+        if part in (_SETTING, _HOST_SETTING):
+            settings[restored(fields[0])] = _setting(fields)
+        elif fields[0] is not None:
+            readings.append(_reading(fields))
+
+    def targets(self) -> tuple[TargetSnapshot, ...]:
+        """Return the targets in their order."""
+        return tuple(
+            TargetSnapshot(target, tuple(readings), settings)
+            for _, (target, readings, settings) in sorted(
+                self._targets.items(), key=lambda item: item[0]
+            )
+        )
+
+    def hosts(self) -> tuple[HostSnapshot, ...]:
+        """Return the machines in their order."""
+        return tuple(
+            _host(head, readings, settings)
+            for _, (head, readings, settings) in sorted(
+                self._hosts.items(), key=lambda item: item[0]
+            )
+        )
+
+
+def _host(head: _Row, readings: list[Reading], settings: dict[str, Any]) -> HostSnapshot:
+    _, name, role, _, _, _, _, _, answered, _, _, problem, _ = head
+    return HostSnapshot(
+        name=restored(name),
+        role=cast("HostRole", role),
+        answered=bool(answered),
+        problem=_restored(problem),
+        readings=tuple(readings),
+        settings=settings,
+    )
 
 
 def _reading(fields: list[Any]) -> Reading:
@@ -161,6 +287,13 @@ def _reading(fields: list[Any]) -> Reading:
         reason=_restored(reason),
         label=_restored(label),
     )
+
+
+def _setting(fields: list[Any]) -> Setting | NotAvailable:
+    name, label, kind, _, _, text, source, reason = fields
+    if kind is None:
+        return NotAvailable(restored(reason))
+    return Setting(restored(name if label is None else label), restored(text), restored(source))
 
 
 def _stored(text: str | None) -> str | None:
