@@ -1,0 +1,401 @@
+"""Schedules as pure functions of the clock: text to slots, in real or simulated time.
+
+A slot is an instant at which something is due. It depends on the text, the time zone and nothing
+else, so that a watch that starts again finds the slots that the last one had::
+
+    every 1h           counted from 1970-01-01 00:00 UTC, the same in every time zone
+    every 1h at :20    as above, 20 minutes later
+    daily at 20:00     the site's local time
+    weekly on sunday at 03:00
+    30 2 * * mon-fri   a cron expression, the site's local time
+
+Where clocks change, each local time comes once. One that is skipped comes at the moment of the
+change; one that is repeated comes the first time and not the second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import pairwise
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from trimtab.errors import UsageError
+from trimtab.units import parse_duration
+from trimtab.visible import visible
+
+_TEXT_MAX = 200
+"""Characters: a cron expression that lists every minute has 169 in its longest field."""
+_PERIOD_MAX_S = 366 * 86400
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_DAY: Final = timedelta(days=1)
+_SEARCH_DAYS = 366 * 9
+"""A 29 February comes after eight years at the latest (1896 to 1904)."""
+_WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+
+_EVERY = re.compile(r"every\s+([0-9.]+\s*[a-z]+)(?:\s+at\s+:([0-5][0-9]))?", re.IGNORECASE)
+_TIME = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
+_DAILY = re.compile(rf"daily\s+at\s+{_TIME}", re.IGNORECASE)
+_WEEKLY = re.compile(rf"weekly\s+on\s+([a-z]+)\s+at\s+{_TIME}", re.IGNORECASE)
+_CRON_VALUE = r"(?:[0-9]{1,2}|[a-z]{3})"
+_CRON_ITEM = rf"(?:\*(?:/[0-9]{{1,2}})?|{_CRON_VALUE}(?:-{_CRON_VALUE}(?:/[0-9]{{1,2}})?)?)"
+# The part of croniter's grammar that every cron has: neither its random values nor its L, W and #.
+_CRON_FIELD = re.compile(rf"{_CRON_ITEM}(?:,{_CRON_ITEM})*", re.IGNORECASE | re.ASCII)
+_HINT = (
+    'write "every 1h", "every 1h at :20", "daily at 20:00", "weekly on sunday at 03:00" '
+    'or five fields as cron has them: "30 2 * * mon-fri"'
+)
+
+
+class _Rule(Protocol):
+    def next_after(self, at: datetime, zone: tzinfo) -> datetime: ...
+
+    def last_until(self, at: datetime, zone: tzinfo) -> datetime: ...
+
+    def period_s(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When something is due.
+
+    Attributes
+    ----------
+    text
+        As it was written.
+    period_s
+        The shortest distance of two slots. Of a schedule in local time it is that of days on
+        which clocks do not change.
+    """
+
+    text: str
+    period_s: float
+    _rule: _Rule
+
+    def __str__(self) -> str:
+        """Return it as it was written."""
+        return self.text
+
+    def next_after(self, at: datetime, timezone: str | tzinfo = UTC) -> datetime:
+        """Return the first slot after ``at``, in UTC; a slot at ``at`` itself is not after it.
+
+        Parameters
+        ----------
+        at
+            Aware.
+        timezone
+            Of local times; an IANA name or a ``tzinfo``.
+
+        Raises
+        ------
+        UsageError
+            The time zone is not known.
+        """
+        return self._rule.next_after(_aware(at), find_zone(timezone))
+
+    def last_until(self, at: datetime, timezone: str | tzinfo = UTC) -> datetime:
+        """Return the last slot that is not after ``at``, in UTC; see `next_after`."""
+        return self._rule.last_until(_aware(at), find_zone(timezone))
+
+    def between(
+        self, start: datetime, end: datetime, timezone: str | tzinfo = UTC
+    ) -> Iterator[datetime]:
+        """Yield the slots after ``start`` up to and with ``end``, in UTC; see `next_after`."""
+        zone = find_zone(timezone)
+        slot = self._rule.next_after(_aware(start), zone)
+        while slot <= end:
+            yield slot
+            slot = self._rule.next_after(slot, zone)
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Return the schedule that ``text`` names.
+
+    Raises
+    ------
+    UsageError
+        It is none, never comes, or is one that cron programs read in different ways.
+
+    Examples
+    --------
+    >>> schedule = parse_schedule("daily at 20:00")
+    >>> str(schedule.next_after(datetime(2026, 3, 28, 19, 0, tzinfo=UTC), "Europe/Berlin"))
+    '2026-03-29 18:00:00+00:00'
+    """
+    words = text.strip()
+    if len(text) > _TEXT_MAX:
+        raise UsageError(f"{visible(text[:40])}... is too long for a schedule", hint=_HINT)
+    rule = _parse(words, text)
+    return Schedule(words, rule.period_s(), rule)
+
+
+def find_zone(timezone: str | tzinfo) -> tzinfo:
+    """Return the time zone of an IANA name such as ``Europe/Berlin``.
+
+    Raises
+    ------
+    UsageError
+        This host's time zone database does not have it.
+    """
+    if isinstance(timezone, tzinfo):
+        return timezone
+    try:
+        return ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: "Europe", a directory
+        raise UsageError(
+            f"the time zone {visible(timezone)!r} is not known here",
+            hint="write an IANA name, such as UTC, Europe/Berlin or America/Los_Angeles",
+        ) from error
+
+
+def jitter_s(site: str, item: str, longest_s: float) -> float:
+    """Return by how many seconds an item starts after each of its slots: 0 to ``longest_s``.
+
+    It is the same for every slot and after every restart, and differs between sites and items, so
+    that what is due at the full hour on many sites does not start at once.
+
+    Examples
+    --------
+    >>> 0 <= jitter_s("scratch", "probe:hourly", 60.0) < 60
+    True
+    """
+    digest = hashlib.sha256(f"{site}\0{item}".encode("utf-8", "surrogatepass")).digest()
+    return longest_s * (int.from_bytes(digest[:6], "big") / 2**48)
+
+
+@dataclass(frozen=True, slots=True)
+class _Every:
+    """Slots at ``offset_s`` + n x ``every_s`` after the epoch.
+
+    The epoch is a midnight of UTC and days of UTC have 86,400 s, so whatever divides a day has its
+    slots at the same times of every day.
+    """
+
+    every_s: int
+    offset_s: int
+
+    def next_after(self, at: datetime, zone: tzinfo) -> datetime:
+        return self._slot(self._count(at) + 1)
+
+    def last_until(self, at: datetime, zone: tzinfo) -> datetime:
+        return self._slot(self._count(at))
+
+    def period_s(self) -> float:
+        return float(self.every_s)
+
+    def _count(self, at: datetime) -> int:
+        # In whole microseconds: a float of seconds cannot tell a slot from just before it.
+        return ((at - _EPOCH) // _MICROSECOND - self.offset_s * 10**6) // (self.every_s * 10**6)
+
+    def _slot(self, count: int) -> datetime:
+        return _EPOCH + timedelta(seconds=self.offset_s + count * self.every_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Calendar:
+    """Slots at times of day on days that match, in local time.
+
+    Let u(n) be the instant of the local time n by the rule at the top of this file. It never falls
+    as n grows, and u(n) <= t for the local time n of any instant t. So the slots after t are among
+    the local times after n, and the first whose instant is after t is the next.
+
+    Attributes
+    ----------
+    times
+        Minutes since midnight, ascending.
+    days, weekdays
+        Day of the month and day of the week (0 is Sunday); ``None`` is any. Where neither is
+        ``None``, one of them is enough (crontab(5)).
+    """
+
+    times: tuple[int, ...]
+    days: frozenset[int] | None
+    months: frozenset[int]
+    weekdays: frozenset[int] | None
+
+    def next_after(self, at: datetime, zone: tzinfo) -> datetime:
+        local = at.astimezone(zone).replace(tzinfo=None)
+        while True:
+            local = self._after(local)
+            slot = _instant(local, zone)
+            if slot > at:
+                return slot
+
+    def last_until(self, at: datetime, zone: tzinfo) -> datetime:
+        here = at.astimezone(zone)
+        # The second time that an hour is shown, all of it has been: start behind its end.
+        local = (here + _repeated(here, zone)).replace(tzinfo=None, fold=0)
+        while True:
+            local = self._until(local)
+            slot = _instant(local, zone)
+            if slot <= at:
+                return slot
+            local -= timedelta(minutes=1)
+
+    def period_s(self) -> float:
+        days = self._days_apart()
+        across = days * 1440 - self.times[-1] + self.times[0]
+        within = [late - early for early, late in pairwise(self.times)]
+        return 60.0 * min(across, *within) if within else 60.0 * across
+
+    def comes(self) -> bool:
+        """Return whether there is any day that matches."""
+        return self._find_day(date(2000, 1, 1), _DAY) is not None
+
+    def _after(self, local: datetime) -> datetime:
+        position = bisect_right(self.times, local.hour * 60 + local.minute)
+        today = local.date()
+        if position < len(self.times) and self._matches(today):
+            return _at(today, self.times[position])
+        return _at(self._day(today + _DAY, _DAY), self.times[0])
+
+    def _until(self, local: datetime) -> datetime:
+        position = bisect_right(self.times, local.hour * 60 + local.minute)
+        today = local.date()
+        if position > 0 and self._matches(today):
+            return _at(today, self.times[position - 1])
+        return _at(self._day(today - _DAY, -_DAY), self.times[-1])
+
+    def _matches(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
+        weekday = self.weekdays is not None and day.isoweekday() % 7 in self.weekdays
+        if self.days is None:
+            return weekday or self.weekdays is None
+        return weekday or day.day in self.days
+
+    def _day(self, day: date, step: timedelta) -> date:
+        found = self._find_day(day, step)
+        assert found is not None  # parse_schedule let no schedule through that never comes
+        return found
+
+    def _find_day(self, day: date, step: timedelta) -> date | None:
+        for _ in range(_SEARCH_DAYS):
+            if self._matches(day):
+                return day
+            day += step
+        return None
+
+    def _days_apart(self) -> int:
+        first = self._day(date(2000, 1, 1), _DAY)
+        shortest, last = _SEARCH_DAYS, first
+        while shortest > 1 and last.year < 2012:  # three 29 Februaries
+            day = self._day(last + _DAY, _DAY)
+            shortest, last = min(shortest, (day - last).days), day
+        return shortest
+
+
+def _at(day: date, minutes: int) -> datetime:
+    return datetime(day.year, day.month, day.day, minutes // 60, minutes % 60)
+
+
+def _instant(local: datetime, zone: tzinfo) -> datetime:
+    """Return when a local time comes, in UTC: once, see the top of this file."""
+    # In UTC from here on: differences of times in one zone ignore its changes (datetime's manual).
+    slot = local.replace(tzinfo=zone).astimezone(UTC)
+    if slot.astimezone(zone).replace(tzinfo=None) == local:
+        return slot
+    # Skipped. fold=0 takes the offset before the change and so lands after it, fold=1 before it
+    # (PEP 495); the change is a whole second in between.
+    early = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    before = early.astimezone(zone).utcoffset()
+    low, high = 0, int((slot - early).total_seconds())
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (early + timedelta(seconds=middle)).astimezone(zone).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    return early + timedelta(seconds=high)
+
+
+def _repeated(here: datetime, zone: tzinfo) -> timedelta:
+    """Return how far clocks went back, where ``here`` is the second time that they show this."""
+    first = here.replace(fold=0).astimezone(UTC)
+    return max(here.astimezone(UTC) - first, timedelta())
+
+
+def _aware(at: datetime) -> datetime:
+    if at.utcoffset() is None:
+        raise ValueError(f"{at} has no time zone")
+    return at
+
+
+def _parse(words: str, text: str) -> _Rule:
+    if found := _EVERY.fullmatch(words):
+        return _every(found, text)
+    if found := _DAILY.fullmatch(words):
+        return _Calendar((_minutes(*found.groups()),), None, frozenset(range(1, 13)), None)
+    if found := _WEEKLY.fullmatch(words):
+        weekday = frozenset((_weekday(found.group(1), text),))
+        minutes = _minutes(*found.groups()[1:])
+        return _Calendar((minutes,), None, frozenset(range(1, 13)), weekday)
+    fields = words.split()
+    if len(fields) == 5 and all(_CRON_FIELD.fullmatch(field) for field in fields):
+        return _cron(fields, text)
+    if len(fields) in {6, 7} and all(_CRON_FIELD.fullmatch(field) for field in fields):
+        raise UsageError(
+            f"{text!r} has {len(fields)} fields",
+            hint="write five: minute, hour, day of month, month, day of week; no seconds, no years",
+        )
+    raise UsageError(f"{visible(text)!r} is not a schedule", hint=_HINT)
+
+
+def _every(found: re.Match[str], text: str) -> _Every:
+    every_s = parse_duration(found.group(1))
+    if not every_s.is_integer() or not 1 <= every_s <= _PERIOD_MAX_S:
+        raise UsageError(
+            f"{text!r} is not a schedule: the distance is to be whole seconds, 1 s to 366 d"
+        )
+    offset_s = int(found.group(2) or 0) * 60
+    if offset_s >= every_s:
+        raise UsageError(
+            f"{text!r} is not a schedule: :{found.group(2)} is not within {found.group(1)}",
+            hint='"every 15m at :05" is 00:05, 00:20, 00:35 and so on',
+        )
+    return _Every(int(every_s), offset_s)
+
+
+def _minutes(hour: str, minute: str) -> int:
+    return int(hour) * 60 + int(minute)
+
+
+def _weekday(name: str, text: str) -> int:
+    for number, weekday in enumerate(_WEEKDAYS):
+        if name.lower() in {weekday, weekday[:3]}:
+            return number
+    raise UsageError(f"{text!r}: {name!r} is no day of the week", hint=", ".join(_WEEKDAYS))
+
+
+def _cron(fields: list[str], text: str) -> _Calendar:
+    from croniter import croniter
+    from croniter.croniter import CroniterError
+
+    try:
+        expanded, _ = croniter.expand(" ".join(fields).lower())
+    except (CroniterError, ValueError, TypeError, IndexError) as error:
+        raise UsageError(f"{text!r} is no cron expression: {error}", hint=_HINT) from error
+    minutes, hours, days, months, weekdays = (
+        None if "*" in values else frozenset(int(value) for value in values) for values in expanded
+    )
+    unclear = days is None or weekdays is None or "*" in fields[2] + fields[4]
+    if fields[2] != "*" and fields[4] != "*" and unclear:
+        raise UsageError(
+            f"{text!r}: programs differ on what this day of month with that day of week means",
+            hint='write "*" for one of them, or lists without "*" for both',
+        )
+    calendar = _Calendar(
+        tuple(h * 60 + m for h in sorted(hours or range(24)) for m in sorted(minutes or range(60))),
+        days,
+        frozenset(range(1, 13)) if months is None else months,
+        weekdays,
+    )
+    if not calendar.comes():
+        raise UsageError(f"{text!r} never comes: there is no such day")
+    return calendar
