@@ -123,7 +123,11 @@ class LocalDriver:
                 read_drive(self._host, drive, self._execute) for drive in description.drives
             ),
         )
-        target = TargetSnapshot(self._target(), readings(self._host, state))
+        target = TargetSnapshot(
+            self._target(),
+            readings(self._host, state),
+            named.read_settings(self._host, description, state.ext4),
+        )
         complete = isinstance(space, bounded.Space)
         return Snapshot(at=at, driver=self.name, complete=complete, targets=(target,))
 

@@ -1,0 +1,118 @@
+"""Asking the client's tools and every server, each within its deadline: at most one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trimtab.drivers.local.tools import complaint
+from trimtab.drivers.lustre.collecting import parse_answer, program
+from trimtab.drivers.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
+from trimtab.drivers.lustre.parameters import parse_parameters
+from trimtab.drivers.lustre.reads import CLIENT_IMPORTS, CLIENT_PARAMETERS, server_request
+from trimtab.drivers.lustre.view import ClientView, ServerView, links
+from trimtab.errors import ToolError
+from trimtab.launch.fleet import FanOut, run_here
+from trimtab.launch.launchers import Execute
+from trimtab.launch.process import ProcessResult
+from trimtab.model.site import Servers
+
+CLIENT_TIMEOUT_S: Final = 20.0
+"""``lfs df`` answers in milliseconds, or not at all: with a target lost it can hang beyond
+SIGKILL, which is why it runs in a child that is given up."""
+SUDO: Final = ("sudo", "-n")
+_OUTPUT_LIMIT_BYTES: Final = 32 * 2**20
+_GRACE_S: Final = 5.0
+"""What ssh may take to connect and log in, beyond the server's own deadline."""
+
+
+def ask_client(file_system: str, path: str, execute: Execute) -> ClientView:
+    """Return what this host sees of the file system; what fails is told, not raised."""
+    problems: list[str] = []
+    # -l: never wait for a target that is not connected; -v: flags, and lost targets by name.
+    space, why = _lfs_df(("lfs", "df", "-lv", path), file_system, execute)
+    inodes, why_no_inodes = _lfs_df(("lfs", "df", "-lvi", path), file_system, execute)
+    problems += dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
+    parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), execute, problems)
+    imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), execute, problems)
+    return ClientView(
+        parameters=parse_parameters(parameters),
+        links=tuple(links(parse_parameters(imports), file_system, on="this client")),
+        space=space,
+        inodes=inodes,
+        problems=tuple(problems),
+        space_source=f"lfs df {path}",
+        why_no_space=why,
+    )
+
+
+def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[str, ServerView]:
+    """Return the view of every server; one that is dead has an answer that says so."""
+    names = servers.names
+    if not names:
+        return {}
+    request = server_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
+    stdin = program(request)
+    argv = (servers.python, "-I", "-S", "-")
+    timeout_s = servers.timeout_s + _GRACE_S
+    if servers.reach == "local":
+        # All of them are this host: it is asked once.
+        result = run_here(argv, stdin=stdin, timeout_s=timeout_s)
+        return {names[0]: ServerView(names[0], file_system, parse_answer(names[0], result))}
+    results = fan_out(
+        names,
+        argv,
+        ssh=servers.ssh,
+        timeout_s=timeout_s,
+        stdin=stdin,
+        output_limit_bytes=_OUTPUT_LIMIT_BYTES,
+    )
+    return {
+        name: ServerView(name, file_system, parse_answer(name, results[name])) for name in names
+    }
+
+
+def _lfs_df(
+    argv: Sequence[str], file_system: str, execute: Execute
+) -> tuple[dict[str, LfsDfLine], str | None]:
+    """Return the lines by target, and why some or all are missing."""
+    try:
+        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
+    except ToolError as error:
+        return {}, error.message
+    told = " ".join(argv)
+    found = parse_lfs_df(_text(result.stdout), _text(result.stderr), inodes="i" in argv[2])
+    ours = [df for df in found if df.file_system in (file_system, None)]
+    lines = {line.target: line for df in ours for line in df.lines}
+    if result.timed_out:
+        return lines, f"{told} did not answer in {CLIENT_TIMEOUT_S:g} s"
+    if not lines:
+        return {}, f"{told}: {_why_nothing(result, ours)}"
+    # Its exit code says nothing: 107 with every line there, 0 with lines left out.
+    problems = [problem for df in ours for problem in df.problems]
+    if any(not df.complete for df in ours) or problems:
+        return lines, f"{told}: {'; '.join(problems) or 'not whole'}"
+    return lines, None
+
+
+def _why_nothing(result: ProcessResult, found: Sequence[LfsDf]) -> str:
+    problems = [problem for df in found for problem in df.problems]
+    if problems:
+        return "; ".join(problems)
+    return f"{result.problem or 'it printed nothing'}{complaint(result)}"
+
+
+def _lctl(argv: Sequence[str], execute: Execute, problems: list[str]) -> str:
+    try:
+        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
+    except ToolError as error:
+        problems.append(error.message)
+        return ""
+    if result.timed_out or result.truncated:
+        problems.append(f"{' '.join(argv[:2])}: {result.problem}")
+        return ""
+    return _text(result.stdout)
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "surrogateescape")

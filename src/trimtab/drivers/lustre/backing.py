@@ -1,0 +1,162 @@
+"""What lies beneath a target on its server: ldiskfs or ZFS, its devices, its drives.
+
+The code that looks beneath a local file system looks here too: a `CollectedHost` stands for the
+server's ``/proc`` and ``/sys``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trimtab.drivers.local import settings as named
+from trimtab.drivers.local.allocator import Ext4
+from trimtab.drivers.local.devices import devices_beneath
+from trimtab.drivers.local.smart import DriveHealth, read_drive
+from trimtab.drivers.local.telemetry import LocalState, readings
+from trimtab.drivers.local.trim import Timer, read_timer
+from trimtab.drivers.lustre.collected import CollectedHost
+from trimtab.drivers.lustre.view import ServerView
+from trimtab.launch.bounded import Space
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.mounts import Mount
+from trimtab.model.telemetry import NotAvailable, Reading, Setting
+
+_KIB: Final = 1024
+_NO_DEVICE: Final = "0:0"
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """The file system of one target, as the server has it mounted.
+
+    Attributes
+    ----------
+    description
+        With the server's mount point, ldiskfs's own options and the devices beneath.
+    ext4
+        Where ldiskfs keeps its counters; ``None`` for ZFS.
+    space
+        As the object storage device counts it, grants not taken off.
+    """
+
+    host: CollectedHost
+    description: PathDescription
+    ext4: Ext4 | None
+    space: Space | NotAvailable
+    timer: Timer
+    health: tuple[DriveHealth, ...]
+
+    def readings(self, cpu_fraction: float | NotAvailable) -> tuple[Reading, ...]:
+        """Return the contract's telemetry as for a local file system."""
+        state = LocalState(
+            description=self.description,
+            hostname=self.host.read_text("/proc/sys/kernel/hostname"),
+            space=self.space,
+            ext4=self.ext4,
+            timer=self.timer,
+            cpu_fraction=cpu_fraction,
+            health=self.health,
+        )
+        return readings(self.host, state)
+
+    def settings(self) -> dict[str, Setting | NotAvailable]:
+        """Return every named setting of the file system and of each device beneath."""
+        return named.read_settings(self.host, self.description, self.ext4)
+
+
+def read_backing(server: ServerView, target: str) -> Backing:
+    """Return what lies beneath a target that this server serves."""
+    prefix = f"{server.file_system}-{target}"
+    kind, node = _kind_and_node(server, target, prefix)
+    host = server.host
+    mount = _mount(server, target, node)
+    devices, notes = (), ["ZFS keeps its drives to itself: see zpool status"]
+    ext4 = None
+    if kind != "zfs":
+        devices, found = devices_beneath(host, (), mount)
+        notes = list(found)
+        ext4 = Ext4(devices[0].name, "ldiskfs") if devices else None
+    options = _options(host, ext4, mount)
+    description = PathDescription(
+        path=mount.mount_point,
+        real_path=mount.mount_point,
+        mount_point=mount.mount_point,
+        kind="local" if devices else "opaque",
+        fs_type=kind,
+        source=mount.source,
+        options=options,
+        read_only="ro" in options,
+        devices=devices,
+        notes=tuple(notes),
+    )
+    return Backing(
+        host=host,
+        description=description,
+        ext4=ext4,
+        space=_space(server, kind, prefix),
+        timer=read_timer(host, host.execute),
+        health=tuple(read_drive(host, drive, host.execute) for drive in description.own_drives),
+    )
+
+
+def _kind_and_node(server: ServerView, target: str, prefix: str) -> tuple[str, str | None]:
+    """Return ``ldiskfs`` or ``zfs``, and the device or dataset that the target stands on."""
+    for kind in ("ldiskfs", "zfs"):
+        node = server.parameters.get(f"osd-{kind}.{prefix}.mntdev")
+        if node is not None:
+            return kind, node
+    mount = server.target_mounts.get(target)
+    if mount is None:
+        return "ldiskfs", None
+    is_zfs = "osd=osd-zfs" in mount.all_options
+    return ("zfs" if is_zfs else "ldiskfs"), mount.source
+
+
+def _mount(server: ServerView, target: str, node: str | None) -> Mount:
+    """Return the mount of a target with its device as source, found or made up."""
+    mount = server.target_mounts.get(target)
+    if mount is None:
+        mount = Mount(
+            mount_id=0,
+            parent_id=0,
+            device_number=_NO_DEVICE,
+            root="/",
+            mount_point=f"{target} on {server.name}",
+            options=(),
+            fs_type="ldiskfs",
+            source=node or "",
+            super_options=(),
+        )
+    return replace(mount, fs_type="ldiskfs", source=node or mount.source)
+
+
+def _options(host: CollectedHost, ext4: Ext4 | None, mount: Mount) -> tuple[str, ...]:
+    """Return ldiskfs's own mount options: those of the mount table are Lustre's."""
+    if ext4 is not None:
+        text = host.read_text(f"{ext4.statistics}/options")
+        if not isinstance(text, NotAvailable):
+            return tuple(text.split())
+    return mount.all_options
+
+
+def _space(server: ServerView, kind: str, prefix: str) -> Space | NotAvailable:
+    numbers = {
+        name: server.parameters.number(f"osd-{kind}.{prefix}.{name}")
+        for name in ("kbytestotal", "kbytesfree", "kbytesavail", "filestotal", "filesfree")
+    }
+    block = server.parameters.number(f"osd-{kind}.{prefix}.blocksize") or 4096
+    known = {name: number for name, number in numbers.items() if number is not None}
+    if len(known) < len(numbers):
+        missing = next(name for name in numbers if name not in known)
+        return NotAvailable(server.why_no("parameters", f"osd-{kind}.*.{missing}"))
+    return Space(
+        block_size_bytes=block,
+        fragment_size_bytes=_KIB,
+        blocks=known["kbytestotal"],
+        blocks_free=known["kbytesfree"],
+        blocks_available=known["kbytesavail"],
+        inodes=known["filestotal"],
+        inodes_free=known["filesfree"],
+        flags=0,
+    )

@@ -1,0 +1,203 @@
+"""The Lustre driver: ``lfs`` and ``lctl`` here, one round trip to each server. Reading only."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.drivers.local.counters import CpuTimes, busy_fraction, read_cpu_times
+from trimtab.drivers.lustre.asking import ask_client, ask_servers
+from trimtab.drivers.lustre.hosts import client_snapshot, server_snapshot
+from trimtab.drivers.lustre.placement import read_placement
+from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
+from trimtab.drivers.lustre.view import View
+from trimtab.drivers.protocol import Clock, Placement, TrimResult
+from trimtab.errors import RefusedError, UsageError
+from trimtab.launch.fleet import FanOut
+from trimtab.launch.fleet import fan_out as reach
+from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
+from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import execute as run_process
+from trimtab.model.site import Servers
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
+from trimtab.model.trim import TrimPractice
+
+_READING_ONLY: Final = "the Lustre driver only reads"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class LustreDriver:
+    """A Lustre file system, as a client and its servers show it.
+
+    Parameters
+    ----------
+    path
+        Where it is mounted on this host.
+    file_system
+        Lustre's name of it.
+    servers
+        Who serves it and how they are asked; without any, only the client's view is there.
+    execute
+        Runs ``lfs`` and ``lctl``: `trimtab.launch.process.execute`.
+    fan_out
+        Asks the servers: `trimtab.launch.fleet.fan_out`.
+    clock
+        Returns the time now, aware UTC.
+    """
+
+    name = "lustre"
+
+    def __init__(
+        self,
+        path: str,
+        file_system: str,
+        servers: Servers,
+        *,
+        execute: Execute = run_process,
+        fan_out: FanOut = reach,
+        clock: Clock = _utc_now,
+    ) -> None:
+        self._path = path
+        self._file_system = file_system
+        self._servers = servers
+        self._execute = execute
+        self._fan_out = fan_out
+        self._clock = clock
+        self._cpu_times: dict[str, CpuTimes] = {}
+        self._last: Snapshot | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """Returns the time now, aware UTC."""
+        return self._clock
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What can be done: reading, and running programs."""
+        return frozenset({"settings", "placement", "run", "launcher"})
+
+    def view(self) -> View:
+        """Return what client and servers say now: one round trip."""
+        servers = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
+        client = ask_client(self._file_system, self._path, self._execute)
+        return View(self._file_system, client, servers, dict(self._servers.home))
+
+    def snapshot(self, at: datetime) -> Snapshot:
+        """Return what every target and machine looks like; what did not answer says so."""
+        view = self.view()
+        cpu = self._cpu(view)
+        targets = tuple(target_snapshot(view, target, cpu) for target in view.targets)
+        hosts = (
+            client_snapshot(view, platform.node()),
+            *(server_snapshot(server, cpu) for server in view.servers.values()),
+        )
+        complete = not view.client.problems and all(
+            host.answered and host.problem is None for host in hosts
+        )
+        complete = complete and all(target.target.server for target in targets)
+        self._last = Snapshot(at, self.name, complete, targets, hosts)
+        return self._last
+
+    def targets(self) -> tuple[Target, ...] | NotAvailable:
+        """Return every target that client, servers or site file know of."""
+        targets = tuple(one.target for one in self._latest().targets)
+        return targets or NotAvailable(f"nothing is known of the targets of {self._file_system}")
+
+    def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
+        """Return the settings of a target as the last snapshot of this driver found them."""
+        found = self._latest().of(target)
+        if found is None:
+            raise self._no_such(target)
+        return dict(found.settings)
+
+    def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
+        """Refuse: this driver changes nothing."""
+        if name not in self.settings(target):
+            raise UsageError(f"there is no setting {name!r} on {target}")
+        raise RefusedError(f"{name} is not written: {_READING_ONLY}")
+
+    def trim(
+        self, target: str, start: int = 0, length: int | None = None
+    ) -> TrimResult | NotAvailable:
+        """Answer that nothing is trimmed yet."""
+        self._check(target)
+        if start < 0 or (length is not None and length <= 0):
+            raise UsageError(f"{start} and {length} are not the start and length of a range")
+        return NotAvailable(_READING_ONLY)
+
+    def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
+        """Answer that this is told by the settings and readings of a snapshot."""
+        self._check(target)
+        return NotAvailable("how a target of Lustre is trimmed stands in its settings")
+
+    def set_creation(self, target: str, enabled: bool) -> NotAvailable:
+        """Answer that nothing is opened or closed yet."""
+        self._check(target)
+        return NotAvailable(_READING_ONLY)
+
+    def reset_allocator(self, target: str) -> NotAvailable:
+        """Answer that nothing is reset yet."""
+        self._check(target)
+        return NotAvailable(_READING_ONLY)
+
+    def placement(self, path: str) -> Placement | NotAvailable:
+        """Return on which OSTs a file lies."""
+        return read_placement(path, self._execute)
+
+    def run(
+        self, server: str | None, argv: Sequence[str], timeout_s: float
+    ) -> ProcessResult | NotAvailable:
+        """Run a program on this host or on a server, and return what came of it."""
+        if server is None:
+            return self._execute(argv, timeout_s=timeout_s)
+        if server not in self._servers.names:
+            return NotAvailable(f"{server} is not among the site's servers")
+        if self._servers.reach == "local":
+            return self._execute(argv, timeout_s=timeout_s)
+        found: Mapping[str, ProcessResult] = self._fan_out(
+            (server,), tuple(argv), ssh=self._servers.ssh, timeout_s=timeout_s
+        )
+        return found[server]
+
+    def launcher(self, name: str) -> Launcher | NotAvailable:
+        """Return the launcher of that name, or why it cannot be used here."""
+        find = LAUNCHERS.get(name)
+        if find is None:
+            return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+        return find()
+
+    def _latest(self) -> Snapshot:
+        return self._last or self.snapshot(self._clock())
+
+    def _check(self, target: str) -> None:
+        if self._latest().of(target) is None:
+            raise self._no_such(target)
+
+    def _no_such(self, target: str) -> UsageError:
+        known = ", ".join(one.target.name for one in self._latest().targets[:8])
+        return UsageError(f"there is no target {target!r}", hint=f"known: {known or 'none'}")
+
+    def _cpu(self, view: View) -> Cpu:
+        """Return how busy each server was since the last snapshot of this driver."""
+        found: Cpu = {}
+        for name, server in view.servers.items():
+            if not server.answered:
+                found[name] = NotAvailable(server.why_no("parameters"))
+                continue
+            now = read_cpu_times(server.host)
+            if isinstance(now, NotAvailable):
+                found[name] = now
+                continue
+            before = self._cpu_times.get(name)
+            self._cpu_times[name] = now
+            found[name] = (
+                NotAvailable("needs two snapshots: it is the share between them")
+                if before is None
+                else busy_fraction(before, now)
+            )
+        return found

@@ -1,0 +1,104 @@
+"""What a snapshot keeps of the machines: who answered, versions, network, integrity."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trimtab.drivers.lustre.settings import folded
+from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes
+from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.model.mounts import Mount
+from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
+
+_NO_ATIME: Final = frozenset({"noatime", "ro"})
+
+
+def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
+    """Return one server: dead ones with the reason, others with what is of no single target."""
+    if not server.answered:
+        return HostSnapshot(server.name, "server", False, server.answer.problem)
+    busy = cpu.get(server.name)
+    readings = [network_bytes(server), checksum_errors(server)]
+    if isinstance(busy, NotAvailable):
+        readings.append(Reading("server_cpu_fraction", None, reason=busy.reason))
+    elif busy is not None:
+        readings.append(Reading("server_cpu_fraction", busy, source="/proc/stat"))
+    return HostSnapshot(
+        server.name,
+        "server",
+        answered=True,
+        problem=_partly(server),
+        readings=tuple(readings),
+        settings=_server_settings(server),
+    )
+
+
+def _partly(server: ServerView) -> str | None:
+    """Return what a server left out, ``None`` when it told everything that it was asked."""
+    left = list(server.answer.skipped)
+    # Without these two a server's targets are not known; what else is missing is told where it is.
+    for key in ("parameters", "imports"):
+        command = server.answer.command(key)
+        if command is None or command.timed_out or not (command.stdout or command.exit_code == 0):
+            left.append(server.why_no(key))
+    return "; ".join(dict.fromkeys(left)) or None
+
+
+def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
+    found: dict[str, Setting | NotAvailable] = {}
+    for name, path in (
+        ("kernel_release", "/proc/sys/kernel/osrelease"),
+        ("hostname", "/proc/sys/kernel/hostname"),
+    ):
+        text = server.host.read_text(path)
+        found[name] = text if isinstance(text, NotAvailable) else Setting(name, text.strip(), path)
+    for name, parameter in (("lustre_version", "version"), ("health_check", "health_check")):
+        value = server.parameters.get(parameter)
+        if value is None:
+            found[name] = NotAvailable(server.why_no("parameters", parameter))
+        else:
+            found[name] = Setting(name, " ".join(value.split()), f"lctl get_param {parameter}")
+    if server.nids:
+        found["nids"] = Setting("nids", " ".join(server.nids), "lctl get_param nis")
+    return found
+
+
+def client_snapshot(view: View, name: str, mount: Mount | None = None) -> HostSnapshot:
+    """Return this host as a client: what it could not see, its version, checksums and atime."""
+    parameters = view.client.parameters
+    found: dict[str, Setting | NotAvailable] = {}
+    version = parameters.get("version")
+    if version is not None:
+        found["lustre_version"] = Setting("lustre_version", version, "lctl get_param version")
+    for setting, pattern in (
+        ("checksums", "osc.*.checksums"),
+        ("checksum_type", "osc.*.checksum_type"),
+        ("llite_checksums", "llite.*.checksums"),
+    ):
+        values = {
+            one: value.strip()
+            for one, value in parameters.matching(pattern).items()
+            if f".{view.file_system}-" in one
+        }
+        if values:
+            found[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
+        else:
+            found[setting] = NotAvailable(f"not available on this client ({pattern})")
+    if mount is not None:
+        found["mount_options"] = Setting(
+            "mount_options", ",".join(mount.all_options), "/proc/self/mountinfo"
+        )
+        found["atime_recorded"] = Setting(
+            "atime_recorded", str(records_atime(mount)).lower(), "/proc/self/mountinfo"
+        )
+    problems = "; ".join(view.client.problems) or None
+    answered = bool(view.client.space or view.client.links or found.get("lustre_version"))
+    return HostSnapshot(name, "client", answered, problem=problems, settings=found)
+
+
+def records_atime(mount: Mount) -> bool:
+    """Return whether a read through this mount moves a file's atime.
+
+    Seen on a running 2.17: through a client mounted with ``noatime`` atime stays for ever.
+    """
+    return _NO_ATIME.isdisjoint(mount.all_options)

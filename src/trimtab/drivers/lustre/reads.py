@@ -1,0 +1,220 @@
+"""What is read of a Lustre file system: every file and every command, in one place.
+
+The page on rights, the sudoers example and the tests rest on these tables. Nothing here writes,
+and nothing here is dangerous to read: ``mb_groups`` is not among it and the collector refuses it
+besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+SERVER_PARAMETERS: Final = (
+    "version",
+    "health_check",
+    # MDS: which OSTs may get new objects
+    "osp.*.active",
+    "osp.*.max_create_count",
+    "osp.*.prealloc_status",
+    "osp.*.reserved_mb_low",
+    "osp.*.reserved_mb_high",
+    "lod.*.qos_threshold_rr",
+    "lod.*.qos_prio_free",
+    "lod.*.qos_maxage",
+    "mdd.*.atime_diff",
+    # OSS; `no_precreate` is the name of `no_create` before 2.16
+    "obdfilter.*.degraded",
+    "obdfilter.*.readonly",
+    "obdfilter.*.no_create",
+    "obdfilter.*.no_precreate",
+    "obdfilter.*.recovery_status",
+    "obdfilter.*.checksum_type",
+    "obdfilter.*.stats",
+    # MDT
+    "mdt.*.readonly",
+    "mdt.*.no_create",
+    "mdt.*.recovery_status",
+    "mdt.*.md_stats",
+    # what lies beneath either
+    "osd-*.*.fstype",
+    "osd-*.*.mntdev",
+    "osd-*.*.nonrotational",
+    "osd-*.*.statfs_state",
+    "osd-*.*.blocksize",
+    "osd-*.*.kbytestotal",
+    "osd-*.*.kbytesfree",
+    "osd-*.*.kbytesavail",
+    "osd-*.*.filestotal",
+    "osd-*.*.filesfree",
+    # LNet
+    "nis",
+    "stats",
+)
+SERVER_IMPORTS: Final = ("osp.*.import",)
+CLIENT_PARAMETERS: Final = (
+    "version",
+    "osc.*.active",
+    "osc.*.checksums",
+    "osc.*.checksum_type",
+    "llite.*.checksums",
+    "llite.*.stats",
+)
+CLIENT_IMPORTS: Final = ("osc.*.import", "mdc.*.import")
+IMPORT_LINES: Final = (
+    r"^[a-z]+\..*\.import="
+    r"|^\s+(name|target|state|failover_nids|current_connection|connection_attempts):"
+)
+"""An MDS has an import for each OST: 300 of 1.3 KB each, of which these lines matter."""
+
+_LDISKFS_SETTINGS: Final = (
+    "errors_count",
+    "first_error_time",
+    "last_error_time",
+    "last_error_func",
+    "lifetime_discard_kbytes",
+    "lifetime_discard_ops",
+    "last_trim_minblks",
+    "mb_stats",
+    "mb_c1_threshold",
+    "mb_c2_threshold",
+    "mb_c3_threshold",
+    "mb_group_prealloc",
+    "mb_max_linear_groups",
+    "mb_max_to_scan",
+    "mb_min_to_scan",
+    "mb_order2_req",
+    "mb_stream_req",
+    "mb_small_req",
+    "mb_large_req",
+    "mb_best_avail_max_trim_order",
+    "mb_optimize_scan",
+    "reserved_clusters",
+    "bg_trimmed_threshold",
+    "fstrim_min_blocks",
+    "fstrim_avg_frag_no_delay",
+    "fstrim_delay_secs",
+)
+_LDISKFS_STATISTICS: Final = (
+    "mb_stats",
+    "mb_alloc_stats",
+    "mb_structs_summary",
+    "mb_last_group",
+    "mb_last_groups",
+    "discard_stats",
+    "options",
+    "prealloc_table",
+)
+SERVER_FILES: Final = (
+    "/proc/mounts",
+    "/proc/self/mountinfo",
+    "/proc/stat",
+    "/proc/uptime",
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/osrelease",
+    *(f"/sys/fs/ldiskfs/*/{name}" for name in _LDISKFS_SETTINGS),
+    *(f"/proc/fs/ldiskfs/*/{name}" for name in _LDISKFS_STATISTICS),
+    # who trims
+    "/etc/fstab",
+    "/etc/crontab",
+    "/etc/anacrontab",
+    "/etc/cron.d/*",
+    "/etc/cron.daily/*",
+    "/etc/cron.hourly/*",
+    "/etc/cron.weekly/*",
+    "/etc/cron.monthly/*",
+    "/etc/systemd/system/fstrim.service",
+    "/usr/lib/systemd/system/fstrim.service",
+    "/lib/systemd/system/fstrim.service",
+)
+SERVER_DIRECTORIES: Final = (
+    "/run/systemd/system",
+    "/etc/cron.d",
+    "/etc/cron.daily",
+    "/etc/cron.hourly",
+    "/etc/cron.weekly",
+    "/etc/cron.monthly",
+)
+
+KERNEL_LOG_LINES: Final = (
+    r"CHECKSUM|LDISKFS-fs error|[Aa]borting journal|[Rr]emounting filesystem read-only|evicted"
+    r"|EXT4-fs error"
+)
+"""Of a kernel log of a megabyte, these lines are sent back."""
+
+COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "parameters": {
+        "argv": ("lctl", "get_param", *SERVER_PARAMETERS),
+        "sudo": True,
+        "why": "state, space and counters of every target on the server",
+    },
+    "imports": {
+        "argv": ("lctl", "get_param", *SERVER_IMPORTS),
+        "sudo": True,
+        "keep": IMPORT_LINES,
+        "why": "whether each MDT reaches each target, and by which of its servers",
+    },
+    "devices": {
+        "argv": ("lctl", "dl"),
+        "why": "which targets the server serves",
+    },
+    "kernel-log": {
+        "argv": ("dmesg",),
+        "sudo": True,
+        "keep": KERNEL_LOG_LINES,
+        "first_line": True,
+        "why": "bad checksums, targets that turned read-only: Lustre itself reports neither",
+    },
+    "trim-timer": {
+        "argv": ("systemctl", "show", "fstrim.timer", "-p", "ActiveState", "-p", "LastTriggerUSec"),
+        "why": "whether something trims by itself",
+    },
+    "smart": {
+        "argv": ("nvme", "smart-log", "-o", "json", "{}"),
+        "each": "/dev/nvme*n*",
+        "match": r"nvme\d+n\d+",
+        "sudo": True,
+        "why": "wear and media errors of every NVMe drive",
+    },
+    "flash-writes": {
+        "argv": ("nvme", "ocp", "smart-add-log", "-o", "json", "{}"),
+        "each": "/dev/nvme*n*",
+        "match": r"nvme\d+n\d+",
+        "sudo": True,
+        "why": "bytes written to the flash itself: the drive's write amplification",
+    },
+}
+"""Every command on a server by its key; ``why`` is for people and is not sent."""
+
+_SENT: Final = ("argv", "sudo", "keep", "first_line", "each", "match")
+
+
+def server_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str, Any]:
+    """Return what a server is asked in its one round trip, for the collector.
+
+    Parameters
+    ----------
+    deadline_s
+        For everything together; the collector tells what it had to leave out.
+    sudo
+        What stands before commands that need rights; ``None`` runs them as they are.
+    """
+    return {
+        "format": 1,
+        "deadline_s": deadline_s,
+        "sudo": None if sudo is None else list(sudo),
+        "limit_bytes": 32 * 2**20,
+        "files": list(SERVER_FILES),
+        "links": [],
+        "directories": list(SERVER_DIRECTORIES),
+        "block_devices": True,
+        "commands": [
+            {
+                "key": key,
+                "timeout_s": max(1.0, deadline_s / 2),
+                "limit_bytes": 8 * 2**20,
+                **{name: command[name] for name in _SENT if name in command},
+            }
+            for key, command in COMMANDS.items()
+        ],
+    }

@@ -1,0 +1,163 @@
+"""Named settings of a target: Lustre's parameters, ldiskfs's knobs, the queues beneath.
+
+Drives are many and alike. What all of them have stands under ``drives/``; a drive that differs
+is named there: ``none (11), mq-deadline (nvme3n1)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.lustre.state import why_not_served
+from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.model.filesystem import BlockDevice
+from trimtab.model.telemetry import NotAvailable, Setting
+
+Settings = dict[str, Setting | NotAvailable]
+
+_OF_OST: Final = ("degraded", "readonly", "no_create", "no_precreate", "checksum_type")
+_OF_MDT: Final = ("readonly", "no_create")
+_OF_LOD: Final = ("qos_threshold_rr", "qos_prio_free", "qos_maxage")
+_OF_OSP: Final = ("active", "max_create_count", "reserved_mb_low", "reserved_mb_high")
+_LDISKFS: Final = (
+    "mb_c1_threshold",
+    "mb_c2_threshold",
+    "mb_c3_threshold",
+    "mb_optimize_scan",
+    "reserved_clusters",
+    "bg_trimmed_threshold",
+    "fstrim_min_blocks",
+    "fstrim_avg_frag_no_delay",
+    "fstrim_delay_secs",
+)
+_LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table")
+_NAMED_DRIVES: Final = 4
+"""So many drives that differ are named; of more their number is told."""
+
+
+def target_settings(
+    view: View, target: str, server: ServerView | None, backing: Backing | None
+) -> Settings:
+    """Return every named setting of a target; those known to exist and unreadable say why."""
+    found: Settings = dict(_of_mds(view, target))
+    if server is None or backing is None:
+        found["server"] = NotAvailable(why_not_served(view, target))
+        return found
+    found |= dict(_of_server(view, target, server))
+    found |= _beneath(backing)
+    return found
+
+
+def _of_mds(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailable]]:
+    """Yield what the MDTs hold of an OST, folded: 16 MDTs mostly say the same."""
+    if target.startswith("MDT"):
+        return
+    for parameter in _OF_OSP:
+        values: dict[str, str] = {}
+        for mdt, mds in view.mds_of.items():
+            device = f"osp.{view.file_system}-{target}-osc-{mdt}"
+            value = mds.parameters.get(f"{device}.{parameter}")
+            if value is not None:
+                values[mdt] = value.strip()
+        if values:
+            name = f"osp/{parameter}"
+            pattern = f"osp.{view.file_system}-{target}-osc-MDT*.{parameter}"
+            yield name, Setting(name, folded(values), pattern)
+
+
+def _of_server(
+    view: View, target: str, server: ServerView
+) -> Iterator[tuple[str, Setting | NotAvailable]]:
+    is_mdt = target.startswith("MDT")
+    tree, names = ("mdt", _OF_MDT) if is_mdt else ("obdfilter", _OF_OST)
+    device = f"{view.file_system}-{target}"
+    wanted = [(f"{tree}/{name}", f"{tree}.{device}.{name}") for name in names]
+    if is_mdt:
+        wanted += [(f"lod/{name}", f"lod.{device}-mdtlov.{name}") for name in _OF_LOD]
+        wanted.append(("mdd/atime_diff", f"mdd.{device}.atime_diff"))
+    for name, parameter in wanted:
+        value = server.parameters.get(parameter)
+        if value is None:
+            yield name, NotAvailable(server.why_no("parameters", parameter))
+        else:
+            yield name, Setting(name, value.strip(), f"{parameter} on {server.name}")
+
+
+def _beneath(backing: Backing) -> Settings:
+    found: Settings = {}
+    drives = {drive.name for drive in backing.description.own_drives}
+    of_drives: dict[str, dict[str, str]] = {}
+    for name, setting in backing.settings().items():
+        kind, _, rest = name.partition("/")
+        device, _, knob = rest.partition("/")
+        if kind == "block" and device in drives and len(drives) > 1:
+            if isinstance(setting, Setting):
+                of_drives.setdefault(knob, {})[device] = setting.value
+        else:
+            found[name] = setting
+    for knob, values in of_drives.items():
+        name = f"drives/{knob}"
+        found[name] = Setting(name, folded(values), f"/sys/class/block/*/{knob}")
+    found["devices"] = Setting("devices", _tree(backing), "/sys/class/block")
+    if backing.ext4 is not None:
+        found |= _of_ldiskfs(backing)
+    return found
+
+
+def _of_ldiskfs(backing: Backing) -> Settings:
+    found: Settings = {}
+    ext4 = backing.ext4
+    assert ext4 is not None
+    places = [(name, f"{ext4.settings}/{name}") for name in _LDISKFS]
+    places += [(name, f"{ext4.statistics}/{name}") for name in _LDISKFS_STATISTICS]
+    for name, path in places:
+        text = backing.host.read_text(path)
+        if not isinstance(text, NotAvailable):
+            full = f"ldiskfs/{ext4.device}/{name}"
+            found[full] = Setting(full, " ".join(text.split()), path)
+    return found
+
+
+def _tree(backing: Backing) -> str:
+    """Return the devices beneath from the top down: ``md12 (raid6), 10 x PM1733``."""
+    description = backing.description
+    drives = description.own_drives
+    names = {drive.name for drive in drives}
+    above = [_shown(device) for device in description.own_devices if device.name not in names]
+    models: dict[str, list[str]] = {}
+    for drive in drives:
+        models.setdefault(drive.model or drive.kind, []).append(drive.name)
+    below = [
+        f"{len(of)} x {model}" if len(of) > 1 else f"{of[0]} ({model})"
+        for model, of in models.items()
+    ]
+    return ", ".join([*above, *below])
+
+
+def _shown(device: BlockDevice) -> str:
+    return device.name if device.label is None else f"{device.name} ({device.label})"
+
+
+def folded(values: dict[str, str]) -> str:
+    """Return the one value of many, or each value with who has it, the commonest first.
+
+    Examples
+    --------
+    >>> folded({"a": "1", "b": "1"}), folded({"a": "1", "b": "1", "c": "0"})
+    ('1', '1 (2), 0 (c)')
+    """
+    holders: dict[str, list[str]] = {}
+    for holder, value in values.items():
+        holders.setdefault(value, []).append(holder)
+    if len(holders) == 1:
+        return next(iter(holders))
+    ordered = sorted(holders.items(), key=lambda item: -len(item[1]))
+    most = ordered[0]
+    return ", ".join(
+        f"{value} ({', '.join(of)})"
+        if len(of) <= _NAMED_DRIVES and (value, of) != most
+        else f"{value} ({len(of)})"
+        for value, of in ordered
+    )

@@ -1,0 +1,298 @@
+"""In which state a target really is: served, connected, open for creation, degraded, read-only.
+
+Lustre calls a target healthy that is lost or takes no writes (``health_check``, ``lctl dl``,
+``lfs check``; seen on a running 2.17). What tells the truth, and is read here:
+
+- **lost**: the ``state`` of the imports of MDTs and client; a line that ``lfs df`` left out;
+- **closed to new objects**: any of five mechanisms, of which ``lfs df`` shows only two;
+- **read-only**: ``errors_count`` of ldiskfs and the kernel log; every flag still says ``rw``.
+
+Sources: lustre/osp/osp_precreate.c, lustre/ofd/ofd_dev.c, lustre/lod/lod_qos.c; lfs-df(1).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.lustre.view import Link, ServerView, View
+from trimtab.model.telemetry import NotAvailable, Reading
+
+CONNECTED: Final = frozenset({"FULL", "IDLE"})
+"""IDLE is an import without traffic, which reconnects by itself (``osc.*.idle_timeout``)."""
+
+
+def state_readings(
+    view: View, target: str, server: ServerView | None, backing: Backing | None
+) -> Iterator[Reading]:
+    """Yield ``server``, ``failover_active``, ``import_state``, ``create_enabled`` and the rest."""
+    yield _server(view, target)
+    yield _failover(view, target)
+    yield from _import_state(view, target)
+    yield from _creation(view, target, server)
+    yield _degraded(view, target, server)
+    yield _read_only(view, target, server, backing)
+
+
+def why_not_served(view: View, target: str) -> str:
+    """Return why no server can be named: who did not answer, or that all did and none has it."""
+    silent = [server for server in view.servers.values() if not server.answered]
+    home = view.home.get(target)
+    if home is not None and any(server.name == home for server in silent):
+        return view.servers[home].why_no("devices")
+    if silent:
+        names = ", ".join(server.name for server in silent[:4]) + (", ..." if silent[4:] else "")
+        return f"no server that answered serves {target}; not answered: {names}"
+    if not view.servers:
+        return "the site file names no servers"
+    return f"none of the {len(view.servers)} servers serves {target}"
+
+
+def lost(view: View, target: str) -> str | None:
+    """Return why a target counts as lost from here, ``None`` if anybody still reaches it.
+
+    Nobody is connected to it and no server says that it serves it: numbers of ``lfs df`` are then
+    the last that were known.
+    """
+    links = [link for link in view.links_to(target) if link.state is not None]
+    if not links or view.serving(target) or any(link.state in CONNECTED for link in links):
+        return None
+    states = ", ".join(sorted({str(link.state) for link in links}))
+    return f"{target} is not connected ({states})"
+
+
+def _server(view: View, target: str) -> Reading:
+    servers = view.serving(target)
+    if len(servers) == 1:
+        source = f"{servers[0].served[target]} on {servers[0].name}"
+        return Reading("server", servers[0].name, source=source)
+    if servers:
+        names = " and ".join(server.name for server in servers)
+        return Reading("server", None, reason=f"{names} all say that they serve {target}")
+    return Reading("server", None, reason=why_not_served(view, target))
+
+
+def _failover(view: View, target: str) -> Reading:
+    """Return whether a target is served elsewhere than at home.
+
+    Home is what the site file says; else the server of the first NID that the target's
+    connections list, which is where it was first registered.
+    """
+    name = "failover_active"
+    servers = view.serving(target)
+    if len(servers) != 1:
+        return Reading(name, None, reason=why_not_served(view, target))
+    home, source = view.home.get(target), "the site file's [servers.home]"
+    if home is None:
+        listed = next((link for link in view.links_to(target) if len(link.nids) > 1), None)
+        if listed is None:
+            return Reading(name, None, reason="the site file names no home for it")
+        home, source = view.server_of_nid.get(listed.nids[0]), listed.source
+        if home is None:
+            reason = f"no server that answered has {listed.nids[0]}, its first NID"
+            return Reading(name, None, reason=reason)
+    return Reading(name, servers[0].name != home, source=f"home is {home}: {source}")
+
+
+def _import_state(view: View, target: str) -> Iterator[Reading]:
+    """Yield the worst state of a target's connections, and each that is not whole by who has it."""
+    links = view.links_to(target)
+    known = [link for link in links if link.state is not None]
+    worst = next((link for link in known if link.state not in CONNECTED), None)
+    shown = worst or next(iter(known), None)
+    if shown is None:
+        yield Reading("import_state", None, reason=f"nobody's connection to {target} is seen")
+    else:
+        yield Reading("import_state", shown.state, source=shown.source)
+    for link in _one_of_each(links):
+        if link.state is None:
+            reason = f"{link.source} names no state"
+            yield Reading("import_state", None, reason=reason, label=link.by)
+        elif link.state not in CONNECTED:
+            yield Reading("import_state", link.state, source=link.source, label=link.by)
+
+
+def _one_of_each(links: tuple[Link, ...]) -> tuple[Link, ...]:
+    """Return one link for each who has one; where several mounts have one, the worst."""
+    found: dict[str, Link] = {}
+    for link in links:
+        before = found.get(link.by)
+        if before is None or (before.state in CONNECTED and link.state not in CONNECTED):
+            found[link.by] = link
+    return tuple(found.values())
+
+
+# Creation
+
+
+def _creation(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
+    """Yield whether new objects can be made, and each MDT for which that is not so or not known.
+
+    A target is closed as a whole when its server closes it, or when every MDT does.
+    """
+    name = "create_enabled"
+    if target.startswith("MDT"):
+        yield _mdt_creation(view, target, server)
+        return
+    by_mdt = [_creation_by(view, target, mdt) for mdt in view.targets if mdt.startswith("MDT")]
+    closed = _closed_by_server(view, target, server)
+    known = [reading for reading in by_mdt if reading.value is not None]
+    if closed is not None:
+        yield Reading(name, False, source=closed)
+    elif not known:
+        missing = by_mdt[0].reason if by_mdt else "no MDT is known"
+        yield Reading(name, None, reason=missing)
+    elif any(reading.value for reading in known):
+        source = next(reading.source for reading in known if reading.value)
+        yield Reading(name, True, source=source)
+    else:
+        yield Reading(name, False, source=known[0].source)
+    # One row for each MDT would be 5,000 on a large system, all alike: those that are.
+    yield from (reading for reading in by_mdt if reading.value is not True)
+
+
+def _creation_by(view: View, target: str, mdt: str) -> Reading:
+    """Return whether one MDT makes objects on an OST; ``source`` is what decides."""
+    name = "create_enabled"
+    mds = view.mds_of.get(mdt)
+    if mds is None:
+        return Reading(name, None, reason=why_not_served(view, mdt), label=mdt)
+    device = f"osp.{view.file_system}-{target}-osc-{mdt}"
+    numbers = {
+        one: mds.parameters.number(f"{device}.{one}")
+        for one in ("active", "max_create_count", "prealloc_status")
+    }
+    seen = next((link for link in view.links_to(target) if link.by == mdt), None)
+    reason = None
+    if numbers["active"] == 0:
+        reason = f"{device}.active=0"
+    elif numbers["max_create_count"] == 0:
+        reason = f"{device}.max_create_count=0"
+    elif numbers["prealloc_status"]:
+        reason = f"{device}.prealloc_status={error_text(numbers['prealloc_status'])}"
+    elif seen is not None and seen.state is not None and seen.state not in CONNECTED:
+        reason = f"{device}.import state {seen.state}"
+    if reason is not None:
+        return Reading(name, False, source=reason, label=mdt)
+    missing = [one for one, value in numbers.items() if value is None]
+    if missing:
+        why = mds.why_no("parameters", f"osp.*.{missing[0]}")
+        return Reading(name, None, reason=why, label=mdt)
+    return Reading(name, True, source=f"{device}.prealloc_status=0", label=mdt)
+
+
+def _closed_by_server(view: View, target: str, server: ServerView | None) -> str | None:
+    """Return the parameter or flag by which a server closes its target, ``None`` if none does."""
+    if server is not None:
+        kind = "mdt" if target.startswith("MDT") else "obdfilter"
+        for name in ("no_create", "no_precreate", "readonly"):
+            parameter = f"{kind}.{view.file_system}-{target}.{name}"
+            if server.parameters.number(parameter) == 1:
+                return f"{parameter}=1 on {server.name}"
+    line = view.client.space.get(target)
+    for flag, meaning in (
+        ("N", "no create"),
+        ("R", "read-only"),
+        ("S", "out of space"),
+        ("I", "out of inodes"),
+    ):
+        if line is not None and flag in line.flags:
+            return f"{view.client.space_source}: flag {flag} ({meaning})"
+    return None
+
+
+def _mdt_creation(view: View, target: str, server: ServerView | None) -> Reading:
+    name = "create_enabled"
+    closed = _closed_by_server(view, target, server)
+    if closed is not None:
+        return Reading(name, False, source=closed)
+    if server is None:
+        return Reading(name, None, reason=why_not_served(view, target))
+    parameter = f"mdt.{view.file_system}-{target}.no_create"
+    if server.parameters.number(parameter) == 0:
+        return Reading(name, True, source=f"{parameter}=0 on {server.name}")
+    return Reading(name, None, reason=server.why_no("parameters", "mdt.*.no_create"))
+
+
+# Degraded, read-only
+
+
+def _degraded(view: View, target: str, server: ServerView | None) -> Reading:
+    name = "degraded"
+    parameter = f"obdfilter.{view.file_system}-{target}.degraded"
+    value = None if server is None else server.parameters.number(parameter)
+    if value is not None and server is not None:
+        return Reading(name, value != 0, source=f"{parameter}={value} on {server.name}")
+    line = view.client.space.get(target)
+    if line is not None and "D" in line.flags:
+        return Reading(name, True, source=f"{view.client.space_source}: flag D")
+    if target.startswith("MDT"):
+        return Reading(name, None, reason="Lustre keeps no such flag for an MDT")
+    if line is not None and line.problem is None:
+        return Reading(name, False, source=f"{view.client.space_source}: no flag D")
+    return Reading(name, None, reason=why_not_served(view, target))
+
+
+def _read_only(
+    view: View, target: str, server: ServerView | None, backing: Backing | None
+) -> Reading:
+    """Return whether a target takes no writes, as far as that can be known.
+
+    After an error ldiskfs aborts its journal and takes no more writes, and every flag of Lustre
+    and of the mount stays as it was. ``errors_count`` is 0 then no longer, but it also keeps
+    errors of long ago: only the kernel log tells the two apart.
+    """
+    name = "read_only"
+    line = view.client.space.get(target)
+    if line is not None and "R" in line.flags:
+        return Reading(name, True, source=f"{view.client.space_source}: flag R")
+    if server is None or backing is None:
+        return Reading(name, None, reason=why_not_served(view, target))
+    kind = "mdt" if target.startswith("MDT") else "obdfilter"
+    parameter = f"{kind}.{view.file_system}-{target}.readonly"
+    flag = server.parameters.number(parameter)
+    if flag == 1:
+        return Reading(name, True, source=f"{parameter}=1 on {server.name}")
+    if backing.description.read_only:
+        return Reading(name, True, source=f"mount options on {server.name}")
+    if backing.ext4 is None:
+        if flag is None:
+            return Reading(name, None, reason=server.why_no("parameters", f"{kind}.*.readonly"))
+        return Reading(name, False, source=f"{parameter}=0 on {server.name}")
+    return _read_only_by_errors(server, backing)
+
+
+def _read_only_by_errors(server: ServerView, backing: Backing) -> Reading:
+    name = "read_only"
+    assert backing.ext4 is not None
+    path = f"{backing.ext4.settings}/errors_count"
+    errors = server.host.read_number(path)
+    if isinstance(errors, NotAvailable):
+        return Reading(name, None, reason=errors.reason)
+    if errors == 0:
+        return Reading(name, False, source=f"{path} is 0 on {server.name}")
+    log = server.kernel_log
+    if isinstance(log, NotAvailable):
+        reason = f"{path} is {errors}: it may have turned read-only ({log.reason})"
+        return Reading(name, None, reason=reason)
+    if backing.ext4.device in log.read_only_remounts:
+        return Reading(name, True, source=f"kernel log of {server.name}: journal aborted")
+    if log.begins_at_boot:
+        return Reading(name, False, source=f"kernel log of {server.name} from boot: no abort")
+    reason = f"{path} is {errors}: it may have turned read-only; the kernel log begins after boot"
+    return Reading(name, None, reason=reason)
+
+
+def error_text(code: int) -> str:
+    """Return a negative errno with its name.
+
+    Examples
+    --------
+    >>> error_text(-28)
+    '-28 (ENOSPC, No space left on device)'
+    """
+    name = errno.errorcode.get(-code)
+    return str(code) if name is None else f"{code} ({name}, {os.strerror(-code)})"

@@ -1,0 +1,216 @@
+"""The contract's telemetry of one target of Lustre: every name, with its source or its reason.
+
+What the target's own server shows of the file system and the drives beneath comes first; what
+Lustre and the client say of the target takes the place of the same names there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from trimtab.drivers.lustre.backing import Backing, read_backing
+from trimtab.drivers.lustre.settings import target_settings
+from trimtab.drivers.lustre.state import lost, state_readings, why_not_served
+from trimtab.drivers.lustre.statistics import Stats, parse_stats
+from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.model.telemetry import (
+    TELEMETRY_UNITS,
+    NotAvailable,
+    Reading,
+    Target,
+    TargetSnapshot,
+)
+
+Cpu = dict[str, float | NotAvailable]
+"""Server to the share of its processors that was busy since the last snapshot."""
+
+_SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
+_INODES: Final = ("inodes_total", "inodes_free")
+_NOT_METADATA: Final = frozenset({"statfs"})
+"""Counted beside the operations of ``md_stats``; every client's ``df`` asks, no job does."""
+
+
+def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
+    """Return what is known of one target."""
+    servers = view.serving(target)
+    server = servers[0] if len(servers) == 1 else None
+    backing = None if server is None else read_backing(server, target)
+    busy = NotAvailable(why_not_served(view, target))
+    if backing is None or server is None:
+        beneath: Iterable[Reading] = _nothing(busy.reason)
+    else:
+        beneath = backing.readings(cpu.get(server.name, busy))
+    own = [
+        *_space(view, target, backing),
+        *state_readings(view, target, server, backing),
+        *_traffic(view, target, server),
+        *_machine(view, target, server),
+        Reading("concurrent_jobs", None, reason="no scheduler was asked"),
+    ]
+    replaced = {reading.name for reading in own}
+    # An md array that is degraded is told beside Lustre's own flag.
+    kept = [
+        reading
+        for reading in beneath
+        if reading.name not in replaced
+        or (reading.name == "degraded" and reading.label is not None)
+    ]
+    kind = "mdt" if target.startswith("MDT") else "ost"
+    return TargetSnapshot(
+        Target(target, kind, None if server is None else server.name),
+        tuple([*own, *kept]),
+        target_settings(view, target, server, backing),
+    )
+
+
+def _nothing(reason: str) -> Iterator[Reading]:
+    for name in TELEMETRY_UNITS:
+        yield Reading(name, None, reason=reason)
+
+
+def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading]:
+    """Yield space and inodes as ``lfs df`` prints them; from the server where that has no line."""
+    gone = lost(view, target)
+    for names, lines, source in (
+        (_SPACE, view.client.space, view.client.space_source),
+        (_INODES, view.client.inodes, f"{view.client.space_source} -i"),
+    ):
+        line = lines.get(target)
+        counted = None if line is None else (line.total, line.used, line.available)
+        if gone is not None:
+            reason = f"{gone}: lfs df shows at most the last numbers that were known"
+            yield from (Reading(name, None, reason=reason) for name in names)
+        elif line is not None and line.problem is None and None not in (counted or ()):
+            values = counted if names is _SPACE else (line.total, line.available)
+            for name, value in zip(names, values or (), strict=True):
+                yield Reading(name, value, source=source)
+        else:
+            yield from _space_of_server(view, target, backing, names)
+
+
+def _space_of_server(
+    view: View, target: str, backing: Backing | None, names: tuple[str, ...]
+) -> Iterator[Reading]:
+    line = view.client.space.get(target)
+    said = view.client.why_no_space or "lfs df has no line for it"
+    if line is not None and line.problem is not None:
+        said = f"lfs df: {line.problem}"
+    space = None if backing is None else backing.space
+    if space is None or isinstance(space, NotAvailable):
+        beside = why_not_served(view, target) if space is None else space.reason
+        yield from (Reading(name, None, reason=f"{said}; {beside}") for name in names)
+        return
+    values = {
+        "capacity_bytes": space.capacity_bytes,
+        "used_bytes": space.used_bytes,
+        "available_bytes": space.available_bytes,
+        "inodes_total": space.inodes,
+        "inodes_free": space.inodes_free,
+    }
+    # Grants to clients are not taken off here: a little fuller than lfs df would say.
+    for name in names:
+        yield Reading(name, values[name], source=f"the server's own count ({said})")
+
+
+def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
+    """Yield what clients moved and asked, counted since the target was mounted."""
+    moved = ("client_bytes_written_total", "client_bytes_read_total")
+    operations = "metadata_operations_total"
+    is_mdt = target.startswith("MDT")
+    if is_mdt:
+        reason = "an MDT counts operations, not bytes"
+        yield from (Reading(name, None, reason=reason) for name in moved)
+    else:
+        yield Reading(operations, None, reason="an OST serves no metadata operations")
+    if server is None:
+        names = (operations,) if is_mdt else moved
+        reason = why_not_served(view, target)
+        yield from (Reading(name, None, reason=reason) for name in names)
+        return
+    parameter = (
+        f"mdt.{view.file_system}-{target}.md_stats"
+        if is_mdt
+        else f"obdfilter.{view.file_system}-{target}.stats"
+    )
+    text = server.parameters.get(parameter)
+    stats = None if text is None else parse_stats(text)
+    if stats is None:
+        reason = server.why_no("parameters", parameter)
+        names = (operations,) if is_mdt else moved
+        yield from (Reading(name, None, reason=reason) for name in names)
+    elif is_mdt:
+        yield Reading(operations, _operations(stats), source=parameter)
+    else:
+        for name, counter in zip(moved, ("write_bytes", "read_bytes"), strict=True):
+            yield _bytes(name, stats, counter, parameter)
+
+
+def _operations(stats: Stats) -> int:
+    return sum(
+        counter.samples for name, counter in stats.counters.items() if name not in _NOT_METADATA
+    )
+
+
+def _bytes(name: str, stats: Stats, counter: str, source: str) -> Reading:
+    """Return bytes moved; a counter that is not listed has counted nothing yet."""
+    found = stats.counters.get(counter)
+    if found is None:
+        if stats.snapshot_time_s is None:
+            return Reading(name, None, reason=f"{source} has no {counter}")
+        return Reading(name, 0, source=f"{source}: no {counter} yet")
+    if found.sum is None:
+        return Reading(name, None, reason=f"{source}: {counter} has no sum")
+    return Reading(name, found.sum, source=f"{source}: {counter}")
+
+
+def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
+    """Yield what is of the server and shown with each of its targets."""
+    if server is None:
+        reason = why_not_served(view, target)
+        for name in ("network_bytes_total", "checksum_errors_total"):
+            yield Reading(name, None, reason=reason)
+        return
+    yield network_bytes(server)
+    yield checksum_errors(server, prefix=f"{view.file_system}-{target}")
+
+
+def network_bytes(server: ServerView) -> Reading:
+    """Return what a server sent and received over LNet since it was started."""
+    from trimtab.drivers.lustre.statistics import parse_lnet_stats
+
+    name = "network_bytes_total"
+    text = server.parameters.get("stats")
+    counted = None if text is None else parse_lnet_stats(text)
+    if counted is None:
+        return Reading(name, None, reason=server.why_no("parameters", "stats of LNet"))
+    total = counted.send_bytes + counted.receive_bytes
+    return Reading(name, total, source=f"LNet stats of {server.name}")
+
+
+def checksum_errors(server: ServerView, *, prefix: str | None = None) -> Reading:
+    """Return how many bulk transfers a server found with a bad checksum.
+
+    Lustre counts them nowhere but in the kernel log, which forgets: none seen in a log that no
+    longer reaches back to boot is not known to be none.
+
+    Parameters
+    ----------
+    prefix
+        Count only messages of this target (``scratch-OST0001``).
+    """
+    name = "checksum_errors_total"
+    log = server.kernel_log
+    if isinstance(log, NotAvailable):
+        return Reading(name, None, reason=log.reason)
+    if prefix is None:
+        count = log.bad_checksums
+    else:
+        count = log.bad_checksums_by_target.get(prefix, 0)
+    source = f"BAD CHECKSUM messages in the kernel log of {server.name}"
+    if log.begins_at_boot:
+        return Reading(name, count, source=source)
+    if count:
+        return Reading(name, count, source=f"{source}, which no longer reaches back to boot")
+    reason = f"the kernel log of {server.name} no longer reaches back to boot; it shows none"
+    return Reading(name, None, reason=reason)

@@ -1,0 +1,266 @@
+"""What the client and each server said, parsed, before it is put under the contract's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from trimtab.drivers.lustre.collected import CollectedHost
+from trimtab.drivers.lustre.collecting import Answer
+from trimtab.drivers.lustre.device_list import parse_device_list
+from trimtab.drivers.lustre.imports import parse_import
+from trimtab.drivers.lustre.kernel_log import KernelLog, parse_kernel_log
+from trimtab.drivers.lustre.lfs_df import LfsDfLine
+from trimtab.drivers.lustre.names import parse_name
+from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
+from trimtab.drivers.lustre.statistics import parse_nis
+from trimtab.model.mounts import Mount, parse_mountinfo
+from trimtab.model.telemetry import NotAvailable
+
+NOTHING: Final = parse_parameters("")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The connection of one machine to one target, as that machine sees it.
+
+    Attributes
+    ----------
+    by
+        ``MDT0000``, or ``client``.
+    """
+
+    target: str
+    by: str
+    state: str | None
+    nids: tuple[str, ...]
+    current_nid: str | None
+    source: str
+
+
+@dataclass
+class ServerView:
+    """One server: its answer, parsed when it is first needed.
+
+    Attributes
+    ----------
+    file_system
+        Lustre's name; targets of others on the same server are passed over.
+    """
+
+    name: str
+    file_system: str
+    answer: Answer
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a whole answer to look into."""
+        return self.answer.problem is None
+
+    @cached_property
+    def host(self) -> CollectedHost:
+        """Its ``/proc`` and ``/sys``."""
+        return CollectedHost.of(self.answer)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """What ``lctl get_param`` printed."""
+        return self._parameters("parameters")
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """The connections of its MDTs to the targets."""
+        return tuple(links(self._parameters("imports"), self.file_system, on=self.name))
+
+    @cached_property
+    def served(self) -> dict[str, str]:
+        """Every target that it serves now, with what says so."""
+        found: dict[str, str] = {}
+        listed = self.answer.command("devices")
+        devices = () if listed is None else parse_device_list(listed.stdout).devices
+        for device in devices:
+            if device.type in {"obdfilter", "mdt"}:
+                self._add(found, device.name, "lctl dl")
+        for kind in ("obdfilter.*.recovery_status", "mdt.*.recovery_status"):
+            for name in self.parameters.matching(kind):
+                self._add(found, name.split(".")[1], "lctl get_param")
+        for mount in self.target_mounts.values():
+            service = service_of(mount)
+            if service is not None:
+                self._add(found, service, "/proc/self/mountinfo")
+        return found
+
+    def _add(self, found: dict[str, str], name: str, source: str) -> None:
+        parsed = parse_name(name)
+        if parsed is not None and parsed.file_system == self.file_system and parsed.by is None:
+            found.setdefault(parsed.target, source)
+
+    @cached_property
+    def target_mounts(self) -> dict[str, Mount]:
+        """Target to the mount of it on this server."""
+        text = self.host.read_text("/proc/self/mountinfo")
+        mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
+        found = {}
+        for mount in mounts:
+            parsed = parse_name(service_of(mount) or "")
+            if parsed is not None and parsed.file_system == self.file_system:
+                found[parsed.target] = mount
+        return found
+
+    @cached_property
+    def nids(self) -> tuple[str, ...]:
+        """Its own NIDs, without the loopback's."""
+        text = self.parameters.get("nis")
+        found = () if text is None else parse_nis(text)
+        return tuple(one.nid for one in found if not one.nid.endswith("@lo"))
+
+    @cached_property
+    def kernel_log(self) -> KernelLog | NotAvailable:
+        """The lines of its kernel log that matter."""
+        found = self.answer.command("kernel-log")
+        if found is None or found.exit_code != 0:
+            return NotAvailable(self.why_no("kernel-log"))
+        first = found.first_line
+        return parse_kernel_log(found.stdout if first is None else f"{first}\n{found.stdout}")
+
+    def why_no(self, key: str, what: str | None = None) -> str:
+        """Return why a command gave nothing, or why a value in its output is missing."""
+        if self.answer.problem is not None:
+            return f"{self.name} did not answer: {self.answer.problem}"
+        command = self.answer.command(key)
+        if command is None:
+            return f"{self.name} had no time left for it"
+        if command.timed_out:
+            return f"{' '.join(command.argv[:2])} on {self.name} did not end in its time"
+        if not command.stdout and command.exit_code != 0:
+            said = command.stderr.strip().splitlines()
+            end = f": {said[0][:160]}" if said else f" ended with {command.exit_code}"
+            return f"{' '.join(command.argv[:2])} on {self.name}{end}"
+        return f"not available on this kernel and version ({what or key} on {self.name})"
+
+    def _parameters(self, key: str) -> Parameters:
+        command = self.answer.command(key)
+        if command is None:
+            return NOTHING
+        whole = not (command.timed_out or command.truncated)
+        return parse_parameters(command.stdout, complete=whole)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """What this host, as a client, sees of the file system.
+
+    Attributes
+    ----------
+    space, inodes
+        The lines of ``lfs df`` by target.
+    problems
+        What did not come, and why; empty when everything came.
+    """
+
+    parameters: Parameters = NOTHING
+    links: tuple[Link, ...] = ()
+    space: Mapping[str, LfsDfLine] = field(default_factory=dict)
+    inodes: Mapping[str, LfsDfLine] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    space_source: str = "lfs df"
+    why_no_space: str | None = None
+
+
+@dataclass
+class View:
+    """A whole file system as it was seen at one time.
+
+    Attributes
+    ----------
+    home
+        Target to the server that serves it when nothing has failed over, as the site file says.
+    """
+
+    file_system: str
+    client: ClientView
+    servers: Mapping[str, ServerView]
+    home: Mapping[str, str] = field(default_factory=dict)
+
+    def serving(self, target: str) -> tuple[ServerView, ...]:
+        """Return the servers that say they serve a target: one, when all is well."""
+        return self._serving.get(target, ())
+
+    def links_to(self, target: str) -> tuple[Link, ...]:
+        """Return every connection to a target."""
+        return self._links.get(target, ())
+
+    @cached_property
+    def server_of_nid(self) -> dict[str, str]:
+        """NID to the server that has it."""
+        return {nid: name for name, server in self.servers.items() for nid in server.nids}
+
+    @cached_property
+    def mds_of(self) -> dict[str, ServerView]:
+        """MDT to the server that serves it."""
+        return {target: servers[0] for target, servers in self._serving.items() if _is_mdt(target)}
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Every target that anybody knows of: MDTs, then OSTs, by index."""
+        names = {*self.client.space, *self.client.inodes, *self.home, *self._serving, *self._links}
+        return tuple(sorted(names, key=lambda name: (not _is_mdt(name), int(name[3:], 16))))
+
+    @cached_property
+    def _serving(self) -> dict[str, tuple[ServerView, ...]]:
+        found: dict[str, list[ServerView]] = {}
+        for server in self.servers.values():
+            for target in server.served if server.answered else ():
+                found.setdefault(target, []).append(server)
+        return {target: tuple(servers) for target, servers in found.items()}
+
+    @cached_property
+    def _links(self) -> dict[str, tuple[Link, ...]]:
+        found: dict[str, list[Link]] = {}
+        for link in self.client.links:
+            found.setdefault(link.target, []).append(link)
+        for server in self.servers.values():
+            for link in server.links if server.answered else ():
+                found.setdefault(link.target, []).append(link)
+        return {target: tuple(of) for target, of in found.items()}
+
+
+def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link]:
+    """Yield the connections that ``import`` parameters tell of, each target and machine once.
+
+    On a machine that is client and MDS, ``osc.*`` shows the MDT's connections as well as the
+    client's; those are taken from ``osp.*``.
+    """
+    for pattern in ("osp.*.import", "osc.*.import", "mdc.*.import"):
+        for name, text in parameters.matching(pattern).items():
+            device = parse_name(name.split(".", 1)[1].removesuffix(".import"))
+            if device is None or device.file_system != file_system or device.by is None:
+                continue
+            of_mdt = device.by.startswith("MDT")
+            if of_mdt != pattern.startswith("osp"):
+                continue
+            seen = parse_import(text)
+            yield Link(
+                target=device.target,
+                by=device.by if of_mdt else "client",
+                state=None if seen is None else seen.state,
+                nids=() if seen is None else seen.failover_nids,
+                current_nid=None if seen is None else seen.current_connection,
+                source=f"{name} on {on}",
+            )
+
+
+def service_of(mount: Mount) -> str | None:
+    """Return the target that a server's mount is of (``svname=``), ``None`` for other mounts."""
+    if mount.fs_type != "lustre":
+        return None
+    return next(
+        (one[7:] for one in mount.all_options if one.startswith("svname=")),
+        None,
+    )
+
+
+def _is_mdt(target: str) -> bool:
+    return target.startswith("MDT")

@@ -1,0 +1,221 @@
+"""What is wrong with each target of a snapshot, from its readings and settings alone. Pure.
+
+A finding says what is set up badly and how to mend it; a trouble says at a glance which of three
+hundred targets to look at, and works on a snapshot of last month as on one of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from trimtab.explain.findings.inodes_nearly_used import LIMIT as INODE_LIMIT
+from trimtab.model.finding import Severity
+from trimtab.model.site import SiteLimits
+from trimtab.model.target import HostState, SiteState, TargetState, Trouble
+from trimtab.model.telemetry import HostSnapshot, NotAvailable, Setting, Snapshot, TargetSnapshot
+from trimtab.units import format_bytes, format_duration, format_percent
+
+_CONNECTED: Final = frozenset({"FULL", "IDLE"})
+_SHOWN: Final = 4
+
+Troubles = Iterator[Trouble]
+
+
+def site_state(
+    site: str, snapshot: Snapshot, limits: SiteLimits, *, kept: bool = False
+) -> SiteState:
+    """Return every target with its troubles, the most troubled first, and troubled machines."""
+    targets = sorted(
+        (TargetState(one, target_troubles(one, limits)) for one in snapshot.targets),
+        key=lambda state: (*state.rank, state.name),
+    )
+    hosts = (HostState(one.name, one.role, host_troubles(one)) for one in snapshot.hosts)
+    troubled = sorted(
+        (host for host in hosts if host.troubles), key=lambda host: host.troubles[0].severity.rank
+    )
+    return SiteState(site, snapshot, tuple(targets), (*_mixed(snapshot), *troubled), kept)
+
+
+def target_troubles(seen: TargetSnapshot, limits: SiteLimits) -> tuple[Trouble, ...]:
+    """Return what is wrong with one target, worst first."""
+    found = [
+        trouble
+        for look in (_reach, _writes, _creation, _integrity, _space(limits), _flash)
+        for trouble in look(seen)
+    ]
+    return tuple(sorted(found, key=lambda trouble: trouble.severity.rank))
+
+
+def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
+    """Return what is wrong with one machine, worst first."""
+    found = []
+    if not host.answered:
+        text = f"did not answer: {host.problem}"
+        found.append(Trouble("no-answer", Severity.CRITICAL, text))
+    elif host.problem is not None:
+        found.append(Trouble("partial-answer", Severity.WARNING, host.problem))
+    for reading in host.readings:
+        if reading.name == "checksum_errors_total" and reading.value:
+            text = f"{reading.value} transfers with a bad checksum"
+            found.append(Trouble("bad-checksums", Severity.CRITICAL, text, reading.source))
+    return tuple(sorted(found, key=lambda trouble: trouble.severity.rank))
+
+
+def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
+    """Yield the servers' versions where they differ: half an upgrade."""
+    for name, what in (("lustre_version", "Lustre"), ("kernel_release", "kernel")):
+        versions: dict[str, list[str]] = {}
+        for host in snapshot.hosts:
+            setting = host.settings.get(name)
+            if host.role == "server" and isinstance(setting, Setting):
+                versions.setdefault(setting.value, []).append(host.name)
+        if len(versions) > 1:
+            text = ", ".join(
+                f"{version} on {len(names)}"
+                for version, names in sorted(versions.items(), key=lambda item: -len(item[1]))
+            )
+            trouble = Trouble("mixed-versions", Severity.INFO, f"{what} differs: {text}")
+            yield HostState("all servers", "server", (trouble,))
+
+
+def _reach(seen: TargetSnapshot) -> Troubles:
+    """Yield what keeps people from reaching the target at all."""
+    state, server = seen.reading("import_state"), seen.reading("server")
+    connected = state is not None and state.value in _CONNECTED
+    unserved = server is not None and server.value is None
+    if state is not None and state.value is not None and not connected:
+        apart = [
+            f"{reading.label} ({reading.value})"
+            for reading in seen.readings
+            if reading.name == "import_state" and reading.label and reading.value is not None
+        ]
+        if unserved:
+            text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
+            yield Trouble("lost", Severity.CRITICAL, text, state.source)
+        else:
+            text = f"not connected: {_some(apart)}"
+            yield Trouble("disconnected", Severity.CRITICAL, text, state.source)
+    elif unserved and server is not None and server.reason is not None:
+        if "all say that they serve" in server.reason:
+            yield Trouble("two-servers", Severity.CRITICAL, server.reason)
+        elif not connected:
+            yield Trouble("not-seen", Severity.WARNING, f"not seen: {server.reason}")
+    if seen.value("failover_active") is True:
+        reading = seen.reading("failover_active")
+        source = None if reading is None else reading.source
+        text = f"failed over: served by {seen.value('server')}"
+        yield Trouble("failed-over", Severity.WARNING, text, source)
+
+
+def _writes(seen: TargetSnapshot) -> Troubles:
+    """Yield what keeps data from being written."""
+    read_only, errors = seen.reading("read_only"), seen.number("errors_total")
+    if read_only is not None and read_only.value is True:
+        yield Trouble("read-only", Severity.CRITICAL, "read-only", read_only.source)
+    elif read_only is not None and "may have turned read-only" in (read_only.reason or ""):
+        yield Trouble("may-be-read-only", Severity.CRITICAL, "may be read-only", read_only.reason)
+    if errors:
+        reading = seen.reading("errors_total")
+        source = None if reading is None else reading.source
+        text = f"{errors:.0f} file system error{'s' if errors > 1 else ''}"
+        yield Trouble("file-system-errors", Severity.CRITICAL, text, source)
+    for reading in seen.readings:
+        if reading.name == "degraded" and reading.value is True:
+            what = "degraded" if reading.label is None else f"{reading.label} is degraded"
+            yield Trouble("degraded", Severity.WARNING, what, reading.source)
+
+
+def _creation(seen: TargetSnapshot) -> Troubles:
+    """Yield whether the target is closed to new objects, and by what."""
+    overall = seen.reading("create_enabled")
+    closed = [
+        reading
+        for reading in seen.readings
+        if reading.name == "create_enabled" and reading.label and reading.value is False
+    ]
+    if overall is not None and overall.value is False:
+        text = f"closed to new objects: {overall.source}"
+        yield Trouble("closed", Severity.WARNING, text, overall.source)
+    elif closed:
+        names = _some([str(reading.label) for reading in closed])
+        text = f"closed to new objects of {names} only: {closed[0].source}"
+        yield Trouble("partly-closed", Severity.WARNING, text, closed[0].source)
+
+
+def _integrity(seen: TargetSnapshot) -> Troubles:
+    for name, what in (
+        ("checksum_errors_total", "transfers with a bad checksum"),
+        ("drive_media_errors_total", "media errors"),
+    ):
+        for reading in seen.readings:
+            if reading.name == name and reading.value:
+                of = "" if reading.label is None else f" on {reading.label}"
+                severity = Severity.CRITICAL if name.startswith("checksum") else Severity.WARNING
+                id_ = "bad-checksums" if name.startswith("checksum") else "media-errors"
+                yield Trouble(id_, severity, f"{reading.value} {what}{of}", reading.source)
+
+
+def _space(limits: SiteLimits) -> Callable[[TargetSnapshot], Troubles]:
+    def look(seen: TargetSnapshot) -> Troubles:
+        fullness = seen.fullness()
+        if fullness is not None and fullness > limits.fullness:
+            text = f"{format_percent(fullness)} full, limit {format_percent(limits.fullness)}"
+            reading = seen.reading("used_bytes")
+            source = None if reading is None else reading.source
+            yield Trouble("over-limit", Severity.WARNING, text, source)
+        total, free = seen.number("inodes_total"), seen.number("inodes_free")
+        if total and free is not None and 1 - free / total >= INODE_LIMIT:
+            text = f"{format_percent(1 - free / total)} of its inodes used"
+            yield Trouble("inodes", Severity.WARNING, text)
+
+    return look
+
+
+def _flash(seen: TargetSnapshot) -> Troubles:
+    """Yield what makes flash slow or unsteady: throttling, and discards that it does not take."""
+    rotational = _setting(seen, "queue/rotational")
+    is_flash = bool(rotational) and set(rotational) == {"0"}
+    throttled = {
+        reading.label: reading.value
+        for reading in seen.readings
+        if reading.name == "wbt_latency_s" and reading.value
+    }
+    if is_flash and throttled:
+        longest = max(float(value) for value in throttled.values() if value is not None)
+        names = _some([str(label) for label in throttled])
+        text = f"writeback throttling on {names} ({format_duration(longest)})"
+        yield Trouble("throttled", Severity.WARNING, text)
+    if is_flash and seen.value("discard_granularity_bytes") == 0:
+        yield Trouble("no-discard", Severity.WARNING, "its device takes no discard")
+
+
+def _setting(seen: TargetSnapshot, ending: str) -> list[str]:
+    """Return the values of every setting of that ending."""
+    return [
+        setting.value
+        for name, setting in seen.settings.items()
+        if name.endswith(ending) and not isinstance(setting, NotAvailable)
+    ]
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def trim_state(seen: TargetSnapshot) -> str:
+    """Return in a few words how a target is trimmed, as far as the snapshot shows it."""
+    options = {
+        option.partition("=")[0]
+        for value in _setting(seen, "mount/options")
+        for option in value.split(",")
+    }
+    said = [word for word in ("fstrim", "discard") if word in options]
+    discarded = seen.number("bytes_discarded_total")
+    if discarded is not None:
+        said.append(f"{format_bytes(int(discarded))} discarded")
+    last = seen.value("last_trim_at")
+    if last is not None:
+        said.append(f"timer ran {last}")
+    return ", ".join(said) or "not known"

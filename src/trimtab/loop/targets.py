@@ -1,0 +1,48 @@
+"""The targets of a site, now or at an earlier time, sorted by trouble; and keeping a snapshot."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.errors import UsageError
+from trimtab.explain.troubles import site_state
+from trimtab.launch.interruption import shielded
+from trimtab.loop.sites import know_site
+from trimtab.model.site import Site
+from trimtab.model.target import SiteState
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+    from trimtab.record.store import Store
+
+
+def look(site: Site, driver: Driver) -> SiteState:
+    """Return every target as it is now; nothing is kept."""
+    return site_state(site.name, driver.snapshot(driver.clock()), site.limits)
+
+
+def recall(site: Site, store: Store, at: datetime) -> SiteState:
+    """Return every target as the last snapshot that was kept not after ``at`` has it.
+
+    Raises
+    ------
+    UsageError
+        None was kept by then.
+    """
+    snapshot = store.latest_snapshot(site.name, at)
+    if snapshot is None:
+        raise UsageError(
+            f"no snapshot of {site.name} is kept from {at.isoformat()} or before",
+            hint=f"keep one: trimtab snapshot {site.name}",
+        )
+    return site_state(site.name, snapshot, site.limits, kept=True)
+
+
+def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
+    """Take a snapshot, keep it, and return its id and what it shows."""
+    know_site(store, site)
+    snapshot = driver.snapshot(driver.clock())
+    with shielded():
+        identifier = store.add_snapshot(site.name, snapshot)
+    return identifier, site_state(site.name, snapshot, site.limits, kept=True)
