@@ -1,0 +1,130 @@
+"""Lustre's names of targets and devices, taken apart. Pure.
+
+================================  ============  =========  =================
+name                              target        by         device
+================================  ============  =========  =================
+``scratch-OST0001_UUID``          ``OST0001``   ``None``   ``None``
+``scratch-OST0001-osc-MDT0000``   ``OST0001``   MDT0000    ``osc``
+``scratch-OST0001-osc-ffff8...``  ``OST0001``   ffff8...   ``osc``
+``scratch-MDT0001-osp-MDT0000``   ``MDT0001``   MDT0000    ``osp``
+``scratch-MDT0000-lwp-OST0001``   ``MDT0000``   OST0001    ``lwp``
+``scratch-MDT0000-mdtlov_UUID``   ``MDT0000``   ``None``   ``mdtlov``
+``scratch-OST0001-osd``           ``OST0001``   ``None``   ``osd``
+================================  ============  =========  =================
+
+The number in a target's name is hexadecimal (``OST000a`` is the eleventh), the one that ``lfs df``
+prints in brackets is decimal.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+TargetKind = Literal["ost", "mdt"]
+
+_TARGET: Final = r"(?:OST|MDT)[0-9a-fA-F]{4}"
+# A file system's name is at most eight letters, digits, "_" and "-" (LUSTRE_MAXFSNAME), so that
+# no target name and dash fits into it: the split is never in doubt. On a target that has not
+# registered yet the separator is ":" (new) or "=" (configuration to be rewritten).
+_NAME: Final = re.compile(
+    rf"(?P<file_system>[A-Za-z0-9_-]{{1,8}})[-:=](?P<target>{_TARGET})"
+    rf"(?:-(?P<link>osc|osp|mdc|lwp)-(?P<by>{_TARGET}|[0-9a-f]{{8,16}})|-(?P<own>mdtlov|osd))?"
+    r"(?:_UUID)?"
+)
+_SHORT: Final = re.compile(_TARGET)
+_NAME_CHARACTERS_MAXIMUM: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TargetName:
+    """What one name says.
+
+    Attributes
+    ----------
+    file_system
+        Lustre's own name of the file system.
+    target
+        ``OST000a`` or ``MDT0000``, spelt as Lustre prints it.
+    by
+        Who holds this connection: ``MDT0000``, the id of a client's mount in hexadecimal; ``None``
+        for the target itself and for what belongs to it.
+    device
+        ``osc``, ``osp``, ``mdc``, ``lwp`` (connections), ``mdtlov``, ``osd``; ``None`` for the
+        target itself.
+    """
+
+    file_system: str
+    target: str
+    by: str | None = None
+    device: str | None = None
+
+    @property
+    def kind(self) -> TargetKind:
+        """Whether the target holds objects or metadata."""
+        return "ost" if self.target.startswith("OST") else "mdt"
+
+    @property
+    def index(self) -> int:
+        """The index that ``lfs`` prints and takes, in decimal."""
+        return int(self.target[3:], 16)
+
+
+@lru_cache(maxsize=8192)
+def parse_name(text: str) -> TargetName | None:
+    """Return the parts of the name of a target or of a connection to one, ``None`` for others.
+
+    Examples
+    --------
+    >>> parse_name("scratch-OST000a_UUID").index
+    10
+    >>> parse_name("scratch-OST0001-osc-MDT0000")
+    TargetName(file_system='scratch', target='OST0001', by='MDT0000', device='osc')
+    """
+    if len(text) > _NAME_CHARACTERS_MAXIMUM:
+        return None
+    found = _NAME.fullmatch(text)
+    if found is None:
+        return None
+    by = found["by"]
+    return TargetName(
+        file_system=found["file_system"],
+        target=_spelt(found["target"]),
+        by=_spelt(by) if by is not None and _SHORT.fullmatch(by) else by,
+        device=found["link"] or found["own"],
+    )
+
+
+def target_of(kind: TargetKind, index: int) -> str:
+    """Return the name of the target with that index.
+
+    Raises
+    ------
+    ValueError
+        Lustre has no such index: it has 16 bits.
+
+    Examples
+    --------
+    >>> target_of("ost", 10)
+    'OST000a'
+    """
+    if not 0 <= index <= 0xFFFF:
+        raise ValueError(f"{index} is not the index of a target (0 to 65535)")
+    return f"{kind.upper()}{index:04x}"
+
+
+def index_of(target: str) -> int | None:
+    """Return the index of a target by its short name, ``None`` where it is no such name.
+
+    Examples
+    --------
+    >>> index_of("OST000a"), index_of("OST10")
+    (10, None)
+    """
+    return int(target[3:], 16) if _SHORT.fullmatch(target) else None
+
+
+def _spelt(target: str) -> str:
+    return target[:3] + target[3:].lower()
