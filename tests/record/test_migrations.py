@@ -17,12 +17,12 @@ import trimtab.record.migrations
 from trimtab.record import database, schema
 from trimtab.record.store import Store
 
-SECOND_REVISION = """
+LATER_REVISION = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "9998"
+down_revision = "{head}"
 
 def upgrade():
     op.create_table("added_later", sa.Column("x", sa.Integer))
@@ -58,10 +58,12 @@ def _add_revision(directory: Path, patch: pytest.MonkeyPatch, *, fails: bool = F
     """Make a program that knows one revision more than this one."""
     scripts = directory / "program" / "migrations"
     shutil.copytree(Path(trimtab.record.migrations.__file__).parent, scripts)
-    (scripts / "versions" / "r0002_later.py").write_text(SECOND_REVISION.format(fails=fails))
+    (scripts / "versions" / "r9998_later.py").write_text(
+        LATER_REVISION.format(fails=fails, head=schema.HEAD)
+    )
     patch.setattr(database, "__file__", str(directory / "program" / "database.py"))
-    patch.setattr(schema, "REVISIONS", ("0001", "0002"))
-    patch.setattr(schema, "HEAD", "0002")
+    patch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "9998"))
+    patch.setattr(schema, "HEAD", "9998")
 
 
 def test_an_older_store_is_migrated_when_it_is_opened(
@@ -95,7 +97,7 @@ def test_a_migration_that_fails_changes_nothing(
     assert again.run(run.id) == run
     with again._reading() as connection:
         version = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}"))
-        assert version.scalars().all() == ["0001"]
+        assert version.scalars().all() == [schema.HEAD]
         assert "added_later" not in inspect(connection).get_table_names()
 
 
@@ -109,15 +111,15 @@ def test_sqlite_keeps_the_store_as_it_was_beside_it(
         _add_revision(tmp_path, patch)
         Store.open(path).close()
     names = sorted(one.name for one in path.parent.iterdir())
-    assert names == ["t.db", "t.db.before-migration-of-0001"]
-    with Store.open(path.with_name("t.db.before-migration-of-0001")) as copy:
+    assert names == ["t.db", f"t.db.before-migration-of-{schema.HEAD}"]
+    with Store.open(path.with_name(f"t.db.before-migration-of-{schema.HEAD}")) as copy:
         assert len(copy.runs()) == 1
         assert copy.integrity() == ()
 
 
 def _open_at(path: Path, scripts: Path, barrier: object) -> None:
     database.__file__ = str(scripts)
-    schema.REVISIONS, schema.HEAD = ("0001", "0002"), "0002"  # type: ignore[misc]
+    schema.REVISIONS, schema.HEAD = (*schema.REVISIONS, "9998"), "9998"  # type: ignore[misc]
     barrier.wait()  # type: ignore[attr-defined]
     with Store.open(path) as store:
         assert len(store.runs()) == 1

@@ -29,8 +29,8 @@ def _sqlite(connection: Connection) -> Iterator[str]:
 def _raw(connection: Connection, raw: RawDirectory, *, contents: bool) -> Iterator[str]:
     output = schema.output.c
     kept = union(
-        select(output.stdout_sha256, output.stdout_bytes),
-        select(output.stderr_sha256, output.stderr_bytes),
+        select(output.stdout_sha256, output.stdout_bytes).where(output.pruned_at.is_(None)),
+        select(output.stderr_sha256, output.stderr_bytes).where(output.pruned_at.is_(None)),
     )
     for sha256, size_bytes in connection.execute(kept):
         if sha256 == EMPTY_SHA256:

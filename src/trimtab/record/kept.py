@@ -39,6 +39,8 @@ class KeptOutput:
         Its place in the run, from 0; `Sample.output` refers to it.
     stdout_sha256, stderr_sha256
         Hash of the whole, uncompressed content; the name under which it lies beside the store.
+    pruned_at
+        When its content was removed, at the end of its retention; ``None``: it is there.
     """
 
     ordinal: int
@@ -52,6 +54,7 @@ class KeptOutput:
     started_at: datetime | None
     elapsed_s: float | None
     truncated: bool
+    pruned_at: datetime | None = None
 
     def with_content(self, stdout: bytes, stderr: bytes) -> RawOutput:
         """Return the raw output as the run had it."""

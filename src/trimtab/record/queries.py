@@ -34,7 +34,7 @@ def site_number(connection: Connection, name: str) -> int:
     number = connection.execute(query).scalar()
     if number is None:
         # Two processes may add it at once; both databases have a word for that.
-        connection.execute(_insert_unless_there(connection, schema.site, name=name))
+        connection.execute(insert_unless_there(connection, schema.site, name=name))
         number = connection.execute(query).scalar_one()
     return number
 
@@ -77,6 +77,18 @@ def insert_run(
         schema.sample,
         [rows.of_sample(one, number, place) for place, one in enumerate(run.samples)],
     )
+
+
+def has_run(connection: Connection, identifier: str) -> bool:
+    """Return whether a run is kept under that id."""
+    query = select(schema.run.c.number).where(schema.run.c.id == identifier)
+    return connection.execute(query).scalar() is not None
+
+
+def insert_snapshot(connection: Connection, site: str, row: dict[str, Any]) -> None:
+    """Insert the row of a snapshot, unless one of its id is there."""
+    number = site_number(connection, site)
+    connection.execute(insert_unless_there(connection, schema.snapshot, site=number, **row))
 
 
 def runs() -> Select[Any]:
@@ -151,7 +163,8 @@ def _number(added: CursorResult[Any]) -> int:
     return key[0]
 
 
-def _insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
+def insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
+    """Return the insertion of a row that does nothing where a unique index holds its like."""
     # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as insert_to

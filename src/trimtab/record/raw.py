@@ -13,6 +13,7 @@ import errno
 import hashlib
 import os
 import secrets
+import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import Final
 from trimtab.errors import UnreadableError
 
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+YOUNG_S: Final = 3600.0
+"""How long after it was put content is safe from removal, whether a row names it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class RawDirectory:
         try:
             _make_directory(file.parent)
             # One that was damaged since is written anew: we hold the content in our hands.
-            if not self._is_intact(sha256, len(content)):
+            if not (_touched(file) and self._is_intact(sha256, len(content))):
                 _write(file, zlib.compress(content, 6))
             # Also for a file found here: its writer may not have come this far yet.
             _synchronise_directory(file.parent)
@@ -83,6 +86,28 @@ class RawDirectory:
             )
         return content
 
+    def remove(self, sha256: str) -> int | None:
+        """Remove content and return the bytes of its file; ``None`` where none was removed.
+
+        What was put within `YOUNG_S` stays: the row that names it may be on its way.
+
+        Raises
+        ------
+        UnreadableError
+            It could not be removed.
+        """
+        file = self.file(sha256)
+        try:
+            status = file.stat()
+            if time.time() - status.st_mtime < YOUNG_S:
+                return None
+            file.unlink()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _cannot("remove", file, error) from error
+        return status.st_size
+
     def _is_intact(self, sha256: str, size_bytes: int) -> bool:
         try:
             self.get(sha256, size_bytes)
@@ -113,6 +138,17 @@ def _make_directory(directory: Path) -> None:
         _make_directory(directory)
         return
     _synchronise_directory(directory.parent)
+
+
+def _touched(file: Path) -> bool:
+    """Return whether the file is there; it is young again, which keeps it from being removed."""
+    try:
+        os.utime(file)
+    except FileNotFoundError:
+        return False
+    except PermissionError:  # another user's, who alone may remove it
+        return True
+    return True
 
 
 def _write(file: Path, data: bytes) -> None:

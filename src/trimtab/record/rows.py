@@ -12,6 +12,8 @@ from sqlalchemy import Row
 from trimtab.errors import UnreadableError
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
+from trimtab.model.telemetry import Snapshot
+from trimtab.record import batch
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, Site
 
@@ -96,9 +98,25 @@ def of_event(event: Event, site_number: int) -> dict[str, Any]:
     }
 
 
+def of_snapshot(snapshot: Snapshot, identifier: str) -> dict[str, Any]:
+    """Return the row of a snapshot, without its site."""
+    return {
+        "id": identifier,
+        "at": snapshot.at,
+        "driver": snapshot.driver,
+        "complete": snapshot.complete,
+        "batch": batch.encode(snapshot),
+    }
+
+
+def to_snapshot(row: Row[Any]) -> Snapshot:
+    """Return the snapshot of a row."""
+    return batch.decode(row.batch, at=row.at, driver=row.driver, complete=row.complete)
+
+
 def to_run(row: Row[Any], samples: tuple[Sample, ...], outputs: tuple[RawOutput, ...]) -> Run:
     """Return the run of a row that also has ``site_name``."""
-    with _understood(f"run {row.id}"):
+    with understood(f"run {row.id}"):
         status = RunStatus(row.status)
     return Run(
         id=row.id,
@@ -122,7 +140,7 @@ def to_run(row: Row[Any], samples: tuple[Sample, ...], outputs: tuple[RawOutput,
 
 def to_sample(row: Row[Any]) -> Sample:
     """Return the sample of a row."""
-    with _understood(f"sample {row.ordinal} of run number {row.run}"):
+    with understood(f"sample {row.ordinal} of run number {row.run}"):
         return Sample(
             metric=row.metric,
             value=row.value,
@@ -149,12 +167,13 @@ def to_output(row: Row[Any]) -> KeptOutput:
         started_at=row.started_at,
         elapsed_s=row.elapsed_s,
         truncated=row.truncated,
+        pruned_at=row.pruned_at,
     )
 
 
 def to_event(row: Row[Any]) -> Event:
     """Return the event of a row that also has ``site_name``."""
-    with _understood(f"event {row.id}"):
+    with understood(f"event {row.id}"):
         kind = EventKind(row.kind)
     return Event(
         id=row.id,
@@ -174,7 +193,7 @@ def to_site(row: Row[Any]) -> Site:
 
 
 @contextmanager
-def _understood(what: str) -> Iterator[None]:
+def understood(what: str) -> Iterator[None]:
     """Tell that a newer program wrote a word that this one does not have."""
     try:
         yield

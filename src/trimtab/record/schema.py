@@ -6,6 +6,8 @@
                   1──n sample    each number, with the output and line that it came from
          1──n snapshot           one compressed Arrow batch of telemetry each
          1──n event              what happened
+         1──n slot               what was due: the run, snapshots and verdicts that came of it
+         1──1 lease              which process watches the site
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
@@ -34,7 +36,7 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001",)
+REVISIONS: Final = ("0001", "0002")
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_revision"
@@ -107,6 +109,8 @@ output = Table(
     Column("started_at", UtcMicroseconds),
     Column("elapsed_s", Double),
     Column("truncated", Boolean, nullable=False),
+    # When its content was removed; what is known of it stays.
+    Column("pruned_at", UtcMicroseconds),
     sqlite_with_rowid=False,
 )
 
@@ -153,4 +157,35 @@ event = Table(
     Column("detail", AnyText, nullable=False),
     Column("source", AnyText, nullable=False),
     Index(None, "site", "at"),
+)
+
+slot = Table(
+    "slot",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("item", AnyText, nullable=False),
+    Column("due_at", UtcMicroseconds, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("started_at", UtcMicroseconds),
+    Column("ended_at", UtcMicroseconds),
+    # Ids and no references: snapshots go at the end of their retention, slots stay.
+    Column("run", _ID),
+    Column("before", _ID),
+    Column("after", _ID),
+    Column("verdicts", PlainJson, nullable=False),
+    Column("detail", AnyText),
+    Column("holder", AnyText),
+    Index(None, "site", "item", "due_at", unique=True),
+    Index(None, "site", "state"),
+    Index(None, "site", "due_at"),
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("site", ForeignKey("site.number"), primary_key=True, autoincrement=False),
+    Column("holder", AnyText, nullable=False),
+    Column("taken_at", UtcMicroseconds, nullable=False),
+    Column("until", UtcMicroseconds, nullable=False),
 )

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Row, insert, select, update
+from sqlalchemy import Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from trimtab.errors import UsageError
+from trimtab.errors import UnreadableError, UsageError
 from trimtab.model.check import HistoryPoint
 from trimtab.model.event import Event
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import RawOutput, Run
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import batch, history, queries, rows, schema
-from trimtab.record.database import WRITES, open_database
-from trimtab.record.failures import told
+from trimtab.record import history, queries, rows, schema
+from trimtab.record.database import open_database
 from trimtab.record.integrity import problems
 from trimtab.record.kept import KeptOutput, Series, Site
-from trimtab.record.location import Answers, Location, locate
-from trimtab.record.raw import RawDirectory
+from trimtab.record.location import Answers, locate
+from trimtab.record.pruning import Pruned, prune_some
+from trimtab.record.watched import WatchRecords
 
 _CANDIDATES_SHOWN = 5
 
 
-class Store:
+class Store(WatchRecords):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 
     Safe to use from several threads and by several processes at once. Every method raises
@@ -43,11 +41,6 @@ class Store:
     ...     store.ensure_site("scratch", driver="local").name
     'scratch'
     """
-
-    def __init__(self, engine: Engine, location: Location) -> None:
-        self._engine = engine
-        self.location = location
-        self.raw = RawDirectory(location.raw)
 
     @classmethod
     def open(
@@ -248,7 +241,19 @@ class Store:
             return queries.outputs_of(connection, number)
 
     def raw_output(self, output: KeptOutput) -> RawOutput:
-        """Return a raw output with its content, checked against its hash."""
+        """Return a raw output with its content, checked against its hash.
+
+        Raises
+        ------
+        UnreadableError
+            It is damaged or missing, or was removed at the end of its retention.
+        """
+        if output.pruned_at is not None:
+            raise UnreadableError(
+                f"the raw output {output.label!r} was removed on {output.pruned_at:%Y-%m-%d}, at "
+                "the end of its retention",
+                hint="the samples taken from it still stand",
+            )
         return output.with_content(
             self.raw.get(output.stdout_sha256, output.stdout_bytes),
             self.raw.get(output.stderr_sha256, output.stderr_bytes),
@@ -293,20 +298,27 @@ class Store:
 
     # Snapshots and events
 
-    def add_snapshot(self, site: str, snapshot: Snapshot) -> str:
-        """Keep a snapshot for good and return its id."""
-        identifier = new_identifier(snapshot.at)
-        values = {
-            "id": identifier,
-            "at": snapshot.at,
-            "driver": snapshot.driver,
-            "complete": snapshot.complete,
-            "batch": batch.encode(snapshot),
-        }
+    def add_snapshot(self, site: str, snapshot: Snapshot, *, identifier: str | None = None) -> str:
+        """Keep a snapshot for good and return its id.
+
+        Parameters
+        ----------
+        identifier
+            Its id where the caller has chosen one; a snapshot that is kept under it stays as it
+            is, and nothing is added.
+        """
+        identifier = identifier or new_identifier(snapshot.at)
+        row = rows.of_snapshot(snapshot, identifier)
         with self._writing() as connection:
-            number = queries.site_number(connection, site)
-            connection.execute(insert(schema.snapshot).values(site=number, **values))
+            queries.insert_snapshot(connection, site, row)
         return identifier
+
+    def snapshot(self, identifier: str) -> Snapshot | None:
+        """Return the snapshot with that id; ``None`` when none is kept, or is kept no longer."""
+        query = select(schema.snapshot).where(schema.snapshot.c.id == identifier)
+        with self._reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else rows.to_snapshot(row)
 
     def latest_snapshot(self, site: str, at: datetime | None = None) -> Snapshot | None:
         """Return the last snapshot of a site, or the last one not after ``at``."""
@@ -332,10 +344,7 @@ class Store:
         )
         with self._reading() as connection:
             found = connection.execute(queries.between(query, at, since, until)).all()
-        return tuple(
-            batch.decode(row.batch, at=row.at, driver=row.driver, complete=row.complete)
-            for row in found
-        )
+        return tuple(rows.to_snapshot(row) for row in found)
 
     def add_event(self, event: Event) -> None:
         """Keep an event for good.
@@ -373,6 +382,25 @@ class Store:
             ).all()
         return tuple(rows.to_event(row) for row in found)
 
+    def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
+        """Remove snapshots and the content of raw outputs of a site that are older than that.
+
+        Runs, samples, slots, events and what is known of each output stay. Content that a younger
+        run printed too stays as well. It can be interrupted at any moment and called again.
+
+        Parameters
+        ----------
+        before
+            Aware; what is of this time or later stays.
+        """
+        removed = Pruned()
+        while True:
+            with self._writing() as connection:
+                step = prune_some(connection, self.raw, site, before=before, now=now)
+            removed += step
+            if step == Pruned():
+                return removed
+
     def integrity(self, *, contents: bool = False) -> tuple[str, ...]:
         """Return what is wrong with the store in plain words; empty where nothing is.
 
@@ -385,18 +413,6 @@ class Store:
             return tuple(problems(connection, self.raw, contents=contents))
 
     # Within
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with told(self.location), self._engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with told(self.location), self._engine.connect() as connection:
-            writer = connection.execution_options(**WRITES)
-            with writer.begin():
-                yield writer
 
     def _one(self, prefix: str) -> Row[Any]:
         """Return the row of the only run whose id begins so."""

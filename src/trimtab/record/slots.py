@@ -1,0 +1,230 @@
+"""Slots and leases: what was due and what came of it, and which process watches a site."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, select, update
+
+from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.record import queries, schema
+from trimtab.record.rows import understood
+
+
+class SlotState(StrEnum):
+    """How far a slot has come."""
+
+    BEGUN = "begun"
+    """No slot: from this time on the item is watched, by the schedule in ``detail``."""
+    STARTED = "started"
+    """Under way; or its watch ended before it did."""
+    DONE = "done"
+    """It ran; how that went is its run's to say."""
+    MISSED = "missed"
+    """It was not started in time."""
+    FAILED = "failed"
+    """It was started, or was to be, and nothing can be told from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One time at which an item of a site was due, with everything that came of it.
+
+    Attributes
+    ----------
+    item
+        ``probe:NAME`` or ``snapshot``.
+    due_at
+        As the schedule says, without jitter.
+    run
+        Id of the run; one that was missed has a run too, which says that nothing was measured.
+    before, after
+        Ids of the snapshots around the probe; a snapshot that was due is ``after``.
+    verdicts
+        On the run, with what was known then.
+    detail
+        In words: why the state is what it is, what is missing.
+    holder
+        The process that started it.
+    """
+
+    site: str
+    item: str
+    due_at: datetime
+    state: SlotState
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    run: str | None = None
+    before: str | None = None
+    after: str | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    detail: str | None = None
+    holder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Which process watches a site.
+
+    Attributes
+    ----------
+    holder
+        ``host:process id:start of the process``.
+    taken_at
+        Since when.
+    until
+        When it lapses unless it is renewed.
+    """
+
+    site: str
+    holder: str
+    taken_at: datetime
+    until: datetime
+
+
+def of_site(site: str) -> Select[Any]:
+    """Return the question for all slots of a site, each with its ``site_name``."""
+    return (
+        select(schema.slot, schema.site.c.name.label("site_name"))
+        .join(schema.site, schema.site.c.number == schema.slot.c.site)
+        .where(schema.site.c.name == site)
+    )
+
+
+def put(connection: Connection, slot: Slot) -> bool:
+    """Return whether the slot was put in place of nothing, or of one that the holder had started.
+
+    What has ended stays as it is, and so does what another process has started.
+    """
+    number = queries.site_number(connection, slot.site)
+    values = _row(slot, number)
+    table = schema.slot
+    this = (table.c.site == number, table.c.item == slot.item, table.c.due_at == slot.due_at)
+    columns = select(table.c.number, table.c.state, table.c.holder)
+    there = connection.execute(columns.where(*this)).one_or_none()
+    if there is None:
+        added = connection.execute(queries.insert_unless_there(connection, table, **values))
+        return added.rowcount == 1
+    if there.state != SlotState.STARTED or there.holder != slot.holder:
+        return False
+    connection.execute(update(table).where(table.c.number == there.number).values(values))
+    return True
+
+
+def claim(connection: Connection, slot: Slot) -> bool:
+    """Return whether the slot is now its holder's: there was none, or one that had not ended."""
+    number = queries.site_number(connection, slot.site)
+    table = schema.slot
+    values = _row(slot, number)
+    added = connection.execute(queries.insert_unless_there(connection, table, **values))
+    if added.rowcount == 1:
+        return True
+    taken_over = connection.execute(
+        update(table)
+        .where(
+            table.c.site == number,
+            table.c.item == slot.item,
+            table.c.due_at == slot.due_at,
+            table.c.state == SlotState.STARTED.value,
+        )
+        .values(started_at=slot.started_at, holder=slot.holder)
+    )
+    return taken_over.rowcount == 1
+
+
+def _row(slot: Slot, site_number: int) -> dict[str, Any]:
+    return {
+        "site": site_number,
+        "item": slot.item,
+        "due_at": slot.due_at,
+        "state": slot.state.value,
+        "started_at": slot.started_at,
+        "ended_at": slot.ended_at,
+        "run": slot.run,
+        "before": slot.before,
+        "after": slot.after,
+        "verdicts": [_plain(verdict) for verdict in slot.verdicts],
+        "detail": slot.detail,
+        "holder": slot.holder,
+    }
+
+
+def to_slot(row: Row[Any]) -> Slot:
+    """Return the slot of a row that also has ``site_name``."""
+    with understood(f"the slot of {row.item} at {row.due_at.isoformat()}"):
+        state = SlotState(row.state)
+        verdicts = tuple(_verdict(one) for one in row.verdicts)
+    return Slot(
+        site=row.site_name,
+        item=row.item,
+        due_at=row.due_at,
+        state=state,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        run=row.run,
+        before=row.before,
+        after=row.after,
+        verdicts=verdicts,
+        detail=row.detail,
+        holder=row.holder,
+    )
+
+
+def lease_of(connection: Connection, site: str) -> Lease | None:
+    """Return the lease of a site, lapsed or not; ``None`` when it was never watched."""
+    query = (
+        select(schema.lease)
+        .join(schema.site, schema.site.c.number == schema.lease.c.site)
+        .where(schema.site.c.name == site)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Lease(site, row.holder, row.taken_at, row.until)
+
+
+def put_lease(connection: Connection, lease: Lease, instead_of: Lease | None) -> bool:
+    """Return whether the lease took the place of just that one, or of none."""
+    number = queries.site_number(connection, lease.site)
+    values = {"holder": lease.holder, "taken_at": lease.taken_at, "until": lease.until}
+    table = schema.lease
+    if instead_of is None:
+        row = queries.insert_unless_there(connection, table, site=number, **values)
+        return connection.execute(row).rowcount == 1
+    same = (
+        table.c.site == number,
+        table.c.holder == instead_of.holder,
+        table.c.until == instead_of.until,
+    )
+    return connection.execute(update(table).where(*same).values(values)).rowcount == 1
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain JSON values, without what has its default."""
+    plain: dict[str, Any] = {}
+    for one in dataclasses.fields(verdict):
+        value = getattr(verdict, one.name)
+        if value == one.default:
+            continue
+        if isinstance(value, Interval):
+            value = [value.low, value.high, value.level]
+        plain[one.name] = value.isoformat() if isinstance(value, datetime) else value
+    return plain
+
+
+def _verdict(plain: dict[str, Any]) -> Verdict:
+    """Return the verdict that `_plain` was given; raise ValueError for one of a newer program."""
+    values = dict(plain)
+    for name in ("mean_interval", "cov_interval"):
+        if name in values:
+            values[name] = Interval(*values[name])
+    for name in ("from_", "to"):
+        if name in values:
+            values[name] = datetime.fromisoformat(values[name])
+    values["scope"], values["status"] = Scope(values["scope"]), VerdictStatus(values["status"])
+    try:
+        return Verdict(**values)
+    except TypeError as error:
+        raise ValueError(f"a verdict of another form: {error}") from error

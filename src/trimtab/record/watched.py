@@ -1,0 +1,202 @@
+"""What the watch keeps: slots with all that came of them, and its lease on a site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from sqlalchemy import delete, select, update
+
+from trimtab.errors import RefusedError
+from trimtab.model.event import Event
+from trimtab.model.run import Run
+from trimtab.model.telemetry import Snapshot
+from trimtab.record import queries, rows, schema, slots
+from trimtab.record.door import Door
+from trimtab.record.slots import Lease, Slot, SlotState
+
+_LEASE_ATTEMPTS = 3
+_NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
+
+
+class WatchRecords(Door):
+    """The part of the store that the watch writes."""
+
+    def claim_slot(
+        self, site: str, item: str, due_at: datetime, *, started_at: datetime, holder: str
+    ) -> bool:
+        """Begin a slot and return whether there is something to do.
+
+        A slot that was started and never ended is taken over; one that has ended stays as it is,
+        and the answer is False.
+
+        Raises
+        ------
+        RefusedError
+            Another process holds the lease on the site by now.
+        """
+        slot = Slot(site, item, due_at, SlotState.STARTED, started_at, holder=holder)
+        with self._writing() as connection:
+            lease = slots.lease_of(connection, site)
+            if lease is not None and lease.holder != holder:
+                raise RefusedError(
+                    f"{site} is watched by {lease.holder} since {lease.taken_at.isoformat()}",
+                    hint="this watch was held up for longer than its lease; start it again",
+                )
+            return slots.claim(connection, slot)
+
+    def finish_slot(
+        self,
+        slot: Slot,
+        *,
+        run: Run | None = None,
+        snapshots: Mapping[str, Snapshot] = _NOTHING,
+        event: Event | None = None,
+    ) -> bool:
+        """Keep how far a slot has come, with what came of it, and return whether it was kept.
+
+        Everything is one transaction: all of it is kept, or nothing. Raw outputs are on stable
+        storage before it. With the state `SlotState.STARTED` a part is kept and the slot goes on.
+        What is kept under the id of the run, of a snapshot or of the event stays as it is. Where
+        the slot has ended before, or another process has started it, nothing is kept.
+
+        Parameters
+        ----------
+        slot
+            All its fields; ``holder`` as it was claimed.
+        snapshots
+            Id to snapshot.
+        """
+        hashes = [
+            (self.raw.put(one.stdout), self.raw.put(one.stderr))
+            for one in (() if run is None else run.outputs)
+        ]
+        batches = [rows.of_snapshot(one, name) for name, one in snapshots.items()]
+        with self._writing() as connection:
+            if not slots.put(connection, slot):
+                return False
+            if run is not None and not queries.has_run(connection, run.id):
+                queries.insert_run(connection, run, hashes=hashes)
+            for row in batches:
+                queries.insert_snapshot(connection, slot.site, row)
+            if event is not None:
+                number = queries.site_number(connection, event.site)
+                row = rows.of_event(event, number)
+                connection.execute(queries.insert_unless_there(connection, schema.event, **row))
+        return True
+
+    def slots(
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        item: str | None = None,
+    ) -> tuple[Slot, ...]:
+        """Return the slots of a site that were due within a stretch, the oldest first.
+
+        What only says from when on an item is watched (`SlotState.BEGUN`) is left out.
+
+        Parameters
+        ----------
+        since, until
+            Aware; both are within.
+        """
+        table = schema.slot.c
+        query = slots.of_site(site).where(table.state != SlotState.BEGUN.value)
+        if item is not None:
+            query = query.where(table.item == item)
+        query = queries.between(query, table.due_at, since, until)
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(table.due_at, table.item)).all()
+        return tuple(slots.to_slot(row) for row in found)
+
+    def open_slots(self, site: str) -> tuple[Slot, ...]:
+        """Return the slots of a site that were started and have not ended, the oldest first."""
+        table = schema.slot.c
+        query = slots.of_site(site).where(table.state == SlotState.STARTED.value)
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(table.due_at, table.item)).all()
+        return tuple(slots.to_slot(row) for row in found)
+
+    def last_slot(
+        self,
+        site: str,
+        item: str,
+        *,
+        until: datetime | None = None,
+        state: SlotState | None = None,
+    ) -> Slot | None:
+        """Return the latest slot of an item, begun ones as well; ``None`` if it was never watched.
+
+        Parameters
+        ----------
+        until
+            Leaves out what was due after this time.
+        state
+            Only those that have come so far.
+        """
+        table = schema.slot.c
+        query = slots.of_site(site).where(table.item == item)
+        if state is not None:
+            query = query.where(table.state == state.value)
+        query = queries.between(query, table.due_at, None, until)
+        with self._reading() as connection:
+            row = connection.execute(query.order_by(table.due_at.desc()).limit(1)).one_or_none()
+        return None if row is None else slots.to_slot(row)
+
+    def lease(self, site: str) -> Lease | None:
+        """Return the lease on a site, lapsed or not; ``None`` when nothing watches it."""
+        with self._reading() as connection:
+            return slots.lease_of(connection, site)
+
+    def take_lease(
+        self,
+        site: str,
+        holder: str,
+        *,
+        now: datetime,
+        until: datetime,
+        gone: Callable[[str], bool] = lambda holder: False,
+    ) -> Lease | None:
+        """Take the lease on a site and return ``None``; or return the lease that stands against it.
+
+        Parameters
+        ----------
+        now, until
+            Aware; a lease whose ``until`` is past is taken over.
+        gone
+            Whether a holder is known to be no more.
+        """
+        wanted = Lease(site, holder, now, until)
+        there = None
+        for _ in range(_LEASE_ATTEMPTS):  # another process may take it in between
+            with self._writing() as connection:
+                there = slots.lease_of(connection, site)
+                free = there is None or there.until <= now or there.holder == holder
+                if not free and there is not None and not gone(there.holder):
+                    return there
+                if slots.put_lease(connection, wanted, there):
+                    return None
+        return there
+
+    def renew_lease(self, site: str, holder: str, until: datetime) -> bool:
+        """Put off the end of a lease and return whether it is still the holder's."""
+        with self._writing() as connection:
+            there = slots.lease_of(connection, site)
+            if there is None or there.holder != holder:
+                return False
+            number = queries.site_number(connection, site)
+            table = schema.lease
+            this = (table.c.site == number, table.c.holder == holder)
+            changed = connection.execute(update(table).where(*this).values(until=until))
+            return changed.rowcount == 1
+
+    def release_lease(self, site: str, holder: str) -> None:
+        """Give a lease back; one that is another's stays."""
+        table = schema.lease
+        number = select(schema.site.c.number).where(schema.site.c.name == site).scalar_subquery()
+        this = (table.c.site == number, table.c.holder == holder)
+        with self._writing() as connection:
+            connection.execute(delete(table).where(*this))
