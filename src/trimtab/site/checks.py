@@ -1,0 +1,220 @@
+"""What the tables of a site file must be to one another: pure, over plain values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from trimtab.model.site import Site, SiteProbe
+from trimtab.site.schedule import parse_schedule
+from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.visible import visible
+
+NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+"""Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
+_HOST_LAUNCHERS = ("local", "mpi")
+_SECTOR_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a site file cannot be used.
+
+    Attributes
+    ----------
+    location
+        Table and key, as ``("probe", "hourly", "launcher")``.
+    """
+
+    location: tuple[str, ...]
+    message: str
+    hint: str | None = None
+
+
+def problems(site: Site) -> Iterator[Problem]:
+    """Yield what contradicts itself, or asks for what this version cannot do."""
+    yield from _names(site)
+    yield from _path(site)
+    yield from _servers(site)
+    if site.limits.reopen >= site.limits.fullness:
+        yield Problem(
+            ("limits", "reopen"),
+            f"{format_percent(site.limits.reopen)} is not below fullness, "
+            f"{format_percent(site.limits.fullness)}: a target would close and open in turn",
+            "leave a few per cent between them",
+        )
+    for probe in site.probes:
+        yield from _probe(site, probe)
+    for launcher in site.launchers:
+        if launcher.name in _HOST_LAUNCHERS and launcher.kind != launcher.name:
+            yield Problem(
+                ("launcher", launcher.name, "kind"),
+                f"{launcher.name!r} is the launcher of that kind, not of kind {launcher.kind!r}",
+                "give it another name",
+            )
+    for name, armed in site.policies.items():
+        if armed:
+            yield Problem(
+                ("policy", name, "armed"),
+                "nothing can be armed in this version: it only reads",
+                "write armed = false, or leave the table out",
+            )
+
+
+def warnings(site: Site) -> Iterator[str]:
+    """Yield what is allowed and probably not meant."""
+    if site.driver == "lustre":
+        yield from _lustre_warnings(site)
+    if site.driver != "twin" and site.scenario is not None:
+        yield f"[site] scenario is not used: it is of the twin, and driver is {site.driver!r}"
+    if site.driver != "lustre" and site.file_system is not None:
+        yield f"[site] file_system is not used: it is of Lustre, and driver is {site.driver!r}"
+    if site.snapshot_schedule is not None:
+        yield from _jitter(
+            "[snapshot]", parse_schedule(site.snapshot_schedule).period_s, site.snapshot_jitter_s
+        )
+    for probe in site.probes:
+        yield from _probe_warnings(probe)
+    used = {probe.launcher for probe in site.probes}
+    for launcher in site.launchers:
+        if launcher.name not in used:
+            yield f"[launcher.{launcher.name}] is used by no probe"
+
+
+def _names(site: Site) -> Iterator[Problem]:
+    named: list[tuple[tuple[str, ...], str]] = [(("site", "name"), site.name)]
+    named += [(("probe", probe.name), probe.name) for probe in site.probes]
+    named += [(("launcher", launcher.name), launcher.name) for launcher in site.launchers]
+    named += [(("policy", name), name) for name in site.policies]
+    for location, name in named:
+        if not NAME.fullmatch(name):
+            yield Problem(
+                location,
+                f"{visible(name[:80])!r} is not a name",
+                "small letters, digits and, between them, dashes; 64 at most",
+            )
+
+
+def _path(site: Site) -> Iterator[Problem]:
+    if "\0" in site.path or not site.path.startswith("/"):
+        yield Problem(
+            ("site", "path"),
+            f"{visible(site.path[:200])!r} is not an absolute path",
+            'write the mount on this host: path = "/scratch"',
+        )
+    elif ".." in PurePosixPath(site.path).parts:
+        yield Problem(("site", "path"), f'{visible(site.path[:200])!r} holds ".."')
+
+
+def _servers(site: Site) -> Iterator[Problem]:
+    servers = site.servers
+    for target, node in servers.home.items():
+        if node not in servers.names:
+            yield Problem(
+                ("servers", "home", node),
+                f"{visible(node[:80])!r}, home of {target}, is no server of this site",
+                f"servers: {_some(servers.names)}",
+            )
+            return
+
+
+def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
+    table = ("probe", probe.name)
+    yield from _launcher(site, probe)
+    if probe.direct and probe.transfer_size_bytes % _SECTOR_BYTES:
+        yield Problem(
+            (*table, "transfer_size"),
+            f"{probe.transfer_size_bytes} bytes do not suit O_DIRECT",
+            "take a multiple of 4096 bytes, or direct = false",
+        )
+    if probe.block_size_bytes % probe.transfer_size_bytes:
+        yield Problem(
+            (*table, "block_size"),
+            f"{format_bytes(probe.block_size_bytes)} are not a multiple of the transfer size, "
+            f"{format_bytes(probe.transfer_size_bytes)}",
+        )
+    directory = PurePosixPath(probe.directory or "")
+    if directory.is_absolute() or ".." in directory.parts:
+        yield Problem(
+            (*table, "directory"),
+            f"{visible(str(directory)[:200])!r} is not below the site's path",
+            'write it relative to the path, without ".."',
+        )
+
+
+def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
+    location = ("probe", probe.name, "launcher")
+    kinds = {name: name for name in _HOST_LAUNCHERS}
+    kinds |= {launcher.name: launcher.kind for launcher in site.launchers}
+    kind = kinds.get(probe.launcher)
+    if kind is None:
+        yield Problem(
+            location,
+            f"there is no launcher {visible(probe.launcher[:80])!r}",
+            f"{_some(sorted(kinds))}, or write a [launcher.NAME] with that name",
+        )
+    elif kind not in _HOST_LAUNCHERS:
+        yield Problem(
+            location,
+            f"{probe.launcher!r} is of kind {kind!r}, which this version cannot start yet",
+            'take launcher = "mpi" on this host for now',
+        )
+    elif probe.nodes > 1:
+        yield Problem(
+            ("probe", probe.name, "nodes"),
+            f"{probe.nodes} nodes need a launcher of kind slurm or ssh, which this version does "
+            f"not have yet; {probe.launcher!r} starts tasks on this host",
+            "write nodes = 1 for now",
+        )
+
+
+def _lustre_warnings(site: Site) -> Iterator[str]:
+    if not site.servers.names:
+        yield (
+            "[servers] names none: what only servers know (allocator, discard, writeback "
+            "throttling, errors and drives of each target) will be missing"
+        )
+        return
+    if not site.servers.mds:
+        yield "[servers] has no mds: whether targets are open for creation will be missing"
+    if not site.servers.oss:
+        yield "[servers] has no oss: what only the servers of OSTs know will be missing"
+
+
+def _probe_warnings(probe: SiteProbe) -> Iterator[str]:
+    table = f"[probe.{probe.name}]"
+    if probe.timeout_s is not None and probe.timeout_s <= probe.duration_s:
+        yield (
+            f"{table} timeout, {format_duration(probe.timeout_s)}, is not longer than duration, "
+            f"{format_duration(probe.duration_s)}: every run would be unfinished"
+        )
+    if probe.schedule is None:
+        return
+    period_s = parse_schedule(probe.schedule).period_s
+    yield from _jitter(table, period_s, probe.jitter_s)
+    # Each repetition writes once and reads once.
+    for key, one_s in (("duration", probe.duration_s), ("timeout", probe.timeout_s)):
+        whole_s = 2 * probe.repetitions * (one_s or 0.0)
+        if whole_s >= period_s:
+            yield (
+                f"{table} {key}: {probe.repetitions} x (write and read) of "
+                f"{format_duration(one_s or 0.0)} can take {format_duration(whole_s)}, and the "
+                f"probe is due every {format_duration(period_s)}: slots will be missed"
+            )
+
+
+def _jitter(table: str, period_s: float, jitter_s: float) -> Iterator[str]:
+    if jitter_s > period_s / 2:
+        yield (
+            f"{table} jitter, {format_duration(jitter_s)}, is more than half of the "
+            f"{format_duration(period_s)} between two slots"
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
+    return (", ".join(listed[:8]) or "none") + more

@@ -1,0 +1,325 @@
+"""Find and read a site file: every error names the file, the line, the table and the key."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.errors import UsageError
+from trimtab.model.site import Site
+from trimtab.site.checks import NAME, Problem, problems, warnings
+from trimtab.site.locate import Lines, key_lines, line_of
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+
+SIZE_MAXIMUM_BYTES: Final = 2**20
+_SHOWN_PROBLEMS = 5
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_AT = re.compile(r"(.*) \(at line (\d+), column (\d+)\)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSite:
+    """A site, and what in its file is allowed and probably not meant."""
+
+    site: Site
+    warnings: tuple[str, ...] = ()
+
+
+def site_directories(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return where site files are looked for, the first one that has a name wins.
+
+    ``$TRIMTAB_SITES``, ``~/.config/trimtab/sites`` (``$XDG_CONFIG_HOME``), ``/etc/trimtab/sites``.
+    """
+    environment = os.environ if environment is None else environment
+    directories = []
+    if own := environment.get("TRIMTAB_SITES"):
+        directories.append(Path(own))
+    if configuration := environment.get("XDG_CONFIG_HOME"):
+        directories.append(Path(configuration) / "trimtab" / "sites")
+    elif home := environment.get("HOME"):
+        directories.append(Path(home) / ".config" / "trimtab" / "sites")
+    return (*directories, Path("/etc/trimtab/sites"))
+
+
+def known_sites(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
+    """Return every site that a name can mean, in alphabetical order, with its file."""
+    found: dict[str, Path] = {}
+    for directory in site_directories(environment):
+        try:
+            names = [entry for entry in os.listdir(directory) if entry.endswith(".toml")]  # noqa: PTH208 (names only)
+        except OSError:
+            continue  # most hosts have one of the three; find_site says where it looked
+        for entry in names:
+            if NAME.fullmatch(entry.removesuffix(".toml")):
+                found.setdefault(entry.removesuffix(".toml"), directory / entry)
+    return dict(sorted(found.items()))
+
+
+def find_site(name_or_path: str, environment: Mapping[str, str] | None = None) -> Path:
+    """Return the file of a site; what holds a ``/`` or ends with ``.toml`` is a path already.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name; with the places that were looked at and the names known.
+    """
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        return Path(name_or_path)
+    shown = visible(name_or_path[:80])
+    if not NAME.fullmatch(name_or_path):
+        raise UsageError(
+            f"{shown!r} is not the name of a site",
+            hint="names are small letters, digits and dashes; a path holds a / or ends with .toml",
+        )
+    for directory in site_directories(environment):
+        path = directory / f"{name_or_path}.toml"
+        if os.path.lexists(path):
+            return path
+    known = known_sites(environment)
+    near = _did_you_mean(name_or_path, known)
+    looked = ", ".join(str(directory) for directory in site_directories(environment))
+    raise UsageError(
+        f"there is no site {shown!r}: no {shown}.toml in {looked}",
+        hint=near or (f"known: {', '.join(known)}" if known else "trimtab init PATH writes one"),
+    )
+
+
+def load_site(path: str | os.PathLike[str]) -> LoadedSite:
+    """Return the site that a file describes.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, is not TOML, holds what does not belong there, contradicts itself, or,
+        where we are root, can be changed by others: it says what runs as root.
+    """
+    name = visible(os.fspath(path))
+    text = _read(Path(path), name)
+    values = _parse(text, name)
+    from pydantic import ValidationError
+
+    from trimtab.site.schema import SiteFile, site_of
+
+    try:
+        file = SiteFile.model_validate(values)
+    except ValidationError as error:
+        found = [_problem(one, values) for one in error.errors(include_url=False)]
+        raise _error(found, name, text) from error
+    site = site_of(file, os.fspath(path))
+    if found := list(problems(site)):
+        raise _error(found, name, text)
+    return LoadedSite(site, (*warnings(site), *_other_name(site, Path(path))))
+
+
+def _other_name(site: Site, path: Path) -> Iterable[str]:
+    if path.stem != site.name and path.parent in site_directories():
+        yield f"[site] name is {site.name!r}, but trimtab finds it as {visible(path.stem)!r}"
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"the site file {name} cannot be read: {reason}") from error
+    with os.fdopen(descriptor, "rb") as stream:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise UsageError(f"the site file {name} is not a regular file")
+        _refuse_foreign(path, name, state)
+        try:
+            data = stream.read(SIZE_MAXIMUM_BYTES + 1)
+        except OSError as error:
+            raise UsageError(f"the site file {name} cannot be read: {error.strerror}") from error
+    if len(data) > SIZE_MAXIMUM_BYTES:
+        raise UsageError(f"the site file {name} is larger than 1 MiB: it is something else")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8") from error
+
+
+def _refuse_foreign(path: Path, name: str, state: os.stat_result) -> None:
+    if os.geteuid() != 0:
+        return
+    if state.st_uid != 0:
+        why = f"belongs to user {state.st_uid}"
+    elif state.st_mode & stat.S_IWOTH:
+        why = "can be written by everyone"
+    else:
+        why = _replaceable(path)
+    if why:
+        raise UsageError(
+            f"the site file {name} {why}, and what it names (ssh, launchers) runs as root",
+            hint=f"chown root {name}; chmod go-w {name}; or run trimtab as that user",
+        )
+
+
+def _replaceable(path: Path) -> str | None:
+    directory = os.stat(os.path.dirname(os.path.realpath(path)))  # noqa: PTH116,PTH120
+    open_to_all = directory.st_mode & stat.S_IWOTH and not directory.st_mode & stat.S_ISVTX
+    return "lies in a directory that everyone can write to" if open_to_all else None
+
+
+def _parse(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _AT.match(str(error))
+        if found is None:  # "(at end of document)"
+            message, line, column = str(error).partition(" (at")[0], text.count("\n") + 1, None
+        else:
+            message, line, column = found.groups()
+        place = f"{name}:{line}" + (f":{column}" if column else "")
+        raise UsageError(
+            f"{place}: not TOML: {visible(message[:200])}",
+            hint='text stands in quotes: schedule = "every 1h"',
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits, brackets within brackets: nothing that a person writes.
+        raise UsageError(f"{name}: not TOML: {visible(str(error)[:200])}") from error
+
+
+def _problem(error: ErrorDetails, values: dict[str, Any]) -> Problem:
+    location = tuple(str(part) for part in error["loc"] if isinstance(part, str))
+    context: Mapping[str, Any] = error.get("ctx", {})
+    match error["type"]:
+        case "site":
+            return Problem(location, context["message"], context["hint"] or None)
+        case "extra_forbidden":
+            return _unknown_key(location)
+        case "missing":
+            return Problem(location, "is missing", _example(location))
+        case "literal_error":
+            allowed = context["expected"].replace("'", '"')
+            near = _did_you_mean(str(error["input"]), re.findall(r'"([^"]+)"', allowed))
+            shown = visible(str(error["input"])[:80])
+            return Problem(location, f"{shown!r} is not {allowed}", near)
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return Problem(location, "is to be a table")
+        case "int_type" | "int_from_float":
+            return Problem(location, f"{_shown(error)} is not a whole number")
+        case "bool_type":
+            return Problem(location, f"{_shown(error)} is neither true nor false")
+        case "string_type":
+            return Problem(location, f"{_shown(error)} is not text", "write it in quotes")
+        case "greater_than_equal" | "less_than_equal":
+            bound = "at least" if "ge" in context else "at most"
+            limit = context.get("ge", context.get("le"))
+            return Problem(location, f"{_shown(error)} is to be {bound} {limit}")
+        case _:
+            return Problem(location, f"{_shown(error)}: {visible(error['msg'][:200])}")
+
+
+def _shown(error: ErrorDetails) -> str:
+    return visible(repr(error["input"])[:80])
+
+
+def _example(location: tuple[str, ...]) -> str | None:
+    return {
+        ("site",): 'write [site] with name = "scratch", driver = "lustre", path = "/scratch"',
+        ("site", "name"): 'name = "scratch"',
+        ("site", "driver"): 'driver = "lustre"',
+        ("site", "path"): 'path = "/scratch"',
+    }.get(location, 'kind = "mpi"' if location[-1] == "kind" else None)
+
+
+def _unknown_key(location: tuple[str, ...]) -> Problem:
+    from trimtab.site.schema import SiteFile
+
+    *table, key = location
+    known = _keys(SiteFile, table)
+    elsewhere = [
+        f"[{name}]"
+        for name, field in SiteFile.model_fields.items()
+        if table and key in _keys_of(field.annotation) and name != table[0]
+    ]
+    hint = (
+        _did_you_mean(key, known)
+        or (f"{key} is a key of {' and '.join(elsewhere)}" if elsewhere else None)
+        or f"known: {', '.join(known)}"
+    )
+    return Problem(location, "there is no such key" if table else "there is no such table", hint)
+
+
+def _keys(model: type[BaseModel], table: Sequence[str]) -> list[str]:
+    """Return the keys of a table: ``("servers", "ssh")``, or ``("probe", NAME)``."""
+    names = list(model.model_fields)
+    for position, name in enumerate(table):
+        if name not in model.model_fields:
+            continue  # the name of a probe, a launcher or a policy: its table is known already
+        inner = _models(model.model_fields[name].annotation)
+        if not inner:
+            return []
+        model, names = inner[0], list(inner[0].model_fields)
+        if position > 4:
+            break
+    return names
+
+
+def _keys_of(annotation: Any) -> list[str]:
+    return [key for model in _models(annotation) for key in model.model_fields]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models in ``X``, ``X | None`` and ``dict[str, X]``."""
+    from typing import get_args
+
+    from pydantic import BaseModel
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(word[:80], list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else None
+
+
+def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
+    """Return one error for all problems; the first one's hint, where there is only one."""
+    lines = key_lines(text)
+    told = [_told(problem, name, lines) for problem in found[:_SHOWN_PROBLEMS]]
+    if len(found) == 1:
+        return UsageError(told[0], hint=found[0].hint)
+    hints = [
+        f"{message}" + (f" ({problem.hint})" if problem.hint else "")
+        for message, problem in zip(told, found, strict=False)
+    ]
+    if len(found) > _SHOWN_PROBLEMS:
+        hints.append(f"and {len(found) - _SHOWN_PROBLEMS} more")
+    return UsageError("; ".join(hints))  # one line: it goes to logs as well
+
+
+def _told(problem: Problem, name: str, lines: Lines) -> str:
+    line = line_of(lines, problem.location)
+    *table, key = problem.location or ("",)
+    # A location of one part, or of a named table, is a table itself: [probe.hourly].
+    if len(problem.location) == 1 or (
+        len(problem.location) == 2 and problem.location[0] in {"probe", "launcher", "policy"}
+    ):
+        where = f"[{_dotted(problem.location)}]"
+    else:
+        where = f"[{_dotted(table)}] {_dotted((key,))}"
+    place = name if line is None else f"{name}:{line}"
+    return f"{place}: {where}: {problem.message}"
+
+
+def _dotted(parts: Sequence[str]) -> str:
+    return ".".join(
+        part if _BARE_KEY.fullmatch(part) else f'"{visible(part[:80])}"' for part in parts
+    )

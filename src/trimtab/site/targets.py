@@ -1,0 +1,96 @@
+"""Target names folded and unfolded: ``OST[0000-000f],MDT0000``.
+
+The index in a target's name is hexadecimal (OST000a follows OST0009), which ClusterShell's node
+sets, decimal throughout, would get wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from trimtab.errors import UsageError
+from trimtab.visible import visible
+
+_HINT = 'write "OST[0000-0003],MDT0000"; the four digits are hexadecimal'
+_PIECE = re.compile(r"(OST|MDT)(?:([0-9a-fA-F]{4})|\[([^\[\]]*)\])")
+_RANGE = re.compile(r"([0-9a-fA-F]{4})(?:-([0-9a-fA-F]{4}))?")
+_BETWEEN = re.compile(r"\s*,\s*")
+
+
+def unfold_targets(text: str) -> tuple[str, ...]:
+    """Return the targets that ``text`` names, in its order, digits in lower case as Lustre's.
+
+    Raises
+    ------
+    UsageError
+        It is no set of target names, or names one twice.
+
+    Examples
+    --------
+    >>> unfold_targets("OST[0009-000b],MDT0000")
+    ('OST0009', 'OST000a', 'OST000b', 'MDT0000')
+    """
+    names: list[str] = []
+    position = 0
+    text = text.strip()
+    while True:
+        piece = _PIECE.match(text, position)
+        if piece is None:
+            raise _no_targets(text)
+        kind, index, ranges = piece.groups()
+        names += [f"{kind}{number:04x}" for number in _numbers(index or ranges, text)]
+        if piece.end() == len(text):
+            break
+        between = _BETWEEN.match(text, piece.end())
+        if between is None:
+            raise _no_targets(text)
+        position = between.end()
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"{visible(text[:80])!r} names {twice} twice")
+    return tuple(names)
+
+
+def fold_targets(names: Iterable[str]) -> str:
+    """Return the shortest text that `unfold_targets` turns into the same set, MDTs first.
+
+    Examples
+    --------
+    >>> fold_targets(["OST000a", "OST0009", "MDT0000", "OST0001"])
+    'MDT0000,OST[0001,0009-000a]'
+    """
+    numbers: dict[str, list[int]] = {"MDT": [], "OST": []}
+    for name in sorted(set(names)):
+        if not re.fullmatch(r"(OST|MDT)[0-9a-f]{4}", name):
+            raise UsageError(f"{visible(name[:80])!r} is not the name of a target", hint=_HINT)
+        numbers[name[:3]].append(int(name[3:], 16))
+    return ",".join(_folded(kind, indices) for kind, indices in numbers.items() if indices)
+
+
+def _numbers(ranges: str, text: str) -> Iterator[int]:
+    for part in ranges.split(","):
+        found = _RANGE.fullmatch(part.strip())
+        if found is None:
+            raise _no_targets(text)
+        low = int(found.group(1), 16)
+        high = int(found.group(2) or found.group(1), 16)
+        if high < low:
+            raise UsageError(f"{part.strip()!r} ends before it begins", hint=_HINT)
+        yield from range(low, high + 1)
+
+
+def _folded(kind: str, indices: list[int]) -> str:
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    texts = [f"{a:04x}" if a == b else f"{a:04x}-{b:04x}" for a, b in runs]
+    alone = len(texts) == 1 and len(texts[0]) == 4
+    return f"{kind}{texts[0]}" if alone else f"{kind}[{','.join(texts)}]"
+
+
+def _no_targets(text: str) -> UsageError:
+    return UsageError(f"{visible(text[:80])!r} is not a set of targets", hint=_HINT)
