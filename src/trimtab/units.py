@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from trimtab.errors import UsageError
 
@@ -100,6 +102,38 @@ def parse_fraction(text: str) -> float:
             f"{text!r} is not a fraction", hint="write 75% or 0.75, between 0 and 100%"
         )
     return value
+
+
+def parse_moment(text: str, timezone: str = "UTC") -> datetime:
+    """Return the time that ``text`` names, in UTC.
+
+    Parameters
+    ----------
+    text
+        RFC 3339 (``2026-11-20T20:37:57Z``), or a date with or without a time; without an offset
+        it is a time in ``timezone``.
+    timezone
+        An IANA name.
+
+    Raises
+    ------
+    UsageError
+        The text is not a time.
+
+    Examples
+    --------
+    >>> parse_moment("2026-11-20 21:00", "Europe/Zurich").isoformat()
+    '2026-11-20T20:00:00+00:00'
+    """
+    try:
+        at = datetime.fromisoformat(text.strip())
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=ZoneInfo(timezone))
+        return at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text[:_TEXT_MAX]!r} is not a time", hint="write 2026-11-20T20:00:00Z"
+        ) from error
 
 
 def format_bytes(value: float) -> str:

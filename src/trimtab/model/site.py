@@ -192,3 +192,18 @@ class Site:
     launchers: tuple[SiteLauncher, ...] = ()
     store: SiteStore = SiteStore()
     policies: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One statement of a site file, held against reality.
+
+    Attributes
+    ----------
+    ok
+        ``None``: could not be found out.
+    """
+
+    what: str
+    ok: bool | None
+    detail: str

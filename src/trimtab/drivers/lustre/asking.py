@@ -26,6 +26,17 @@ _GRACE_S: Final = 5.0
 """What ssh may take to connect and log in, beyond the server's own deadline."""
 
 
+def ask_name(path: str, execute: Execute) -> str | None:
+    """Return Lustre's name of the file system at a path, as ``lfs df`` prints it."""
+    argv = ("lfs", "df", "-lv", path)
+    try:
+        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
+    except ToolError:
+        return None
+    found = parse_lfs_df(_text(result.stdout), _text(result.stderr))
+    return next((df.file_system for df in found if df.file_system is not None), None)
+
+
 def ask_client(file_system: str, path: str, execute: Execute) -> ClientView:
     """Return what this host sees of the file system; what fails is told, not raised."""
     problems: list[str] = []

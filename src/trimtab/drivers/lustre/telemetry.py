@@ -203,10 +203,8 @@ def checksum_errors(server: ServerView, *, prefix: str | None = None) -> Reading
     log = server.kernel_log
     if isinstance(log, NotAvailable):
         return Reading(name, None, reason=log.reason)
-    if prefix is None:
-        count = log.bad_checksums
-    else:
-        count = log.bad_checksums_by_target.get(prefix, 0)
+    by_target = log.bad_checksums_by_target
+    count = log.bad_checksums if prefix is None else by_target.get(prefix, 0)
     source = f"BAD CHECKSUM messages in the kernel log of {server.name}"
     if log.begins_at_boot:
         return Reading(name, count, source=source)

@@ -1,0 +1,65 @@
+"""``trimtab init``: from a mounted file system to a commented site file."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+
+
+@click.command("init")
+@click.argument("path")
+@options.as_json
+@click.option("--out", metavar="FILE", help="Where to write the site file. Default: print it.")
+@click.option("--replace", is_flag=True, help="Write over a file that is there.")
+@click.option("--name", help="Of the site. Default: the file system's name or mount point.")
+@click.option(
+    "--driver",
+    type=click.Choice(["local", "lustre"]),
+    help="How it is reached. Default: as it is mounted.",
+)
+@click.option(
+    "--servers",
+    metavar="NODESET",
+    help="oss[01-08],mds[1-2]. Default: the hosts that the client is connected to.",
+)
+@click.option("--user", help="Remote user on the servers. Default: as ssh is configured.")
+@click.option("--sudo", is_flag=True, help="Read what needs rights through sudo -n.")
+@click.option(
+    "--ssh", metavar="COMMAND", help="The program that reaches the servers. Default: ssh."
+)
+def command(
+    as_json: bool, out: str | None, replace: bool, ssh: str | None, **given: str | bool | None
+) -> None:
+    """Discover the file system mounted at PATH and write a site file for it.
+
+    Finds targets, servers, versions and what can be read of them, asking each server once. Changes
+    nothing but the file it writes.
+    """
+    import shlex
+    from pathlib import Path
+
+    from trimtab.loop.initialise import Wanted, discover
+    from trimtab.site.write import site_text, write_site
+
+    command_words = ("ssh",) if ssh is None else tuple(shlex.split(ssh))
+    found = discover(Wanted(ssh=command_words, **given))  # type: ignore[arg-type]
+    remarks = (*found.found, *(f"not found: {text}" for text in found.not_found))
+    text = site_text(found.site, found=remarks, comments=found.comments)
+    if out is not None:
+        write_site(Path(out), text, replace=replace)
+    if as_json:
+        from trimtab.report.documents.site import InitDocument
+
+        document = InitDocument(
+            site=found.site.name,
+            file=out,
+            text=text,
+            found=tuple(found.found),
+            not_found=tuple(found.not_found),
+        )
+        click.echo(document.to_json())
+        return
+    from trimtab.cli.render.site import print_discovery
+
+    print_discovery(found.site.name, text, out, found.found, found.not_found)

@@ -1,0 +1,82 @@
+"""A site file and what reality says of it, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trimtab.cli.render.text import console
+from trimtab.model.site import Checked, Site
+from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.visible import visible
+
+
+def print_site(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> None:
+    """Print a site as it was read, its warnings, and what was held against reality."""
+    from rich.table import Table
+
+    out = console()
+    out.print(visible(site.name), style="bold")
+    for name, value in _facts(site):
+        out.print(f"  {name:<10} {visible(value)}", soft_wrap=True)
+    for warning in warnings:
+        out.print(f"  warning: {visible(warning)}", style="yellow", soft_wrap=True)
+    if not checked:
+        return
+    out.print()
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name in ("what", "holds", "detail"):
+        table.add_column(name, overflow="fold")
+    for one in checked:
+        word = "not known" if one.ok is None else "yes" if one.ok else "NO"
+        table.add_row(visible(one.what), word, visible(one.detail))
+    out.print(table)
+
+
+def print_discovery(
+    name: str, text: str, out: str | None, found: Sequence[str], not_found: Sequence[str]
+) -> None:
+    """Print a new site file, or where it was written with what was found."""
+    said = console(to_error=out is None)
+    for line in found:
+        said.print(f"found: {visible(line)}", soft_wrap=True)
+    for line in not_found:
+        said.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
+    if out is None:
+        # To standard output as it is: `trimtab init PATH > site.toml` gives the same file.
+        print(text, end="")
+        return
+    said.print(f"site {visible(name)} written to {visible(out)}", style="bold")
+    said.print(f"next: read it, then trimtab site {visible(out)} --validate")
+
+
+def _facts(site: Site) -> Iterator[tuple[str, str]]:
+    yield "file", site.source or "made up for the path"
+    yield "driver", site.driver
+    yield "path", site.path
+    if site.file_system is not None:
+        yield "lustre", site.file_system
+    servers = site.servers
+    if servers.names:
+        from trimtab.site.nodes import fold_nodes
+
+        yield "mds", fold_nodes(servers.mds) or "none"
+        yield "oss", fold_nodes(servers.oss) or "none"
+        yield (
+            "reached by",
+            "this host itself" if servers.reach == "local" else " ".join(servers.ssh.command),
+        )
+    limits = site.limits
+    yield (
+        "limits",
+        f"fullness {format_percent(limits.fullness)}, COV {format_percent(limits.cov)} over "
+        f"{format_duration(limits.window_s)}",
+    )
+    yield "snapshots", site.snapshot_schedule or "before and after probes only"
+    for probe in site.probes:
+        size = format_bytes(probe.block_size_bytes)
+        yield (
+            f"probe {probe.name}",
+            f"{probe.benchmark}, {probe.schedule or 'when asked'}, block size {size}, "
+            f"{format_duration(probe.duration_s)} x {probe.repetitions}",
+        )
+    yield "store", site.store.url or "the default"

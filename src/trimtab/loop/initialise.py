@@ -1,0 +1,272 @@
+"""From a mounted file system to a site file: discover what is there and what can be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.drivers.local.tools import run_tool
+from trimtab.drivers.lustre.asking import ask_client, ask_name, ask_servers
+from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.launch import bounded
+from trimtab.launch.fleet import FanOut, fan_out
+from trimtab.launch.launchers import Execute
+from trimtab.launch.process import execute as run_process
+from trimtab.loop.plan import Request, plan_probe
+from trimtab.loop.sites import file_system_of
+from trimtab.loop.tools import choose
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.site import Servers, Site, SiteProbe
+from trimtab.model.telemetry import NotAvailable
+from trimtab.site.nodes import fold_nodes, unfold_nodes
+from trimtab.visible import visible
+
+PROBE_S: Final = 30.0
+"""Of each write and each read of the probe that is proposed: short, and believed."""
+_PROCESSORS: Final = 2
+"""Tasks are proposed as for a small node: enough to measure, not to load."""
+_LOOKUP_S: Final = 5.0
+_ADDRESS: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)@[a-z0-9]+")
+_NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person said beside the path; ``None`` is to be found out.
+
+    Attributes
+    ----------
+    servers
+        A node set.
+    driver
+        ``local`` or ``lustre``.
+    """
+
+    path: str
+    name: str | None = None
+    driver: str | None = None
+    servers: str | None = None
+    sudo: bool = False
+    user: str | None = None
+    ssh: tuple[str, ...] = ("ssh",)
+
+
+@dataclass
+class Discovery:
+    """A site, what was found on the way, and what was not."""
+
+    site: Site
+    found: list[str] = field(default_factory=list)
+    not_found: list[str] = field(default_factory=list)
+    comments: dict[str, list[str]] = field(default_factory=dict)
+
+
+def discover(
+    wanted: Wanted, *, execute: Execute = run_process, reach: FanOut = fan_out
+) -> Discovery:
+    """Return a site for a mounted file system; asks, and changes nothing.
+
+    Raises
+    ------
+    UsageError
+        The path is missing, or no file system of the kind that was named.
+    NoAnswer
+        It does not answer.
+    """
+    description = LocalDriver(wanted.path, execute=execute).description
+    state = bounded.describe(wanted.path)
+    if state.kind != "directory":
+        raise UsageError(f"{visible(wanted.path)} is not a directory", hint="name a mount point")
+    driver = wanted.driver or ("lustre" if description.kind == "lustre" else "local")
+    if driver == "lustre":
+        found = _lustre(wanted, description, execute, reach)
+    else:
+        found = _local(wanted, description)
+    _propose_probe(found, state, execute)
+    return found
+
+
+def _local(wanted: Wanted, description: PathDescription) -> Discovery:
+    name = wanted.name or _name_of(description.mount_point)
+    found = Discovery(Site(name=name, driver="local", path=description.real_path))
+    found.found.append(
+        f"{description.fs_type} on {description.source}, mounted on {description.mount_point}"
+    )
+    if description.devices:
+        shown = " -> ".join(device.name for device in description.devices[:6])
+        found.found.append(f"devices beneath: {shown}")
+    found.not_found += description.notes
+    return found
+
+
+def _lustre(
+    wanted: Wanted, description: PathDescription, execute: Execute, reach: FanOut
+) -> Discovery:
+    # Of what is mounted here the mount table tells; a name that lfs prints is as good.
+    file_system = file_system_of(description) or ask_name(wanted.path, execute)
+    if file_system is None:
+        raise UsageError(
+            f"{visible(wanted.path)} is no Lustre file system that lfs df knows",
+            hint="name the mount point of a client, or take --driver local",
+        )
+    site = Site(
+        name=wanted.name or _name_of(file_system),
+        driver="lustre",
+        path=description.real_path,
+        file_system=file_system,
+    )
+    found = Discovery(site)
+    client = ask_client(file_system, wanted.path, execute)
+    found.not_found += client.problems
+    version = client.parameters.get("version")
+    found.found.append(f"Lustre {version or '(version not known)'}, file system {file_system}")
+    nids = dict.fromkeys(nid for link in client.links for nid in link.nids)
+    names = _server_names(wanted, tuple(nids), execute, found)
+    view = View(file_system, client, {})
+    if names:
+        servers = _ask(wanted, names, file_system, reach, found)
+        view = View(file_system, client, servers)
+        _sort_servers(found, view, names)
+    osts = sum(target.startswith("OST") for target in view.targets)
+    found.found.append(f"{osts} OSTs and {len(view.targets) - osts} MDTs")
+    _tell_what_is_readable(found, view)
+    return found
+
+
+def _server_names(
+    wanted: Wanted, nids: Sequence[str], execute: Execute, found: Discovery
+) -> tuple[str, ...]:
+    """Return the servers: as named, else the hosts of the NIDs that the client connects to."""
+    if wanted.servers is not None:
+        return unfold_nodes(wanted.servers)
+    if nids and all(nid.endswith("@lo") for nid in nids):
+        found.found.append("the servers are this host")
+        return ("localhost",)
+    names = []
+    for nid in nids:
+        name = _host_of(nid, execute)
+        if name is not None:
+            names.append(name)
+        elif not nid.endswith("@lo"):
+            found.not_found.append(f"no host name for the server {nid}: name it with --servers")
+    if not names:
+        found.not_found.append(
+            "no servers are known: name them with --servers, or only the client's view is kept"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def _host_of(nid: str, execute: Execute) -> str | None:
+    """Return the name that the resolver has for the address of a NID; else the address."""
+    address = _ADDRESS.fullmatch(nid)
+    if address is None:
+        return None
+    result = run_tool(execute, ("getent", "hosts", address.group(1)), timeout_s=_LOOKUP_S)
+    if isinstance(result, NotAvailable):
+        return address.group(1)
+    words = result.stdout.decode("utf-8", "replace").split()
+    return words[1] if len(words) > 1 else address.group(1)
+
+
+def _ask(
+    wanted: Wanted, names: tuple[str, ...], file_system: str, reach: FanOut, found: Discovery
+) -> dict[str, ServerView]:
+    here = names == ("localhost",)
+    ssh = replace(Servers().ssh, command=wanted.ssh, user=wanted.user)
+    servers = Servers(oss=names, reach="local" if here else "ssh", ssh=ssh, sudo=wanted.sudo)
+    found.site = replace(found.site, servers=servers)
+    return ask_servers(servers, file_system, fan_out=reach)
+
+
+def _sort_servers(found: Discovery, view: View, names: Sequence[str]) -> None:
+    """Tell OSS from MDS by what each serves, and note which server is whose home."""
+    mds = tuple(
+        name for name in names if any(one.startswith("MDT") for one in view.servers[name].served)
+    )
+    # A server without any target now (a failover partner, one that is down) is counted as OSS.
+    oss = tuple(
+        name
+        for name in names
+        if name not in mds or any(one.startswith("OST") for one in view.servers[name].served)
+    )
+    home = {}
+    for target in view.targets:
+        by_nid = next(
+            (
+                view.server_of_nid.get(link.nids[0])
+                for link in view.links_to(target)
+                if len(link.nids) > 1
+            ),
+            None,
+        )
+        serving = view.serving(target)
+        name = by_nid or (serving[0].name if len(serving) == 1 else None)
+        if name is not None:
+            home[target] = name
+    servers = replace(found.site.servers, oss=oss, mds=mds, home=home)
+    found.site = replace(found.site, servers=servers)
+    found.found.append(f"MDS {fold_nodes(mds) or 'none'}; OSS {fold_nodes(oss) or 'none'}")
+    if home:
+        found.comments["servers.home"] = [
+            "where each target was when this file was written, or is registered first;",
+            "correct it if something had failed over then",
+        ]
+
+
+def _tell_what_is_readable(found: Discovery, view: View) -> None:
+    versions: dict[str, list[str]] = {}
+    for name, server in view.servers.items():
+        if not server.answered:
+            found.not_found.append(server.why_no("devices"))
+            continue
+        version = (server.parameters.get("version") or "not readable").strip()
+        versions.setdefault(version, []).append(name)
+        for key in ("parameters", "kernel-log", "smart"):
+            command = server.answer.command(key)
+            if command is not None and command.exit_code != 0 and not command.stdout:
+                found.not_found.append(server.why_no(key))
+    for version, names in versions.items():
+        found.found.append(f"Lustre {version} on {fold_nodes(tuple(names))}")
+    unserved = [target for target in view.targets if not view.serving(target)]
+    if view.servers and unserved:
+        found.not_found.append(f"no server that answered serves {', '.join(unserved[:12])}")
+
+
+def _propose_probe(found: Discovery, state: bounded.PathState, execute: Execute) -> None:
+    """Add an hourly probe whose size fits, and a snapshot between."""
+    site = replace(found.site, snapshot_schedule="every 15m")
+    available = None if state.space is None else state.space.available_bytes
+    if available is None:
+        found.not_found.append(f"the free space of {site.path} is not known: no probe is proposed")
+        found.site = site
+        return
+    try:
+        instrument = choose("auto", execute)
+        spec = plan_probe(Request(), available_bytes=available, processors=_PROCESSORS)
+    except (RefusedError, ToolError, UsageError) as error:
+        found.not_found.append(f"no probe is proposed: {error.message}")
+        found.site = site
+        return
+    probe = SiteProbe(
+        name="hourly",
+        schedule="every 1h",
+        benchmark=instrument.benchmark.name,
+        launcher=instrument.launcher.kind,
+        tasks_per_node=spec.tasks,
+        block_size_bytes=spec.block_size_bytes,
+        duration_s=PROBE_S,
+        jitter_s=300.0,
+    )
+    found.site = replace(site, probes=(probe,))
+    found.comments["probe.hourly"] = [
+        "writes and reads for 30 s each; nothing runs before `trimtab watch` does"
+    ]
+
+
+def _name_of(text: str) -> str:
+    """Return a site's name from a mount point or a file system's name."""
+    return _NOT_A_NAME.sub("-", text.lower()).strip("-") or "root"

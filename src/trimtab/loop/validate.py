@@ -1,0 +1,136 @@
+"""A site file held against reality: is what it says there, and does it answer?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.launch import bounded
+from trimtab.launch.process import execute
+from trimtab.loop.plan import FREE_SHARE_MAXIMUM
+from trimtab.loop.sites import OpenDriver, file_system_of, open_driver
+from trimtab.loop.tools import choose
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.site import Checked, Site, SiteProbe
+from trimtab.model.telemetry import Snapshot
+from trimtab.record.location import locate
+from trimtab.units import format_bytes
+from trimtab.visible import visible
+
+
+def validate(site: Site, *, open_with: OpenDriver = open_driver) -> tuple[Checked, ...]:
+    """Return every statement of a site that can be held against reality.
+
+    Looks and asks; writes nothing, on the file system or in the store.
+    """
+    found = [*_path(site)]
+    if found[0].ok:
+        found += _probes(site)
+    found += _answers(site, open_with)
+    found += _store(site)
+    return tuple(found)
+
+
+def _path(site: Site) -> Iterator[Checked]:
+    what = f"path {site.path}"
+    try:
+        description = LocalDriver(site.path).description
+        state = bounded.describe(site.path)
+    except TrimtabError as error:
+        yield Checked(what, False, error.message)
+        return
+    yield Checked(what, state.kind == "directory", f"{description.fs_type} {description.source}")
+    yield from _kind(site, description)
+
+
+def _kind(site: Site, description: PathDescription) -> Iterator[Checked]:
+    if site.driver == "lustre":
+        mounted = file_system_of(description)
+        what = f"file system {site.file_system or '(as mounted)'}"
+        if mounted is None:
+            yield Checked(
+                what, None, f"{site.path} is a mount of {description.fs_type}, not Lustre"
+            )
+        else:
+            same = site.file_system in (None, mounted)
+            yield Checked(what, same, f"{site.path} is a mount of {mounted}")
+    elif description.kind == "lustre":
+        yield Checked("driver local", False, f'{site.path} is Lustre: take driver = "lustre"')
+
+
+def _probes(site: Site) -> Iterator[Checked]:
+    state = bounded.describe(site.path)
+    for probe in site.probes:
+        what = f"probe {probe.name}"
+        directory = site.path if probe.directory is None else f"{site.path}/{probe.directory}"
+        place = state if probe.directory is None else bounded.describe(directory)
+        if place.kind != "directory":
+            yield Checked(what, False, f"{visible(directory)} is not a directory")
+            continue
+        if not place.writable:
+            yield Checked(what, False, f"no permission to write in {visible(directory)}")
+            continue
+        try:
+            instrument = choose(probe.benchmark, execute)
+        except TrimtabError as error:
+            yield Checked(what, False, error.message)
+            continue
+        yield _size(what, probe, place, instrument.benchmark.name)
+
+
+def _size(what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str) -> Checked:
+    tasks = (probe.tasks_per_node or 2 * (os.cpu_count() or 1)) * probe.nodes
+    size = tasks * probe.block_size_bytes
+    if place.space is None:
+        return Checked(what, None, "the free space is not known")
+    available = place.space.available_bytes
+    fits = size <= available * FREE_SHARE_MAXIMUM
+    text = f"{benchmark}, {format_bytes(size)} of {format_bytes(available)} free"
+    return Checked(what, fits, text if fits else f"{text}: it would fill the file system")
+
+
+def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
+    try:
+        driver = open_with(site)
+        snapshot = driver.snapshot(driver.clock())
+    except TrimtabError as error:
+        yield Checked(f"driver {site.driver}", False, error.message)
+        return
+    for host in snapshot.hosts:
+        detail = host.problem or "answers"
+        yield Checked(f"{host.role} {host.name}", host.answered and host.problem is None, detail)
+    known = f"{len(snapshot.targets)} targets"
+    yield Checked("targets", bool(snapshot.targets), known if snapshot.targets else "none is seen")
+    yield from _homes(site, snapshot)
+
+
+def _homes(site: Site, snapshot: Snapshot) -> Iterator[Checked]:
+    """Yield targets that are served elsewhere than the file says, or by nobody that answers."""
+    for target, home in site.servers.home.items():
+        seen = snapshot.of(target)
+        server = None if seen is None else seen.target.server
+        if server is None:
+            yield Checked(f"home of {target}", None, f"{home}; no server that answers has it now")
+        elif server != home:
+            yield Checked(f"home of {target}", False, f"{home}; served by {server} now")
+    unnamed = [
+        one.target.name for one in snapshot.targets if one.target.name not in site.servers.home
+    ]
+    if site.servers.home and unnamed:
+        yield Checked("home", False, f"names none for {', '.join(unnamed[:8])}")
+
+
+def _store(site: Site) -> Iterator[Checked]:
+    what = f"store {site.store.url or '(default)'}"
+    try:
+        location = locate(site.store.url, raw=site.store.raw)
+    except (TrimtabError, UsageError) as error:
+        yield Checked(what, False, error.message)
+        return
+    yield Checked(what, True, str(location))
+    for name in ("lfs", "lctl") if site.driver == "lustre" else ():
+        found = shutil.which(name)
+        yield Checked(name, found is not None, found or "not on PATH of this host")
