@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from trimtab.launch.process import ProcessResult
+from trimtab.errors import ToolError, UsageError
+from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
 from trimtab.model.site import Ssh
+from trimtab.visible import visible
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]
 """`fan_out`, or what stands for it in a test: same arguments, one result for each node."""
+
+_CONNECT_TIMEOUT_S: Final = 10.0
+_NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}", re.ASCII)
+"""Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 
 
 def fan_out(
@@ -18,7 +28,109 @@ def fan_out(
     ssh: Ssh,
     timeout_s: float,
     stdin: bytes = b"",
-    output_limit_bytes: int = 64 * 2**20,
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
 ) -> Mapping[str, ProcessResult]:
-    """Return for every node how the command ended there."""
-    raise NotImplementedError
+    """Return for every node how the command ended there; a node that fails is a result.
+
+    Parameters
+    ----------
+    nodes
+        Names or addresses; one that comes twice is asked once.
+    argv
+        Program and arguments. The login shell of the other side parses what ssh sends, so every
+        word is quoted for it.
+    timeout_s
+        For each node from the start of its own ssh: a node that hangs costs its own deadline and
+        a place among ``ssh.fanout``, not the others' time.
+    stdin
+        What the command reads; ``b""`` is an empty input.
+    output_limit_bytes
+        Of each node, stdout and stderr together.
+
+    Returns
+    -------
+    Mapping[str, ProcessResult]
+        In the order of ``nodes``, ``argv`` being ssh's own. Exit code 255 is ssh's: its stderr
+        says why. The outputs are the bytes that came, line ends included.
+
+    Raises
+    ------
+    UsageError
+        A node's name is none.
+    ToolError
+        There is no ssh at all.
+
+    Notes
+    -----
+    ClusterShell's event engine starts and reads the connections, `trimtab.launch.fleet_engine`
+    is its client. ClusterShell's own ssh worker is not used: it cuts outputs at line ends, kills
+    only ssh itself, and waits for a killed one without end.
+    """
+    names = tuple(dict.fromkeys(checked_node(node) for node in nodes))
+    if not names:
+        return {}
+    if not ssh.command or shutil.which(ssh.command[0]) is None:
+        raise ToolError(
+            f"{' '.join(ssh.command[:1]) or 'ssh'} was not found",
+            hint="install it, or name the site's own under ssh in [servers] of the site file",
+        )
+    from trimtab.launch.fleet_engine import run_all
+
+    commands = {name: ssh_command(name, argv, ssh=ssh, timeout_s=timeout_s) for name in names}
+    return run_all(
+        commands,
+        stdin=stdin,
+        timeout_s=timeout_s,
+        fanout=max(1, ssh.fanout),
+        output_limit_bytes=output_limit_bytes,
+    )
+
+
+def run_here(argv: Sequence[str], *, stdin: bytes, timeout_s: float) -> ProcessResult:
+    """Return how the command ended on this host: for sites whose servers are this very host.
+
+    Raises
+    ------
+    ToolError
+        There is no such program.
+    """
+    return execute(argv, timeout_s=timeout_s, stdin=stdin)
+
+
+def ssh_command(node: str, argv: Sequence[str], *, ssh: Ssh, timeout_s: float) -> tuple[str, ...]:
+    """Return what is run here so that ``argv`` runs there.
+
+    The site's options come after those that must hold and before those it may change: ssh takes
+    the first value it sees.
+    """
+    if not argv or argv[0].startswith("-"):
+        raise ValueError(f"{argv!r} is not a command")
+    connect_s = max(1, int(min(_CONNECT_TIMEOUT_S, timeout_s / 2)))
+    return (
+        *ssh.command,
+        "-T",
+        "-oBatchMode=yes",
+        "-oForwardAgent=no",
+        "-oForwardX11=no",
+        *ssh.options,
+        f"-oConnectTimeout={connect_s}",
+        *(("-l", ssh.user) if ssh.user is not None else ()),
+        checked_node(node),
+        shlex.join(argv),
+    )
+
+
+def checked_node(node: str) -> str:
+    """Return the name of a node.
+
+    Raises
+    ------
+    UsageError
+        It could be taken for an option, or holds what has no place in a host's name.
+    """
+    if _NODE.fullmatch(node) is None:
+        raise UsageError(
+            f"{visible(node)!r} is not the name of a node",
+            hint="host names and addresses: letters, digits, dots, dashes, colons",
+        )
+    return node

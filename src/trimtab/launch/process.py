@@ -22,7 +22,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Final
@@ -61,6 +61,8 @@ class ProcessResult:
         It did not go away even after SIGKILL (an uninterruptible system call): it was left.
     cpu_user_s, cpu_system_s
         Of the program and of what it waited for; ``None`` when abandoned.
+    not_started
+        Why there was no process at all, where several were to be started and this one was not.
     """
 
     argv: tuple[str, ...]
@@ -76,11 +78,14 @@ class ProcessResult:
     abandoned: bool = False
     cpu_user_s: float | None = None
     cpu_system_s: float | None = None
+    not_started: str | None = None
 
     @property
     def problem(self) -> str | None:
         """Why it is not a run that ended by itself with exit code 0; ``None`` if it is one."""
         name = os.path.basename(self.argv[0])  # noqa: PTH119 (a plain string)
+        if self.not_started is not None:
+            return self.not_started
         if self.truncated:
             return f"{name} printed more than {format_bytes(self._kept_bytes)} and was killed"
         if self.timed_out:
@@ -128,6 +133,7 @@ def execute(
     on_progress: Callable[[float], None] | None = None,
     grace_s: float = GRACE_S,
     clock: Callable[[], datetime] = _utc_now,
+    stdin: bytes = b"",
 ) -> ProcessResult:
     """Return how the program ran; only a program that cannot be started is an error.
 
@@ -148,6 +154,8 @@ def execute(
         (`Interrupted` too) stops the program and goes on.
     clock
         Gives the aware time of the start.
+    stdin
+        What it reads on its standard input.
 
     Raises
     ------
@@ -157,7 +165,9 @@ def execute(
     reap()
     started_at = clock()
     with shielded():
-        running = _Running(_start(argv, environment, directory), output_limit_bytes)
+        with _input(stdin) as file:
+            child = _start(argv, environment, directory, file)
+        running = _Running(child, output_limit_bytes)
         try:
             with lifted():
                 timed_out = not running.wait(timeout_s, on_progress)
@@ -180,8 +190,20 @@ def execute(
     )
 
 
+@contextlib.contextmanager
+def _input(content: bytes) -> Iterator[int]:
+    """Give the input as a file in memory: unlike a pipe, it needs nobody to feed it."""
+    if not content:
+        yield subprocess.DEVNULL
+        return
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as file:
+        file.write(content)
+        file.seek(0)
+        yield file.fileno()
+
+
 def _start(
-    argv: Sequence[str], environment: Mapping[str, str] | None, directory: str
+    argv: Sequence[str], environment: Mapping[str, str] | None, directory: str, stdin: int
 ) -> subprocess.Popen[bytes]:
     if not argv:
         raise ValueError("argv is empty")
@@ -189,7 +211,7 @@ def _start(
     try:
         return subprocess.Popen(
             list(argv),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=directory,

@@ -1,0 +1,213 @@
+"""A server as it was collected: what reads a host's ``/proc`` and ``/sys`` reads this as well.
+
+Three answers are told apart: what is there, what was looked for and does not exist, and what was
+not looked for, or not to its end. Only the second proves anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from posixpath import dirname, split
+from typing import Any, Final
+
+from trimtab.drivers.host import LIMIT_BYTES, Host
+from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
+from trimtab.drivers.lustre.collector_tree import BLOCK_NAMES, NAMED_DIRECTORIES, NEVER_OPENED
+from trimtab.errors import RefusedError, ToolError
+from trimtab.launch.process import ProcessResult
+from trimtab.model.telemetry import NotAvailable
+
+_REST: Final = ""
+"""The name under which an answer says why the rest of the files is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedHost(Host):
+    """A machine, as one answer of its collector shows it.
+
+    Attributes
+    ----------
+    answer
+        What it told.
+    request
+        What it was asked: what is missing although it was asked for does not exist.
+    """
+
+    answer: Answer
+    request: Mapping[str, Any]
+    _places: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _commands: dict[tuple[str, ...], CommandAnswer] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @property
+    def is_this_one(self) -> bool:
+        """Whether tools can be asked: `execute` answers for those that were run there."""
+        return bool(self.request.get("commands"))
+
+    def path(self, path: str) -> Path:
+        """Refuse: nothing of another machine is found on this one."""
+        raise RefusedError(f"{path} is on {self.answer.node}")
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is something at the path, links followed."""
+        place = self._place(path)
+        answer = self.answer
+        if answer.links.get(place, "") is None:
+            return False
+        if place in answer.files or place in answer.directories or place in answer.links.values():
+            return True
+        if path in answer.files or path in answer.skipped or place in answer.skipped:
+            return bool(path)
+        above, name = split(place)
+        if name in answer.directories.get(above, ()):
+            return True
+        beneath = place.rstrip("/") + "/"
+        return any(known.startswith(beneath) for known in answer.files)
+
+    def read_text(self, path: str, *, limit_bytes: int = LIMIT_BYTES) -> str | NotAvailable:
+        """Return the text of a file, stripped of the newline at its end, or why there is none.
+
+        Raises
+        ------
+        RefusedError
+            The file is one whose mere reading does harm.
+        """
+        if path.rpartition("/")[2] in NEVER_OPENED:
+            raise RefusedError(f"{path} is never opened: reading it loads every block group")
+        text = self.answer.files.get(self._place(path), self.answer.files.get(path))
+        if text is None:
+            return self._missing(path)
+        # Encoded only where it could matter: a character is four bytes at most.
+        if len(text) * 4 > limit_bytes and len(_encoded(text)) > limit_bytes:
+            return NotAvailable(f"{path} is longer than {limit_bytes} bytes")
+        return text.rstrip("\n")
+
+    def write_text(self, path: str, value: str) -> OSError | None:
+        """Refuse: what was collected cannot be written."""
+        raise RefusedError(f"{path} on {self.answer.node} is read only here")
+
+    def list_directory(self, path: str) -> tuple[str, ...] | NotAvailable:
+        """Return the names in a directory, sorted, or why there are none."""
+        names = self.answer.directories.get(self._place(path), self.answer.directories.get(path))
+        return self._missing(path) if names is None else names
+
+    def resolve(self, path: str) -> str | NotAvailable:
+        """Return a path with every link followed, as on that machine."""
+        place = self._place(path)
+        return place if self.exists(place) else self._missing(path)
+
+    def modified_at_s(self, path: str) -> float | NotAvailable:
+        """Return when a file was last modified, in seconds since 1970, or why that is not known."""
+        at_s = self.answer.times.get(path)
+        return self._missing(path) if at_s is None else at_s
+
+    def execute(self, argv: Sequence[str], *, timeout_s: float, **_options: Any) -> ProcessResult:
+        """Return how a command ended that was run there, as `trimtab.launch.process.execute` does.
+
+        Raises
+        ------
+        ToolError
+            It was not run: not asked for, not there, or no time was left.
+        """
+        if not self._commands:
+            sudo = tuple(self.request.get("sudo") or ())
+            for command in self.answer.commands:
+                with_sudo = command.argv[: len(sudo)] == sudo
+                self._commands[command.argv[len(sudo) if with_sudo else 0 :]] = command
+        words = " ".join(argv)
+        command = self._commands.get(tuple(argv))
+        if command is None:
+            late = next((why for name, why in self.answer.skipped.items() if words in name), None)
+            raise ToolError(late or f"{words} was not collected from {self.answer.node}")
+        if command.error is not None:
+            raise ToolError(f"{words} could not be started: {command.error}")
+        return _result_of(command, self.answer, timeout_s)
+
+    def _place(self, path: str) -> str:
+        """Return a path with the links followed that were collected."""
+        place = self._places.get(path)
+        if place is None:
+            above, name = split(path.rstrip("/"))
+            if not name:
+                place = "/"
+            elif name in {".", ".."}:
+                place = self._place(above) if name == "." else dirname(self._place(above))
+            else:
+                place = f"{self._place(above).rstrip('/')}/{name}"
+                place = self.answer.links.get(place) or place
+            self._places[path] = place
+        return place
+
+    def _missing(self, path: str) -> NotAvailable:
+        skipped = self.answer.skipped
+        place = self._place(path)
+        reason = skipped.get(path) or skipped.get(place)
+        if reason is not None:
+            return NotAvailable(reason)
+        if not self.answer.whole:
+            return NotAvailable(f"{path} was not collected: {self.answer.problem}")
+        # What the reader did not come to may exist.
+        if _REST in skipped:
+            return NotAvailable(f"{path} was not collected: {skipped[_REST]}")
+        if self._absent(path, place):
+            return NotAvailable(f"{path} does not exist")
+        return NotAvailable(f"{path} was not collected")
+
+    def _absent(self, path: str, place: str) -> bool:
+        """Return whether it was looked for: then its absence says that it does not exist."""
+        if _asked_for(self.request, path) or self.answer.links.get(place, "") is None:
+            return True
+        above, name = split(place)
+        if self.request.get("block_devices") and place.startswith("/sys/") and name in BLOCK_NAMES:
+            return True
+        names = self.answer.directories.get(above)
+        if names is not None:
+            return name not in names
+        return above not in {"", "/"} and not self.exists(above) and self._absent(above, above)
+
+
+def _asked_for(request: Mapping[str, Any], path: str) -> bool:
+    patterns = tuple(
+        pattern for kind in ("files", "links", "directories") for pattern in request.get(kind) or ()
+    )
+    if request.get("block_devices") and path in NAMED_DIRECTORIES:
+        return True
+    exact, wild = _sorted_out(patterns)
+    parts = path.split("/")
+    return path in exact or any(
+        len(one) == len(parts) and all(map(fnmatchcase, parts, one)) for one in wild
+    )
+
+
+@lru_cache(maxsize=16)
+def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[list[str], ...]]:
+    """Return the plain paths, and the parts of the patterns."""
+    wild = [one for one in patterns if re.search(r"[*?\[]", one)]
+    return frozenset(patterns).difference(wild), tuple(one.split("/") for one in wild)
+
+
+def _result_of(command: CommandAnswer, answer: Answer, timeout_s: float) -> ProcessResult:
+    return ProcessResult(
+        argv=command.argv,
+        stdout=_encoded(command.stdout),
+        stderr=_encoded(command.stderr),
+        exit_code=command.exit_code,
+        signal=command.signal,
+        started_at=datetime.fromtimestamp(answer.started_at_s, UTC),
+        elapsed_s=command.elapsed_s,
+        timeout_s=timeout_s,
+        timed_out=command.timed_out,
+        truncated=command.truncated,
+        abandoned=command.exit_code is None and command.signal is None,
+    )
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,235 @@
+"""What is sent to a server, and what is made of what comes back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from trimtab.drivers.lustre.collector import FORMAT
+from trimtab.launch.process import ProcessResult
+from trimtab.visible import visible
+
+_MARK: Final = b'{"format":'
+"""How an answer begins. Inside of its own strings every quotation mark is escaped."""
+
+_OWN_IMPORT: Final = re.compile(r"^from trimtab\.[^\n]*(?:\([^)]*\))?\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """How one command of a request ended on a server.
+
+    Attributes
+    ----------
+    key
+        Which of the request's commands; those for each drive have it in common.
+    argv
+        As it was run, sudo's words included.
+    stdout, stderr
+        Undecodable bytes are surrogates. Only the lines that the request keeps.
+    exit_code, signal
+        Both ``None`` when it could not be killed, or was not there at all (see ``error``).
+    counts
+        Name to number of lines, for what the request counts.
+    error
+        Why it could not be started, as the system says it.
+    """
+
+    key: str
+    argv: tuple[str, ...]
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    truncated: bool
+    elapsed_s: float
+    counts: Mapping[str, int]
+    first_line: str | None
+    error: str | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of its output is missing, whatever its exit code says."""
+        over = self.exit_code is not None or self.signal is not None
+        return over and not self.timed_out and not self.truncated and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one server told.
+
+    Attributes
+    ----------
+    node
+        As it was asked.
+    host
+        As it calls itself; ``None`` without an answer.
+    files, links, directories
+        Path to text, to where it leads (``None``: nowhere), to sorted names.
+    times
+        Path to the time of its last change, in seconds since 1970.
+    commands
+        In the request's order.
+    skipped
+        Path or command to why it is missing: a limit, the deadline, a permission. The empty name
+        stands for the rest of the files.
+    problem
+        Why there is no answer; then everything else is empty.
+    whole
+        Whether the answer came to its end; there is no half one.
+    euid
+        Effective user there; 0 is root.
+    started_at_s
+        By that machine's clock, in seconds since 1970.
+    """
+
+    node: str
+    host: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str | None] = field(default_factory=dict)
+    directories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    times: Mapping[str, float] = field(default_factory=dict)
+    commands: tuple[CommandAnswer, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+    whole: bool = False
+    euid: int | None = None
+    started_at_s: float = 0.0
+    elapsed_s: float | None = None
+
+    def command(self, key: str) -> CommandAnswer | None:
+        """Return the first command of that key, ``None`` when there is none."""
+        return next((one for one in self.commands if one.key == key), None)
+
+    def commands_of(self, key: str) -> tuple[CommandAnswer, ...]:
+        """Return every command of that key: one for each drive, say."""
+        return tuple(one for one in self.commands if one.key == key)
+
+
+def program(request: Mapping[str, Any]) -> bytes:
+    """Return the text that a server's Python reads: the collector and the request."""
+    text = json.dumps(request, ensure_ascii=True, separators=(",", ":"))
+    return _collector() + f"\nmain({text!r})\n".encode("ascii")
+
+
+@cache
+def _collector() -> bytes:
+    """Return both halves of the collector as one program; the import of the first is taken out."""
+    package = files("trimtab.drivers.lustre")
+    halves = [(package / name).read_text("ascii") for name in ("collector_tree.py", "collector.py")]
+    return "\n".join(_OWN_IMPORT.sub("", half) for half in halves).encode("ascii")
+
+
+def parse_answer(node: str, result: ProcessResult) -> Answer:
+    """Return what a server told, or a problem that says what came instead; never an error.
+
+    A login shell may print around the answer. Of half an answer nothing is used: what it lacks
+    would look like what is not there.
+    """
+    start = result.stdout.find(_MARK)
+    if start < 0:
+        return Answer(node, problem=_instead(result))
+    end = result.stdout.find(b"\n", start)
+    line = result.stdout[start : end if end >= 0 else None]
+    if result.stdout.find(_MARK, start + len(line)) >= 0:
+        return Answer(node, problem="two answers came in one")
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        cut = end < 0
+        what = f"half an answer came ({len(line)} bytes)" if cut else "what came is no JSON"
+        return Answer(node, problem=f"{what}{_because(result)}")
+    try:
+        return _answer(node, value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Answer(node, problem=f"the answer is not of the right form: {_short(str(error))}")
+
+
+def _answer(node: str, value: dict[str, Any]) -> Answer:
+    if value["format"] != FORMAT:
+        raise ValueError(f"format {value['format']!r}, not {FORMAT}")
+    if value["end"] is not True:
+        raise ValueError("it has no end")
+    return Answer(
+        node=node,
+        host=_of(str, value["host"]),
+        files=_mapping(value["files"], str),
+        links=_mapping(value["links"], str, type(None)),
+        directories={
+            path: tuple(_of(str, name) for name in _of(list, names))
+            for path, names in _of(dict, value["directories"]).items()
+        },
+        times={
+            path: float(at) for path, at in _mapping(value.get("times", {}), int, float).items()
+        },
+        commands=tuple(_command(one) for one in _of(list, value["commands"])),
+        skipped={_of(str, name): _of(str, reason) for name, reason in _of(list, value["skipped"])},
+        whole=True,
+        euid=_number(value["euid"]),
+        started_at_s=float(_number(value["started"], float)),
+        elapsed_s=float(_number(value["elapsed_s"], float)),
+    )
+
+
+def _command(value: dict[str, Any]) -> CommandAnswer:
+    return CommandAnswer(
+        key=_of(str, value["key"]),
+        argv=tuple(_of(str, word) for word in _of(list, value["argv"])),
+        stdout=_of(str, value["stdout"]),
+        stderr=_of(str, value["stderr"]),
+        exit_code=None if value["exit_code"] is None else _number(value["exit_code"]),
+        signal=None if value["signal"] is None else _number(value["signal"]),
+        timed_out=_of(bool, value["timed_out"]),
+        truncated=_of(bool, value["truncated"]),
+        elapsed_s=float(_number(value["elapsed_s"], float)),
+        counts={name: _number(count) for name, count in _of(dict, value["counts"]).items()},
+        first_line=None if value["first_line"] is None else _of(str, value["first_line"]),
+        error=None if value.get("error") is None else _of(str, value["error"]),
+    )
+
+
+def _of(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r:.40} where {kind.__name__} belongs")
+    return value
+
+
+def _number(value: Any, *more: type) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, *more)):
+        raise TypeError(f"{value!r:.40} where a number belongs")
+    return value
+
+
+def _mapping(value: Any, *kinds: type) -> dict[str, Any]:
+    for inner in _of(dict, value).values():
+        if not isinstance(inner, kinds):
+            raise TypeError(f"{inner!r:.40} where {kinds[0].__name__} belongs")
+    return value
+
+
+def _instead(result: ProcessResult) -> str:
+    """Return what came where an answer was expected."""
+    if result.problem is not None:
+        return f"no answer{_because(result)}"
+    printed = result.stdout.strip()
+    if not printed:
+        return f"nothing came{_because(result)}"
+    return f"no answer came, but {_short(printed.decode('utf-8', 'replace'))!r}"
+
+
+def _because(result: ProcessResult) -> str:
+    # ssh and a shell say last why they failed; warnings and banners stand before.
+    said = result.stderr.decode("utf-8", "replace").strip().splitlines()
+    reasons = [result.problem, _short(said[-1]) if said else None]
+    text = ": ".join(reason for reason in reasons if reason)
+    return f": {text}" if text else ""
+
+
+def _short(text: str) -> str:
+    return visible(text.strip().splitlines()[0][:160]) if text.strip() else ""

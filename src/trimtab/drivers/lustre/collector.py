@@ -1,0 +1,440 @@
+"""What a server's files and tools say, printed as one line of JSON. It reads and never writes.
+
+This text is sent to a server, behind that of `collector_tree`, on the standard input of
+``python3 -I -S - [ROOT]`` and is not installed there. So the two stand alone: Python 3.6, standard
+library, no other module of Trimtab; the import of the first half is taken out. The last line of
+what is sent is ``main(<the request, JSON in a string>)``.
+
+::
+
+    main -+- reader (a forked child: a file that hangs costs this child, not the answer)
+          +- lctl get_param ...   } each in a session of its own, with its own deadline,
+          +- nvme smart-log ...   } a few at a time
+          +--> one line of JSON, then os._exit: nobody is waited for
+
+``ROOT`` stands before every path, so that a directory can stand for a server.
+"""
+
+# ruff: noqa: PTH119, PTH208
+# Importing pathlib takes longer than all of this takes to run.
+
+import contextlib
+import json
+import mmap
+import os
+import re
+import select
+import signal
+import sys
+import time
+
+from trimtab.drivers.lustre.collector_tree import LISTED, Tree, as_text, records
+
+FORMAT = 1
+STDERR_LIMIT_BYTES = 1 << 16
+EACH_LIMIT = 512
+JOBS_AT_ONCE = 4
+STALL_S = 3.0
+"""A file of /proc or /sys answers in microseconds; a busy server may make one wait a second."""
+RESTARTS_LIMIT = 8
+GRACE_S = 0.5
+
+
+def commands_of(request, tree, euid):
+    """Return the commands to run, ``each`` unfolded and sudo's words put in front."""
+    unfolded = []
+    for command in request.get("commands") or ():
+        before = list(request.get("sudo") or ()) if command.get("sudo") and euid != 0 else []
+        if not command.get("each"):
+            unfolded.append(dict(command, argv=before + list(command["argv"])))
+            continue
+        wanted = re.compile(command.get("match") or ".*", re.DOTALL)
+        matches = [
+            path
+            for path in tree.expand(command["each"])
+            if wanted.fullmatch(os.path.basename(path)) and LISTED.match(path)
+        ]
+        for path in matches[:EACH_LIMIT]:
+            argv = [path if word == "{}" else word for word in command["argv"]]
+            unfolded.append(dict(command, argv=before + argv))
+    return unfolded
+
+
+class Lines:
+    """The output of a command as it comes: lines are counted, filtered, and kept to a limit."""
+
+    def __init__(self, command, limit_bytes):
+        self.keep = re.compile(command["keep"]) if command.get("keep") else None
+        self.counting = {
+            name: re.compile(pattern) for name, pattern in (command.get("count") or {}).items()
+        }
+        self.counts = {name: 0 for name in self.counting}
+        self.first_line = None
+        self.wants_first = bool(command.get("first_line"))
+        self.limit_bytes = limit_bytes
+        self.kept = []
+        self.kept_bytes = 0
+        self.truncated = False
+        self._rest = b""
+
+    @property
+    def full(self):
+        """Whether nothing that may still come is wanted."""
+        return self.truncated and not self.counting
+
+    def feed(self, chunk):
+        """Take some more output."""
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > self.limit_bytes:
+            self.truncated, self._rest = True, b""
+        for line in lines:
+            self._line(line + b"\n")
+
+    def finish(self, whole):
+        """Take what stands behind the last line feed, unless the command was stopped in it."""
+        if whole and self._rest:
+            self._line(self._rest)
+        self._rest = b""
+
+    def _line(self, content):
+        text = as_text(content)
+        if self.wants_first and self.first_line is None:
+            self.first_line = text.rstrip("\n")
+        for name, pattern in self.counting.items():
+            self.counts[name] += pattern.search(text) is not None
+        if self.truncated or (self.keep is not None and not self.keep.search(text)):
+            return
+        self.kept_bytes += len(content)
+        if self.kept_bytes > self.limit_bytes:
+            self.truncated = True
+            return
+        self.kept.append(text)
+
+
+# Running -----------------------------------------------------------------------------------------
+
+
+class Job:
+    """A forked child with pipes from it: how it is started, read, stopped and, at worst, left."""
+
+    def __init__(self, timeout_s):
+        self.timeout_s = timeout_s
+        self.pid = 0
+        self.pipes = {}
+        self.began_s = self.ended_s = 0.0
+        self.over = False
+        self.exit_code = self.signal = None
+        self.timed_out = False
+        self.stopping_s = None
+        self.killed = False
+
+    def start(self, names):
+        """Fork; in the child run `work` with the writing ends, and never come back."""
+        pairs = [(name, os.pipe()) for name in names]
+        self.began_s = time.time()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 126
+            try:
+                os.setsid()
+                code = self.work({name: ends[1] for name, ends in pairs})
+            finally:
+                os._exit(code)
+        for name, (reading, writing) in pairs:
+            os.close(writing)
+            os.set_blocking(reading, False)
+            self.pipes[reading] = name
+
+    def work(self, ends) -> int:
+        """Do what the child is for and return its exit code."""
+        return 0
+
+    def take(self, name, chunk):
+        """Take a piece of what the child wrote."""
+
+    def read(self, descriptor):
+        """Read one pipe until it is empty for now."""
+        while descriptor in self.pipes:
+            try:
+                chunk = os.read(descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            if not chunk:
+                os.close(descriptor)
+                del self.pipes[descriptor]
+                return
+            self.take(self.pipes[descriptor], chunk)
+
+    def step(self, now_s):
+        """Look after the child; return whether it is over, or given up."""
+        if now_s - self.began_s >= self.timeout_s and self.stopping_s is None:
+            self.timed_out = True
+            self.stop(now_s)
+        if self.stopping_s is not None and now_s - self.stopping_s >= GRACE_S and not self.killed:
+            self.killed = True
+            kill_session(self.pid)
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            if self.stopping_s is None or now_s - self.stopping_s < 2 * GRACE_S:
+                return False
+        else:
+            self.over = True
+            if os.WIFSIGNALED(status):
+                self.signal = os.WTERMSIG(status)
+            else:
+                self.exit_code = os.WEXITSTATUS(status)
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self.ended_s = now_s
+        for descriptor in list(self.pipes):
+            self.read(descriptor)
+        self.leave()
+        return True
+
+    def stop(self, now_s):
+        """Ask the child to end; what asks twice is killed by `step`."""
+        self.stopping_s = now_s
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGTERM)
+
+    def leave(self):
+        """Close the pipes, whoever still holds their other ends."""
+        for descriptor in self.pipes:
+            os.close(descriptor)
+        self.pipes = {}
+
+
+class Command(Job):
+    """A command of the request."""
+
+    def __init__(self, command, timeout_s, limit_bytes):
+        Job.__init__(self, timeout_s)
+        self.command = command
+        self.lines = Lines(command, limit_bytes)
+        self.stderr = b""
+        self.error = ""
+
+    def work(self, ends):
+        """Become the command; say why not on a pipe of its own, where it cannot be started."""
+        try:
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            os.dup2(ends["stdout"], 1)
+            os.dup2(ends["stderr"], 2)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            os.chdir("/")
+            os.execvpe(self.command["argv"][0], self.command["argv"], environment())
+        except OSError as error:
+            os.write(ends["error"], os.strerror(error.errno or 0).encode("ascii", "replace"))
+        return 127
+
+    def take(self, name, chunk):
+        """Keep what is wanted of the output."""
+        if name == "stdout":
+            self.lines.feed(chunk)
+            if self.lines.full and self.stopping_s is None:
+                self.stop(time.time())
+        elif name == "stderr":
+            self.stderr = (self.stderr + chunk)[:STDERR_LIMIT_BYTES]
+        else:
+            self.error += as_text(chunk)
+
+    def answer(self):
+        """Return how the command ended, for the answer."""
+        self.lines.finish(whole=self.over and self.stopping_s is None)
+        return {
+            "key": self.command.get("key"),
+            "argv": self.command["argv"],
+            "stdout": "".join(self.lines.kept),
+            "stderr": as_text(self.stderr),
+            "exit_code": None if self.error else self.exit_code,
+            "signal": self.signal,
+            "timed_out": self.timed_out,
+            "truncated": self.lines.truncated,
+            "elapsed_s": round(self.ended_s - self.began_s, 6),
+            "counts": self.lines.counts,
+            "first_line": self.lines.first_line,
+            "error": self.error or None,
+        }
+
+
+class Reader(Job):
+    """The child that reads the files; started anew behind a file that does not answer."""
+
+    def __init__(self, request, tree, answer, timeout_s):
+        Job.__init__(self, timeout_s)
+        self.request, self.tree, self.answer = request, tree, answer
+        self.limit_bytes = request.get("limit_bytes") or (64 << 20)
+        # Where the child is: its number and path, seen by both even when the child hangs.
+        self.place = mmap.mmap(-1, 8192)
+        self.begin = 0
+        self.restarts = 0
+        self.moved = (None, time.time())
+        self._rest = b""
+
+    def work(self, ends):
+        """Read everything and write a line of JSON for each."""
+        # Not ours to keep open: a child that cannot be killed must not hold the answer's pipe.
+        for number in (0, 1, 2):
+            os.dup2(os.open("/dev/null", os.O_RDONLY), number)
+        for record in records(self.request, self.tree, self.begin, self.progress):
+            write_all(ends["records"], json.dumps(record).encode("ascii") + b"\n")
+        write_all(ends["records"], b'["end"]\n')
+        return 0
+
+    def progress(self, number, path):
+        """Write down where the child is."""
+        name = path.encode("utf-8", "surrogateescape")[:4096]
+        self.place[0:16] = b"%8d%8d" % (number, len(name))
+        self.place[16 : 16 + len(name)] = name
+
+    def take(self, name, chunk):
+        """Take records into the answer."""
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            record = json.loads(line.decode("ascii"))
+            if record == ["end"]:
+                self.answer["read"] = True
+            elif record[0] == "skipped":
+                self.answer["skipped"].append(record[1:])
+            elif len(line) > self.limit_bytes:
+                self.answer["skipped"].append([record[1], "the answer is long enough without it"])
+            else:
+                self.limit_bytes -= len(line)
+                self.answer[record[0]][record[1]] = record[2]
+
+    def step(self, now_s):
+        """As `Job.step`; and restart the child when one file keeps it."""
+        place = bytes(self.place[0:16])
+        if place != self.moved[0]:
+            self.moved = (place, now_s)
+        over = Job.step(self, now_s)
+        if self.answer["read"] or not (over or now_s - self.moved[1] >= STALL_S):
+            return over
+        number, length = (int(place[i : i + 8].strip(b"\0 ") or b"0") for i in (0, 8))
+        path = as_text(bytes(self.place[16 : 16 + length]))
+        if not over:
+            kill_session(self.pid)
+            for descriptor in list(self.pipes):
+                self.read(descriptor)
+            self.leave()
+        late = self.timed_out or self.restarts >= RESTARTS_LIMIT
+        waited = "did not answer in %g s" % (now_s - self.moved[1]) if not over else "was not read"
+        self.answer["skipped"].append([path, f"{path} {waited}"])
+        if late:
+            self.answer["skipped"].append(["", f"what comes after {path} was not read in time"])
+            return True
+        self.restarts += 1
+        self.begin, self._rest = number + 1, b""
+        self.timeout_s -= now_s - self.began_s
+        self.moved = (None, now_s)
+        self.start(["records"])
+        return False
+
+
+def environment():
+    """Return the environment of commands: plain texts, UTC, and where a server keeps its tools."""
+    path = os.environ.get("PATH") or "/usr/bin:/bin"
+    return dict(os.environ, LC_ALL="C", TZ="UTC", PATH=path + ":/usr/sbin:/sbin:/usr/local/sbin")
+
+
+def kill_session(session):
+    """Send SIGKILL to every process of a session that lets us."""
+    with contextlib.suppress(OSError):
+        os.killpg(session, signal.SIGKILL)
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                if os.getsid(int(name)) == session:
+                    os.kill(int(name), signal.SIGKILL)
+
+
+def write_all(descriptor, content):
+    """Write all of it, however little is taken at a time."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def run_jobs(request, tree, answer, end_s):
+    """Run the reader and the commands, a few at a time, and put what they say into the answer."""
+    budget_bytes = request.get("limit_bytes") or (64 << 20)
+    waiting = commands_of(request, tree, os.geteuid())
+    reader = Reader(request, tree, answer, max(0.1, end_s - time.time()))
+    reader.start(["records"])
+    running = [reader]  # type: list[Job]
+    places = {id(command): number for number, command in enumerate(waiting)}
+    answers = {}
+    while waiting or running:
+        now_s = time.time()
+        while waiting and len(running) < JOBS_AT_ONCE:
+            command = waiting.pop(0)
+            if now_s >= end_s:
+                words = " ".join(command["argv"])[:200]
+                answer["skipped"].append([words, f"{words} was not started in time"])
+                continue
+            limit_bytes = min(command.get("limit_bytes") or budget_bytes, max(budget_bytes, 0))
+            job = Command(command, min(command.get("timeout_s") or 1e9, end_s - now_s), limit_bytes)
+            job.start(["stdout", "stderr", "error"])
+            running.append(job)
+        wait_for(running)
+        for job in list(running):
+            if not job.step(time.time()):
+                continue
+            running.remove(job)
+            if isinstance(job, Command):
+                answers[places[id(job.command)]] = job.answer()
+                budget_bytes -= job.lines.kept_bytes
+    answer["commands"] = [answers[number] for number in sorted(answers)]
+
+
+def wait_for(jobs):
+    """Wait a moment for any of the children to say something, and take it."""
+    poller = select.poll()
+    owners = {}
+    for job in jobs:
+        for descriptor in job.pipes:
+            poller.register(descriptor, select.POLLIN)
+            owners[descriptor] = job
+    # A child that closed its pipes is about to end; one that keeps them open is looked at, too.
+    silent = any(not job.pipes for job in jobs)
+    for descriptor, _ in poller.poll(1 if silent else 20):
+        owners[descriptor].read(descriptor)
+
+
+def collect(request, root):
+    """Return the answer to a request."""
+    began_s = time.time()
+    answer = {
+        "format": FORMAT,
+        "host": os.uname().nodename,
+        "euid": os.geteuid(),
+        "started": round(began_s, 6),
+        "elapsed_s": 0.0,
+        "files": {},
+        "links": {},
+        "directories": {},
+        "times": {},
+        "commands": [],
+        "skipped": [],
+        "read": False,
+    }
+    try:
+        run_jobs(request, Tree(root), answer, began_s + (request.get("deadline_s") or 20.0))
+    except Exception as error:  # noqa: BLE001 (whatever it is, the rest must arrive)
+        answer["skipped"].append(["", f"the collector failed: {type(error).__name__}: {error}"])
+    del answer["read"]
+    answer["elapsed_s"] = round(time.time() - began_s, 6)
+    answer["end"] = True
+    return answer
+
+
+def main(text):
+    """Print the answer to a request, one line, and end without waiting for anybody."""
+    root = sys.argv[1] if len(sys.argv) > 1 else "/"
+    line = json.dumps(collect(json.loads(text), root), separators=(",", ":"))
+    with contextlib.suppress(BrokenPipeError):
+        write_all(1, line.encode("ascii") + b"\n")
+    os._exit(0)
