@@ -1,0 +1,118 @@
+"""Programs on disk that answer from a state in a file: for ssh, and for whatever starts processes.
+
+::
+
+    DIRECTORY/state.json         the state, behind a lock while a program answers
+              bin/lfs, lctl, fstrim, nvme, systemctl, dmesg, sudo, ssh
+              servers/NAME/...   /proc, /sys, /etc of each server; the collector's ROOT
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .state import FakeLustre
+
+PROGRAMS = ("lfs", "lctl", "fstrim", "nvme", "systemctl", "dmesg", "sudo", "ssh")
+_PROGRAM = """\
+#!{python} -IS
+import sys
+sys.path.insert(0, {package!r})
+from fake_lustre.program import main
+main({name!r}, {directory!r})
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """Where it all is; ``ssh`` is the command for a site file."""
+
+    bin: Path
+    state: Path
+    ssh: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """What PATH has to be for the programs to be found first."""
+        return f"{self.bin}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
+
+    @contextmanager
+    def changing(self) -> Iterator[FakeLustre]:
+        """Yield the state to be changed; it is kept when the block ends."""
+        with locked(self.state.parent) as state:
+            yield state
+
+
+def install(state: FakeLustre, directory: Path) -> Installed:
+    """Write programs, state and server trees."""
+    bin_directory = directory / "bin"
+    bin_directory.mkdir(parents=True, exist_ok=True)
+    package = str(Path(__file__).resolve().parent.parent)
+    for name in PROGRAMS:
+        program = bin_directory / name
+        program.write_text(
+            _PROGRAM.format(
+                python=sys.executable, package=package, name=name, directory=str(directory)
+            )
+        )
+        program.chmod(0o755)
+    (directory / "state.json").write_text(state.to_json())
+    for server in state.servers:
+        write_tree(state, server.name, directory / "servers" / server.name)
+    ssh = (str(bin_directory / "ssh"),)
+    return Installed(bin_directory, directory / "state.json", ssh)
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[FakeLustre]:
+    """Yield the state while no other program can; what is changed is kept."""
+    with (directory / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = directory / "state.json"
+        before = path.read_text()
+        state = FakeLustre.from_json(before)
+        yield state
+        after = state.to_json()
+        if after != before:
+            new = directory / "state.json.new"
+            new.write_text(after)
+            new.replace(path)
+
+
+def write_tree(state: FakeLustre, host: str, root: Path) -> None:
+    """Bring the directory that stands for a server up to date; what is gone goes."""
+    from .tree import files, links
+
+    wanted, leading = files(state, host), links(state, host)
+    if root.exists():
+        for directory, _, names in os.walk(root):
+            for name in names:
+                path = f"{directory}/{name}"
+                inside = path[len(str(root)) :]
+                if inside not in wanted and inside not in leading:
+                    os.unlink(path)
+        for path in (p for p in root.rglob("*") if p.is_symlink()):
+            inside = str(path)[len(str(root)) :]
+            if inside not in leading:
+                path.unlink()
+    for path, text in wanted.items():
+        place = root / path.lstrip("/")
+        content = text.encode("utf-8", "surrogateescape")
+        if place.exists() and not place.is_symlink() and place.read_bytes() == content:
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    for path, leads_to in leading.items():
+        place = root / path.lstrip("/")
+        if place.is_symlink():
+            if str(place.readlink()) == leads_to:
+                continue
+            place.unlink()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(leads_to)

@@ -1,0 +1,350 @@
+"""``lfs`` on a client: df, osts, mdts, check, getname, setstripe, getstripe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .state import FakeLustre, FakeTarget, Output
+
+_DF_USAGE = """\
+report filesystem disk space usage or inodes usage of each MDS and all OSDs or a batch belonging to a specific pool.
+Usage: df [--inodes|-i] [--human-readable|-h] [--lazy|-l]
+[--mdt|-m[INDEX]] [--ost|-o[INDEX]] [--output|-u FIELD_LIST] [--no-header|-N]
+[--only-summary|-s] [--pool|-p FSNAME[.POOL]] [PATH]
+"""  # noqa: E501 (as it is printed)
+
+
+def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
+    """Return what ``lfs ARGV...`` answers."""
+    if not argv:
+        return Output("", "lfs: no command\n", 1)
+    command, rest = argv[0], list(argv[1:])
+    if command in ("--version", "version"):
+        return Output(f"lfs {state.lustre_version}\n")
+    known = {
+        "df": df,
+        "osts": lambda one, words: _list(one, words, "OBDS:", one.osts),
+        "mdts": lambda one, words: _list(one, words, "MDTS:", one.mdts),
+        "check": check,
+        "getname": _getname,
+        "setstripe": setstripe,
+        "getstripe": getstripe,
+    }.get(command)
+    if known is None:
+        return Output("", f"lfs: '{command}' is not a valid command.\n", 4)
+    if not state.is_client(host):
+        return Output("", "" if command == "df" else _nothing_mounted(command), 0)
+    return known(state, rest)
+
+
+def _nothing_mounted(command: str) -> str:
+    return f"lfs {command}: cannot find mounted Lustre filesystem: No such device\n"
+
+
+def root_is_dead(state: FakeLustre) -> bool:
+    """Return whether the client's root directory gives EIO: MDT0000 has aborted."""
+    return any(target.aborted for target in state.mdts if target.index == 0)
+
+
+# -- df --
+
+
+def df(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Return ``lfs df``, as the version prints it."""
+    letters, path, wrong = "", None, None
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        long = {"--lazy": "l", "--inodes": "i", "--human-readable": "h", "--verbose": "v"}
+        if word in long:
+            letters += long[word]
+        elif word.startswith("--"):
+            wrong = f"unrecognized option '{word}'"
+        elif word.startswith("-"):
+            letters += word[1:]
+        else:
+            path = word
+    for letter in letters:
+        if letter not in "lihvmos":
+            wrong = f"unrecognized option '-{letter}'"
+    if wrong is not None:
+        return Output(_DF_USAGE, f"lfs: {wrong}\n", 4)
+    inside = path is None or path == state.mount or path.startswith(state.mount + "/")
+    if not inside or root_is_dead(state):
+        return Output("" if path is None else f"df:{path} Not a Lustre filesystem\n")
+    return _Df(state, letters).output()
+
+
+class _Df:
+    """One table: its lines as far as the servers answer."""
+
+    def __init__(self, state: FakeLustre, letters: str) -> None:
+        self.state = state
+        self.inodes = "i" in letters
+        self.human = "h" in letters
+        self.lazy = "l" in letters
+        self.verbose = "v" in letters
+        self.kinds = [kind for letter, kind in (("m", "MDT"), ("o", "OST")) if letter in letters]
+        self.only_summary = "s" in letters
+        self.old = state.version < (2, 11)
+        self.lines: list[str] = []
+        self.exit_code = 0
+
+    def output(self) -> Output:
+        self.lines.append(self._header())
+        seen: list[FakeTarget] = []
+        for target in sorted(self.state.targets, key=lambda one: (one.kind, one.index)):
+            if self.kinds and target.kind not in self.kinds:
+                continue
+            name = f"{self.state.file_system}-{target.name}_UUID"
+            if not target.client_active:
+                if self.verbose:
+                    self.lines.append(f"{target.name:<20s}: inactive device")
+                continue
+            if not self.state.reaches(target):
+                if not self.lazy and self.state.plain_df_hangs:
+                    return Output(self._text(), "", 0, hang_s=float("inf"))
+                if self.lazy:
+                    if target.name not in self.state.complained:
+                        self.state.complained.append(target.name)
+                        self.lines.append(f"{name:<20s}: Transport endpoint is not connected")
+                        self.exit_code = 107
+                    continue
+            elif target.name in self.state.complained:
+                self.state.complained.remove(target.name)
+            seen.append(target)
+            if not self.only_summary:
+                self.lines.append(self._line(target, name))
+        self.lines += ["", self._summary(seen), ""]
+        return Output(self._text(), "", self.exit_code)
+
+    def _text(self) -> str:
+        return "".join(f"{line}\n" for line in self.lines)
+
+    def _header(self) -> str:
+        gap = " " if self.state.version < (2, 16) else "  "
+        if self.inodes:
+            return _row("UUID", ("Inodes", "IUsed", "IFree"), "IUse%") + f"{gap}Mounted on"
+        unit = "bytes" if self.human else "1K-blocks"
+        return _row("UUID", (unit, "Used", "Available"), "Use%") + f"{gap}Mounted on"
+
+    def _line(self, target: FakeTarget, name: str) -> str:
+        place = f"{self.state.mount}[{target.kind}:{target.index}]"
+        flags = self._flags(target)
+        if self.state.version >= (2, 16):
+            place = f" {place} {flags}"
+        elif flags:
+            place = f"{place} {flags}"
+        return f"{self._numbers(name, *self._of(target))} {place}"
+
+    def _flags(self, target: FakeTarget) -> str:
+        if self.old:
+            return ""
+        no_create = "N" if self.state.version >= (2, 16) else ""
+        return (
+            ("D" if target.degraded else "")
+            + ("R" if target.readonly else "")
+            + (no_create if target.no_create else "")
+            + ("f" if self.verbose and self.state.nonrotational and not target.rotational else "")
+        )
+
+    def _of(self, target: FakeTarget) -> tuple[int, int, int]:
+        if self.inodes:
+            free = target.inodes_total - target.inodes_used
+            return target.inodes_total, target.inodes_used, free
+        return target.capacity_bytes >> 10, target.used_bytes >> 10, target.available_bytes >> 10
+
+    def _summary(self, seen: Sequence[FakeTarget]) -> str:
+        if self.inodes:
+            osts = [one for one in seen if one.kind == "OST"]
+            mdts = [one for one in seen if one.kind == "MDT"]
+            used = sum(one.inodes_used for one in mdts)
+            free = sum(one.inodes_total - one.inodes_used for one in mdts)
+            # What OSTs cannot hold, MDTs cannot make: the smaller number of free inodes counts.
+            if osts:
+                free = min(free, sum(one.inodes_total - one.inodes_used for one in osts))
+            numbers = (used + free, used, free)
+        else:
+            counted = [one for one in seen if one.kind == "OST"] or list(seen)
+            total, used, free = (
+                sum(column) for column in zip(*map(self._of, counted), strict=True)
+            )
+            numbers = (total, used, free)
+        label = "filesystem summary:" if self.old else "filesystem_summary:"
+        gap, end = ("  ", " ") if self.state.version >= (2, 16) else (" ", "")
+        return f"{self._numbers(label, *numbers)}{gap}{self.state.mount}{end}"
+
+    def _numbers(self, name: str, total: int, used: int, free: int) -> str:
+        share = used + free
+        percent = 0 if share == 0 else (used * 100 + share // 2) // share
+        if share and not self.old:
+            percent = -(-used * 100 // share)
+        if self.human:
+            unit = "" if self.inodes else "K"
+            texts = " ".join(_human(number, unit) for number in (total, used, free))
+            return f"{name:<20s} {texts} {percent:>3d}%"
+        return _row(name, (str(total), str(used), str(free)), f"{percent}%")
+
+
+def _row(name: str, columns: tuple[str, str, str], share: str) -> str:
+    first, second, third = columns
+    return f"{name:<20s} {first:>11s} {second:>11s} {third:>11s} {share:>4s}"
+
+
+def _human(number: int, unit: str) -> str:
+    """A number without a unit keeps its column, one with a unit has a narrower one."""
+    if not unit and number < 1024:
+        return f"{number:>11d}"
+    value, units = float(number), " KMGTPE"
+    place = units.index(unit or " ")
+    while value >= 1024 and place < len(units) - 1:
+        value /= 1024
+        place += 1
+    return f"{value:>8.1f}{units[place]}"
+
+
+# -- lists and checks --
+
+
+def _list(
+    state: FakeLustre, argv: Sequence[str], title: str, targets: Sequence[FakeTarget]
+) -> Output:
+    lines = [title]
+    for target in targets:
+        active = "ACTIVE" if target.client_active else "INACTIVE"
+        lines.append(f"{target.index}: {state.file_system}-{target.name}_UUID {active}")
+    return Output("".join(f"{line}\n" for line in lines))
+
+
+def check(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Return ``lfs check``: what fails stands on stderr, and the exit code stays 0."""
+    what = argv[0] if argv else ""
+    if what not in ("osts", "mds", "servers", "all"):
+        return Output("", "check: usage\n", 4)
+    if root_is_dead(state):
+        return Output("", _nothing_mounted("check"), 19)
+    stdout, stderr = [], []
+    from .devices import mdts_on
+
+    mdts = [mdt.name for mdt in mdts_on(state, state.client)]
+    names = []
+    if what != "mds":
+        names += [
+            (target, f"{target.name}-osc-{by}", by)
+            for target in state.osts
+            for by in (*mdts, state.client_id)
+        ]
+    if what != "osts":
+        names += [(t, f"{t.name}-mdc-{state.client_id}", state.client_id) for t in state.mdts]
+    for target, name, by in names:
+        active = target.client_active if by == state.client_id else target.osp_active.get(by, True)
+        full = f"{state.file_system}-{name}"
+        if not active:
+            stderr.append(
+                f"lfs check: error: check '{full}': "
+                "Cannot send after transport endpoint shutdown (108)\n"
+            )
+        elif not state.reaches(target):
+            stderr.append(
+                f"lfs check: error: check '{full}': Resource temporarily unavailable (11)\n"
+            )
+        else:
+            stdout.append(f"{full} active.\n")
+    if what in ("servers", "all"):
+        stdout.append(f"MGC{mgs_nid(state)} active.\n")
+    return Output("".join(stdout), "".join(stderr))
+
+
+def mgs_nid(state: FakeLustre) -> str:
+    """Return the address of the MGS, which is with MDT0000."""
+    home = next((one.home for one in state.mdts if one.index == 0), None)
+    server = state.server(home) if home else state.servers[0]
+    return server.nids[0] if server.nids else "0@lo"
+
+
+def _getname(state: FakeLustre, argv: Sequence[str]) -> Output:
+    return Output(f"{state.file_system}-{state.client_id} {state.mount}\n")
+
+
+# -- files --
+
+
+def setstripe(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Make a file on the OSTs that may get objects, whichever were asked for."""
+    count, index, path = 1, -1, None
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word in ("-c", "--stripe-count"):
+            count = int(words.pop(0))
+        elif word in ("-i", "--stripe-index"):
+            index = int(words.pop(0))
+        elif word.startswith("-"):
+            words.pop(0)
+        else:
+            path = word
+    assert path is not None, argv
+    if path in state.layouts:
+        return Output("", f"lfs setstripe: setstripe error for '{path}': stripe already set\n", 17)
+    chosen = allocate(state, count, index)
+    if not chosen:
+        return Output(
+            "", f"lfs setstripe: setstripe error for '{path}': No space left on device\n", 28
+        )
+    state.layouts[path] = chosen
+    return Output()
+
+
+def allocate(state: FakeLustre, count: int = 1, index: int = -1, mdt: str = "MDT0000") -> list[int]:
+    """Return the indices of the OSTs that a new file gets, one after another.
+
+    An OST that was asked for and is gated is silently replaced, as recorded.
+    """
+    willing = [
+        one
+        for one in state.osts
+        if not one.no_create
+        and one.max_create_count.get(mdt, 1) != 0
+        and state.prealloc_status(one, mdt) == 0
+    ]
+    healthy = [one for one in willing if not one.degraded]
+    willing = healthy or willing  # degraded only lowers the preference
+    if not willing:
+        return []
+    count = len(willing) if count == -1 else min(count, len(willing))
+    start = next((n for n, one in enumerate(willing) if one.index == index), None)
+    if start is None:
+        start = state.next_ost % len(willing)
+        state.next_ost += 1
+    chosen = [willing[(start + n) % len(willing)] for n in range(count)]
+    for one in chosen:
+        one.inodes_used += 1
+    return [one.index for one in chosen]
+
+
+def getstripe(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Return the layout of a file: with ``-i`` or ``-c`` the number and an empty line."""
+    path = next((word for word in argv if not word.startswith("-")), "")
+    layout = state.layouts.get(path)
+    if layout is None:
+        return Output(
+            "", f"lfs getstripe: cannot stat '{path}': No such file or directory (2)\n", 2
+        )
+    if "-i" in argv:
+        return Output(f"{layout[0]}\n\n")
+    if "-c" in argv:
+        return Output(f"{len(layout)}\n\n")
+    lines = [
+        path,
+        f"lmm_stripe_count:  {len(layout)}",
+        "lmm_stripe_size:   4194304",
+        "lmm_pattern:       raid0",
+        "lmm_layout_gen:    0",
+        f"lmm_stripe_offset: {layout[0]}",
+        "\tobdidx\t\t objid\t\t objid\t\t group",
+    ]
+    for n, index in enumerate(layout):
+        number = 2 + n
+        group = f"0x{0x280000400 + index * 0x40000000:x}"
+        lines.append(f"\t{index:6d}\t{number:14d}\t{number:#13x}\t{group:>14s}")
+    return Output("".join(f"{line}\n" for line in (*lines, "")))

@@ -1,0 +1,102 @@
+"""What the installed programs do: answer from the state file, with the faults that meet them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import faults
+from .commands import run
+from .install import locked, write_tree
+from .state import Output
+
+HOST = "FAKE_LUSTRE_HOST"
+_WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"  # options of ssh that take the next word
+
+
+def main(name: str, directory: str) -> None:
+    """Be the program of that name and end with its exit code."""
+    place = Path(directory)
+    host = os.environ.get(HOST) or None
+    if name == "ssh":
+        sys.exit(_ssh(place, sys.argv[1:]))
+    if name == "sudo":
+        words = sys.argv[1:]
+        while words and words[0].startswith("-"):
+            words.pop(0)
+        os.execvp(words[0], words)
+    with locked(place) as state:
+        output = run(state, host, (name, *sys.argv[1:]))
+    _end(output)
+
+
+def _end(output: Output) -> None:
+    _print(output.stdout, 1)
+    _print(output.stderr, 2)
+    if output.hang_s > 0:
+        # As a process in the kernel's hands: it takes no notice of being asked to end.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(min(output.hang_s, 86400.0))
+    os._exit(output.exit_code)
+
+
+def _print(text: str, descriptor: int) -> None:
+    content = memoryview(text.encode("utf-8", "surrogateescape"))
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _ssh(place: Path, words: list[str]) -> int:
+    """Run the command on the server's tree, as its root argument, with the fake's programs."""
+    host, command = _parse(words)
+    with locked(place) as state:
+        known = {server.name: server for server in state.servers}
+        if host not in known:
+            _print(f"ssh: Could not resolve hostname {host}: Name or service not known\r\n", 2)
+            return 255
+        if known[host].dead:
+            _print(f"ssh: connect to host {host} port 22: No route to host\r\n", 2)
+            return 255
+        happening = faults.due(state, host, "ssh")
+        root = place / "servers" / host
+        write_tree(state, host, root)
+    environment = {**os.environ, HOST: host, "PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
+    # ssh hands the words to a shell over there, which takes them apart again.
+    argv = shlex.split(" ".join(command))
+    if "-" in argv and not argv[-1].startswith("/"):
+        argv.append(str(root))
+    for fault in happening:
+        if fault.kind == "hang":
+            _end(Output(hang_s=fault.seconds))
+    result = subprocess.run(argv, stdout=subprocess.PIPE, env=environment, check=False)
+    output = Output(result.stdout.decode("utf-8", "surrogateescape"), "", result.returncode)
+    with locked(place) as state:
+        for fault in happening:
+            faults.spoil(state, host, fault, output)
+    if any(fault.kind == "die" for fault in happening):
+        output.stderr = f"client_loop: send disconnect: Connection to {host} closed.\r\n"
+    _end(output)
+    return 0
+
+
+def _parse(words: list[str]) -> tuple[str, list[str]]:
+    rest = list(words)
+    host = None
+    while rest and host is None:
+        word = rest.pop(0)
+        if word == "--":
+            host = rest.pop(0)
+        elif word.startswith("-"):
+            if len(word) == 2 and word[1] in _WITH_VALUE:
+                rest.pop(0)
+        else:
+            host = word
+    if host is None:
+        _print("usage: ssh destination command\n", 2)
+        os._exit(255)
+    return host.rsplit("@", 1)[-1], rest
