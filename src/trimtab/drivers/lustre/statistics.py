@@ -1,0 +1,316 @@
+"""The counters that Lustre prints, in the formats of 2.10 to 2.17. Pure: text in, values out.
+
+Every function takes the value of a parameter as `Parameters.get` gives it: whole. Where a text
+may end within a line, ``complete=False`` leaves that line out. Lines in no known form are passed
+over: what is missing is missing, and nothing becomes 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_COUNTER: Final = re.compile(
+    r"([!-~]{1,64})\s{1,64}([0-9]{1,20}) samples \[([!-\\^-~]{1,16})\]((?: -?[0-9]{1,24}){0,4})\s?"
+)
+_TIME: Final = re.compile(r"(snapshot|start)_time:?\s{1,64}([0-9]{1,12}\.[0-9]{1,9})\s.*")
+_BUCKET: Final = re.compile(
+    r"\s{0,8}([0-9]{1,12})([KMGTP]?):\s{1,32}([0-9]{1,20})\s{1,16}[0-9]{1,3}\s{1,16}([0-9]{1,3})"
+    r"\s{1,16}\|\s{1,16}([0-9]{1,20})\s{1,16}[0-9]{1,3}\s{1,16}([0-9]{1,3})\s{0,8}"
+)
+_SCALE: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_BUCKET_UNITS: Final = {
+    "pages per bulk r/w": "pages",
+    "discontiguous pages": "pages",
+    "discontiguous blocks": "blocks",
+    "disk fragmented I/Os": "I/Os",
+    "disk I/Os in flight": "I/Os",
+    "I/O time (1/1000s)": "ms",
+    "disk I/O size": "B",
+    "block maps msec": "ms",
+}
+_NID: Final = re.compile(r"\s{0,8}([!-~]{1,100}@[a-z0-9]{1,16})\s{1,64}([A-Za-z]{1,16})\s.*")
+_FIELD: Final = re.compile(r"\s{0,16}([A-Za-z_]{1,40}):\s{1,16}(\S.{0,200})")
+_JOB: Final = re.compile(r"^- job_id:[ \t]{0,64}([^\n]{0,400})", re.MULTILINE)
+_DIGITS: Final = re.compile(r"[0-9]{1,20}")
+_LNET_NUMBERS: Final = 11
+_LINE_CHARACTERS_MAXIMUM: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One line of a ``stats`` file; ``None`` for the columns that it does not have.
+
+    Attributes
+    ----------
+    samples
+        How often it happened.
+    unit
+        Of the other columns, as printed: ``bytes``, ``usecs`` (``usec`` before 2.14), ``reqs``.
+    """
+
+    samples: int
+    unit: str
+    minimum: int | None = None
+    maximum: int | None = None
+    sum: int | None = None
+    sum_of_squares: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A ``stats`` file.
+
+    Attributes
+    ----------
+    snapshot_time_s, start_time_s
+        When it was read, and since when it counts, in seconds of the server's clock since 1970
+        (since its boot in some versions); ``None`` where it is not told.
+    """
+
+    snapshot_time_s: float | None
+    start_time_s: float | None
+    counters: Mapping[str, Counter]
+
+    def sum(self, name: str) -> int | None:
+        """Return the sum of a counter, ``None`` where there is no such counter or column."""
+        counter = self.counters.get(name)
+        return None if counter is None else counter.sum
+
+    def samples(self, name: str) -> int | None:
+        """Return how often something happened, ``None`` where it is not counted."""
+        counter = self.counters.get(name)
+        return None if counter is None else counter.samples
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One row of a histogram: how many fell at ``start`` or between it and the next row's."""
+
+    start: int
+    reads: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """One section of ``brw_stats``.
+
+    Attributes
+    ----------
+    counted
+        What is counted: ``rpcs``, ``ios``, ``maps``.
+    bucket_unit
+        Of the buckets: ``B``, ``ms``, ``pages`` ...; ``None`` for sections that are not known.
+    complete
+        Whether the rows add up to all of the section: Lustre's cumulated percentages say so.
+    """
+
+    counted: str
+    bucket_unit: str | None
+    buckets: tuple[Bucket, ...]
+    complete: bool = True
+
+    @property
+    def reads(self) -> int:
+        """The sum over the buckets."""
+        return sum(bucket.reads for bucket in self.buckets)
+
+    @property
+    def writes(self) -> int:
+        """The sum over the buckets."""
+        return sum(bucket.writes for bucket in self.buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class LnetStats:
+    """What went over LNet since it was loaded, all networks together."""
+
+    send_bytes: int
+    receive_bytes: int
+    sends: int
+    receives: int
+    drops: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInterface:
+    """An own NID with its state (``up``, ``down``)."""
+
+    nid: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStatus:
+    """How far a target has come with its clients after it was started.
+
+    Attributes
+    ----------
+    status
+        ``INACTIVE`` (never needed), ``WAITING_FOR_CLIENTS``, ``WAITING``, ``RECOVERING``,
+        ``COMPLETE``.
+    time_remaining_s
+        Until it gives up on clients that are missing.
+    connected_clients, completed_clients
+        (these, of all); ``None`` where not told.
+    """
+
+    status: str
+    time_remaining_s: int | None = None
+    recovery_duration_s: int | None = None
+    connected_clients: tuple[int, int] | None = None
+    completed_clients: tuple[int, int] | None = None
+    evicted_clients: int | None = None
+
+
+def parse_stats(text: str, *, complete: bool = True) -> Stats:
+    """Return the counters of a ``stats`` or ``md_stats`` file.
+
+    Of a name that stands there twice the first is kept.
+    """
+    times: dict[str, float] = {}
+    counters: dict[str, Counter] = {}
+    for line in _lines(text, complete):
+        if found := _COUNTER.fullmatch(line):
+            numbers = [int(word) for word in found[4].split()]
+            # Either nothing more, or smallest, largest and sum, and since 2.10 the squares.
+            if len(numbers) in (0, 3, 4):
+                counters.setdefault(found[1], Counter(int(found[2]), found[3], *numbers))
+        elif found := _TIME.fullmatch(line):
+            times.setdefault(found[1], float(found[2]))
+    return Stats(times.get("snapshot"), times.get("start"), counters)
+
+
+def parse_brw_stats(text: str, *, complete: bool = True) -> dict[str, Histogram]:
+    """Return section title to histogram of a ``brw_stats`` file, in the order of printing."""
+    sections: dict[str, tuple[str, list[tuple[Bucket, int, int]]]] = {}
+    rows: list[tuple[Bucket, int, int]] | None = None
+    for line in _lines(text, complete):
+        if found := _BUCKET.fullmatch(line):
+            start = int(found[1]) * _SCALE[found[2]]
+            row = Bucket(start, int(found[3]), int(found[5])), int(found[4]), int(found[6])
+            if rows is not None and (not rows or rows[-1][0].start < start):
+                rows.append(row)
+        elif "% cum % |" in line and line.count("% cum %") == 2:
+            *title, counted = line.split("%", 1)[0].split() or [""]
+            rows = []
+            # A title that comes again is another file's: the first is kept.
+            sections.setdefault(" ".join(title), (counted, rows))
+        elif line.strip():
+            rows = None
+    return {
+        title: Histogram(
+            counted=counted,
+            bucket_unit=_BUCKET_UNITS.get(title),
+            buckets=tuple(bucket for bucket, _, _ in rows),
+            complete=_adds_up(rows),
+        )
+        for title, (counted, rows) in sections.items()
+    }
+
+
+def parse_lnet_stats(text: str) -> LnetStats | None:
+    """Return LNet's counters from the parameter ``stats`` or from ``lnetctl stats show``.
+
+    The former is eleven numbers: messages allocated and their maximum, errors, messages sent,
+    received, routed and dropped, then bytes sent, received, routed and dropped
+    (lnet/lnet/router_proc.c). ``None`` where the text is neither, or was cut.
+    """
+    words = text[: 2 * _LINE_CHARACTERS_MAXIMUM].split()
+    if len(words) == _LNET_NUMBERS and all(_DIGITS.fullmatch(word) for word in words):
+        numbers = [int(word) for word in words]
+        return LnetStats(
+            send_bytes=numbers[7],
+            receive_bytes=numbers[8],
+            sends=numbers[3],
+            receives=numbers[4],
+            drops=numbers[6],
+            errors=numbers[2],
+        )
+    fields = _fields(text)
+    # The last line of the document: with it, all others are whole.
+    if "statistics:" not in text or "drop_length" not in fields:
+        return None
+    names = ("send_length", "recv_length", "send_count", "recv_count", "drop_count", "errors")
+    values = [fields.get(name, "") for name in names]
+    if not all(_DIGITS.fullmatch(value) for value in values):
+        return None
+    return LnetStats(*(int(value) for value in values))
+
+
+def parse_nis(text: str, *, complete: bool = True) -> tuple[NetworkInterface, ...]:
+    """Return the own NIDs with their states from the parameter ``nis``, each once."""
+    found: dict[str, NetworkInterface] = {}
+    for line in _lines(text, complete):
+        if row := _NID.fullmatch(line):
+            # A NID has a line for each CPU partition that serves it.
+            found.setdefault(row[1], NetworkInterface(row[1], row[2]))
+    return tuple(found.values())
+
+
+def parse_recovery_status(text: str, *, complete: bool = True) -> RecoveryStatus | None:
+    """Return what ``recovery_status`` tells; ``None`` where it tells no status."""
+    fields = _fields("\n".join(_lines(text, complete)))
+    status = fields.get("status", "")
+    if re.fullmatch(r"[A-Z_]{2,40}", status) is None:
+        return None
+    return RecoveryStatus(
+        status=status,
+        time_remaining_s=_number(fields.get("time_remaining")),
+        recovery_duration_s=_number(fields.get("recovery_duration")),
+        connected_clients=_of(fields.get("connected_clients")),
+        completed_clients=_of(fields.get("completed_clients")),
+        evicted_clients=_number(fields.get("evicted_clients")),
+    )
+
+
+def parse_job_stats_count(text: str) -> int | None:
+    """Return how many jobs ``job_stats`` tells of; ``None`` where it is no such text."""
+    jobs = {found[1].strip() for found in _JOB.finditer(text)}
+    if not jobs and text.strip() not in ("", "job_stats:"):
+        return None
+    return len(jobs)
+
+
+def _lines(text: str, complete: bool) -> list[str]:
+    lines = text.split("\n")
+    return [
+        line
+        for line in (lines if complete else lines[:-1])
+        if len(line) <= _LINE_CHARACTERS_MAXIMUM
+    ]
+
+
+def _fields(text: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for line in text.split("\n"):
+        if found := _FIELD.fullmatch(line):
+            fields.setdefault(found[1], found[2].strip())
+    return fields
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and _DIGITS.fullmatch(text) else None
+
+
+def _of(text: str | None) -> tuple[int, int] | None:
+    these, slash, of = ("" if text is None else text).partition("/")
+    first, second = _number(these), _number(of)
+    return (first, second) if slash and first is not None and second is not None else None
+
+
+def _adds_up(rows: list[tuple[Bucket, int, int]]) -> bool:
+    """Tell whether the cumulated percentages of the last row are 100, or nothing was counted.
+
+    They can be more: Lustre sums first, and goes on counting while it prints.
+    """
+    if not rows:
+        return True
+    _, reads_percent, writes_percent = rows[-1]
+    reads = any(bucket.reads for bucket, _, _ in rows)
+    writes = any(bucket.writes for bucket, _, _ in rows)
+    return (not reads or reads_percent >= 100) and (not writes or writes_percent >= 100)
