@@ -57,16 +57,20 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
     whole = "complete" if state.snapshot.complete else "not complete"
     hosts = f", {answered} of {len(state.snapshot.hosts)} machines answered"
     out.print(
-        f"snapshot {identifier} of {visible(state.site)}: {len(state.targets)} targets"
+        f"snapshot {identifier} of {visible(state.site)}: {_plural(len(state.targets), 'target')}"
         f"{hosts if state.snapshot.hosts else ''}, {whole}"
     )
     troubled = [one for one in state.targets if one.troubles]
     if troubled or state.hosts:
         names = ", ".join(visible(one.name) for one in troubled[:6])
         more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
-        machines = f"; {len(state.hosts)} machines" if state.hosts else ""
+        machines = f"; {_plural(len(state.hosts), 'machine')}" if state.hosts else ""
         out.print(f"  in trouble: {names or 'no target'}{more}{machines}", soft_wrap=True)
     out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _print_head(out: Console, state: SiteState) -> None:

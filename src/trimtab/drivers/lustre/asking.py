@@ -69,7 +69,8 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
     if servers.reach == "local":
         # All of them are this host: it is asked once.
         result = run_here(argv, stdin=stdin, timeout_s=timeout_s)
-        return {names[0]: ServerView(names[0], file_system, parse_answer(names[0], result))}
+        answer = parse_answer(names[0], result)
+        return {names[0]: ServerView(names[0], file_system, answer, request)}
     results = fan_out(
         names,
         argv,
@@ -79,7 +80,8 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
         output_limit_bytes=_OUTPUT_LIMIT_BYTES,
     )
     return {
-        name: ServerView(name, file_system, parse_answer(name, results[name])) for name in names
+        name: ServerView(name, file_system, parse_answer(name, results[name]), request)
+        for name in names
     }
 
 

@@ -11,16 +11,18 @@ from typing import Final
 
 from trimtab.drivers.local import settings as named
 from trimtab.drivers.local.allocator import Ext4
+from trimtab.drivers.local.counters import read_bytes_of
 from trimtab.drivers.local.devices import devices_beneath
 from trimtab.drivers.local.smart import DriveHealth, read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
-from trimtab.drivers.local.trim import Timer, read_timer
+from trimtab.drivers.local.trim import Timer, read_timer, trim_practice
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.launch.bounded import Space
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import Mount
 from trimtab.model.telemetry import NotAvailable, Reading, Setting
+from trimtab.model.trim import TrimPractice
 
 _KIB: Final = 1024
 _NO_DEVICE: Final = "0:0"
@@ -59,6 +61,17 @@ class Backing:
             health=self.health,
         )
         return readings(self.host, state)
+
+    def trim_practice(self) -> TrimPractice | NotAvailable:
+        """Return how the target is trimmed, as far as its server shows it."""
+        devices = self.description.devices
+        if not devices:
+            return NotAvailable("no block device is seen beneath")
+        counters = read_bytes_of(self.host, devices[0], devices)
+        discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
+        return trim_practice(
+            self.host, self.description, timer=self.timer, discarded_bytes=discarded
+        )
 
     def settings(self) -> dict[str, Setting | NotAvailable]:
         """Return every named setting of the file system and of each device beneath."""

@@ -9,8 +9,10 @@ from typing import Final
 
 from trimtab.drivers.local.counters import CpuTimes, busy_fraction, read_cpu_times
 from trimtab.drivers.lustre.asking import ask_client, ask_servers
+from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.hosts import client_snapshot, server_snapshot
 from trimtab.drivers.lustre.placement import read_placement
+from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.protocol import Clock, Placement, TrimResult
@@ -20,6 +22,7 @@ from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
 from trimtab.launch.process import ProcessResult
 from trimtab.launch.process import execute as run_process
+from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
@@ -70,6 +73,7 @@ class LustreDriver:
         self._clock = clock
         self._cpu_times: dict[str, CpuTimes] = {}
         self._last: Snapshot | None = None
+        self._view: View | None = None
 
     @property
     def clock(self) -> Clock:
@@ -85,7 +89,8 @@ class LustreDriver:
         """Return what client and servers say now: one round trip."""
         servers = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
         client = ask_client(self._file_system, self._path, self._execute)
-        return View(self._file_system, client, servers, dict(self._servers.home))
+        self._view = View(self._file_system, client, servers, dict(self._servers.home))
+        return self._view
 
     def snapshot(self, at: datetime) -> Snapshot:
         """Return what every target and machine looks like; what did not answer says so."""
@@ -131,9 +136,32 @@ class LustreDriver:
         return NotAvailable(_READING_ONLY)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
-        """Answer that this is told by the settings and readings of a snapshot."""
+        """Return how a target was trimmed without Trimtab, as the last snapshot found it."""
         self._check(target)
-        return NotAvailable("how a target of Lustre is trimmed stands in its settings")
+        backing = self._backing(target)
+        if isinstance(backing, NotAvailable):
+            return backing
+        return backing.trim_practice()
+
+    def describe(self, target: str) -> PathDescription | NotAvailable:
+        """Return what lay beneath a target on its server at the last snapshot.
+
+        Raises
+        ------
+        UsageError
+            There is no such target.
+        """
+        self._check(target)
+        backing = self._backing(target)
+        return backing if isinstance(backing, NotAvailable) else backing.description
+
+    def _backing(self, target: str) -> Backing | NotAvailable:
+        view = self._view
+        serving = () if view is None else view.serving(target)
+        if view is None or len(serving) != 1:
+            reason = "no snapshot was taken" if view is None else why_not_served(view, target)
+            return NotAvailable(reason)
+        return read_backing(serving[0], target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
         """Answer that nothing is opened or closed yet."""

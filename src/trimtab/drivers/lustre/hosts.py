@@ -35,7 +35,8 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
 
 def _partly(server: ServerView) -> str | None:
     """Return what a server left out, ``None`` when it told everything that it was asked."""
-    left = list(server.answer.skipped)
+    # Files that may not be read are told where they are missed; a limit or deadline is told here.
+    left = [reason for name, reason in server.answer.skipped.items() if not name]
     # Without these two a server's targets are not known; what else is missing is told where it is.
     for key in ("parameters", "imports"):
         command = server.answer.command(key)

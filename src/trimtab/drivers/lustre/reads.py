@@ -137,8 +137,8 @@ SERVER_DIRECTORIES: Final = (
 )
 
 KERNEL_LOG_LINES: Final = (
-    r"CHECKSUM|LDISKFS-fs error|[Aa]borting journal|[Rr]emounting filesystem read-only|evicted"
-    r"|EXT4-fs error"
+    r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
+    r"|evict|mounted filesystem|Skipped [0-9]+ previous similar message"
 )
 """Of a kernel log of a megabyte, these lines are sent back."""
 

@@ -172,7 +172,8 @@ def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Rea
             yield Reading(name, None, reason=reason)
         return
     yield network_bytes(server)
-    yield checksum_errors(server, prefix=f"{view.file_system}-{target}")
+    reason = f"they are counted for {server.name}, not for its targets"
+    yield Reading("checksum_errors_total", None, reason=reason)
 
 
 def network_bytes(server: ServerView) -> Reading:
@@ -188,23 +189,18 @@ def network_bytes(server: ServerView) -> Reading:
     return Reading(name, total, source=f"LNet stats of {server.name}")
 
 
-def checksum_errors(server: ServerView, *, prefix: str | None = None) -> Reading:
+def checksum_errors(server: ServerView) -> Reading:
     """Return how many bulk transfers a server found with a bad checksum.
 
     Lustre counts them nowhere but in the kernel log, which forgets: none seen in a log that no
-    longer reaches back to boot is not known to be none.
-
-    Parameters
-    ----------
-    prefix
-        Count only messages of this target (``scratch-OST0001``).
+    longer reaches back to boot is not known to be none. The log leaves out repeated messages, of
+    whichever target, so the count is the server's.
     """
     name = "checksum_errors_total"
     log = server.kernel_log
     if isinstance(log, NotAvailable):
         return Reading(name, None, reason=log.reason)
-    by_target = log.bad_checksums_by_target
-    count = log.bad_checksums if prefix is None else by_target.get(prefix, 0)
+    count = log.bad_checksums
     source = f"BAD CHECKSUM messages in the kernel log of {server.name}"
     if log.begins_at_boot:
         return Reading(name, count, source=source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.collecting import Answer
@@ -48,11 +48,14 @@ class ServerView:
     ----------
     file_system
         Lustre's name; targets of others on the same server are passed over.
+    request
+        What it was asked.
     """
 
     name: str
     file_system: str
     answer: Answer
+    request: Mapping[str, Any]
 
     @property
     def answered(self) -> bool:
@@ -62,7 +65,7 @@ class ServerView:
     @cached_property
     def host(self) -> CollectedHost:
         """Its ``/proc`` and ``/sys``."""
-        return CollectedHost.of(self.answer)
+        return CollectedHost(answer=self.answer, request=self.request)
 
     @cached_property
     def parameters(self) -> Parameters:
