@@ -1,0 +1,90 @@
+"""Telling systemd how a service is: ready, alive, busy with what, stopping (sd_notify(3))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+_STATUS_MAX = 200
+
+
+@dataclass(slots=True)
+class Notifier:
+    """What a service tells the one who started it; nothing happens where nobody asked for it.
+
+    A message that cannot be delivered is dropped: that is for the watchdog to notice, and no
+    reason to stop measuring.
+
+    Attributes
+    ----------
+    address
+        Of the datagram socket: a path, or a name that starts with ``@``; ``None``: nobody listens.
+    watchdog_s
+        How long systemd waits for a sign of life before it starts the service again; ``None``:
+        it does not.
+    monotonic_s
+        Returns seconds that never go back.
+    """
+
+    address: str | None = None
+    watchdog_s: float | None = None
+    monotonic_s: Callable[[], float] = time.monotonic
+    _last_s: float | None = field(default=None, init=False)
+
+    def ready(self) -> None:
+        """Say that everything is set up (``Type=notify`` waits for it)."""
+        self._send("READY=1")
+
+    def stopping(self) -> None:
+        """Say that the end has begun."""
+        self._send("STOPPING=1")
+
+    def status(self, text: str) -> None:
+        """Say in one line what is being done, for ``systemctl status``."""
+        line = " ".join(text.split())[:_STATUS_MAX]
+        self._send(f"STATUS={line}")
+
+    def alive(self) -> None:
+        """Give a sign of life; may be called as often as one likes, few are sent."""
+        now_s = self.monotonic_s()
+        every_s = self.alive_every_s
+        if every_s is None or (self._last_s is not None and now_s - self._last_s < every_s / 2):
+            return
+        self._last_s = now_s
+        self._send("WATCHDOG=1")
+
+    @property
+    def alive_every_s(self) -> float | None:
+        """How often to call `alive` at least: twice as often as systemd insists on."""
+        return None if self.watchdog_s is None else self.watchdog_s / 2
+
+    def _send(self, message: str) -> None:
+        if self.address is None:
+            return
+        where = "\0" + self.address[1:] if self.address.startswith("@") else self.address
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+        ):
+            sender.setblocking(False)
+            sender.sendto(message.encode("utf-8", "replace"), where)
+
+
+def from_environment(environment: Mapping[str, str] | None = None) -> Notifier:
+    """Return the notifier that systemd's variables ask for; a silent one without them.
+
+    ``WATCHDOG_PID`` names another process where the variables were inherited: then they are not
+    for us (sd_watchdog_enabled(3)).
+    """
+    given = os.environ if environment is None else environment
+    address = given.get("NOTIFY_SOCKET") or None
+    if address is not None and address[0] not in "@/":
+        address = None
+    microseconds = given.get("WATCHDOG_USEC", "")
+    ours = given.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    number = int(microseconds) if microseconds.isascii() and microseconds.isdecimal() else 0
+    return Notifier(address, number / 1e6 if ours and number > 0 else None)

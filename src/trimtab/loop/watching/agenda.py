@@ -1,0 +1,212 @@
+"""What is due, what was missed and why: pure functions of an agenda and the time.
+
+::
+
+    due_at        start                     latest start           time ->
+      |- jitter ->|<------- grace --------->|
+      |           | a slot may begin here   | missed from here on
+
+A slot is begun within its grace or not at all: an hourly probe that ran three quarters of an hour
+late would be measured together with the next one and be called by the wrong hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.site.schedule import Schedule
+
+GRACE_S: Final = 1800.0
+"""The longest that a slot may be late; half its period where that is shorter."""
+MISSED_ONE_BY_ONE: Final = 1000
+"""More missed slots in a row are one event."""
+SNAPSHOT: Final = "snapshot"
+PROBE_PREFIX: Final = "probe:"
+NOT_RUNNING: Final = "the watch was not running"
+HELD_UP: Final = "the watch was held up: the machine slept or its clock was moved"
+
+_OCCUPATIONS_KEPT = 16
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that comes due by a schedule.
+
+    Attributes
+    ----------
+    name
+        ``probe:NAME`` or ``snapshot``.
+    timezone
+        Of schedules in local time; an IANA name.
+    jitter
+        By how much every start is put off.
+    """
+
+    name: str
+    schedule: Schedule
+    timezone: str
+    jitter: timedelta
+
+    @property
+    def grace(self) -> timedelta:
+        """How long after its start a slot may still be begun."""
+        return timedelta(seconds=min(self.schedule.period_s / 2, GRACE_S))
+
+    def start(self, due_at: datetime) -> datetime:
+        """Return when a slot is begun at the earliest."""
+        return due_at + self.jitter
+
+    def latest(self, due_at: datetime) -> datetime:
+        """Return when a slot is begun at the latest."""
+        return due_at + self.jitter + self.grace
+
+    def after(self, at: datetime) -> datetime:
+        """Return the first slot after a time."""
+        return self.schedule.next_after(at, self.timezone)
+
+    def until(self, at: datetime) -> datetime:
+        """Return the last slot that is not after a time."""
+        return self.schedule.last_until(at, self.timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far an item has come: its next slot is the first that is not decided."""
+
+    item: Item
+    next_due: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Occupation:
+    """What kept the watch busy, and from when to when: why other slots may have been missed."""
+
+    what: str
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """Everything that deciding needs to know.
+
+    Attributes
+    ----------
+    alive_since
+        When this watch started.
+    """
+
+    alive_since: datetime
+    positions: tuple[Position, ...] = ()
+    occupations: tuple[Occupation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A slot is to be begun now."""
+
+    item: str
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A slot was not begun in time."""
+
+    item: str
+    due_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissMany:
+    """More slots than anyone looks at one by one: all from the first to the last were missed."""
+
+    item: str
+    first: datetime
+    last: datetime
+    reason: str
+
+
+Work = Begin | Miss | MissMany
+
+
+def position(item: Item, decided_until: datetime) -> Position:
+    """Return the place of an item all of whose slots up to a time are decided."""
+    return Position(item, item.after(decided_until))
+
+
+def decide(agenda: Agenda, now: datetime) -> list[Work]:
+    """Return what to do at a time: everything that was missed, then at most one slot to begin.
+
+    Of several that could begin, the one that was to start first does, snapshots before probes:
+    what comes next is decided when it has ended.
+    """
+    work: list[Work] = []
+    ready: list[tuple[datetime, bool, str, Begin]] = []
+    for one in agenda.positions:
+        if one.item.start(one.next_due) > now:
+            continue
+        missed, due_at = _missed(agenda, one, now)
+        work += missed
+        if (start := one.item.start(due_at)) <= now:
+            name = one.item.name
+            ready.append((start, name != SNAPSHOT, name, Begin(name, due_at)))
+    return [*work, min(ready)[-1]] if ready else work
+
+
+def advanced(agenda: Agenda, work: Work) -> Agenda:
+    """Return the agenda on which that work is decided."""
+    until = work.last if isinstance(work, MissMany) else work.due_at
+    positions = tuple(
+        position(one.item, until) if one.item.name == work.item and one.next_due <= until else one
+        for one in agenda.positions
+    )
+    return replace(agenda, positions=positions)
+
+
+def occupied(agenda: Agenda, what: str, since: datetime, until: datetime) -> Agenda:
+    """Return the agenda that knows what kept the watch busy; only the latest few are kept."""
+    latest = (*agenda.occupations, Occupation(what, since, until))[-_OCCUPATIONS_KEPT:]
+    return replace(agenda, occupations=latest)
+
+
+def wake_at(agenda: Agenda) -> datetime | None:
+    """Return when the next slot starts; ``None`` when nothing is ever due."""
+    return min((one.item.start(one.next_due) for one in agenda.positions), default=None)
+
+
+def _missed(agenda: Agenda, one: Position, now: datetime) -> tuple[list[Work], datetime]:
+    """Return what was missed of an item, and its first slot that was not."""
+    found: list[Work] = []
+    for due_at in _slots(one):
+        if one.item.latest(due_at) >= now:
+            return found, due_at
+        if len(found) == MISSED_ONE_BY_ONE:
+            break
+        found.append(Miss(one.item.name, due_at, _reason(agenda, one.item, due_at)))
+    last = one.item.until(now - one.item.jitter - one.item.grace - _MICROSECOND)
+    reason = _reason(agenda, one.item, one.next_due)
+    return [MissMany(one.item.name, one.next_due, last, reason)], one.item.after(last)
+
+
+def _slots(one: Position) -> Iterator[datetime]:
+    due_at = one.next_due
+    while True:
+        yield due_at
+        due_at = one.item.after(due_at)
+
+
+def _reason(agenda: Agenda, item: Item, due_at: datetime) -> str:
+    """Return why a slot was not begun while it could be."""
+    latest = item.latest(due_at)
+    if latest < agenda.alive_since:
+        return NOT_RUNNING
+    for one in reversed(agenda.occupations):
+        if one.since <= latest <= one.until:
+            return one.what
+    return HELD_UP

@@ -1,0 +1,65 @@
+"""The watch's log on stderr: one JSON object a line for machines, a line of text for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from trimtab.visible import visible
+
+NAME = "trimtab.watch"
+
+
+def configured(stream: TextIO | None = None, *, level: int = logging.INFO) -> logging.Logger:
+    """Return the watch's logger, writing to stderr: text on a terminal, else JSON.
+
+    Called again it replaces what it had set up.
+    """
+    where = sys.stderr if stream is None else stream
+    handler = logging.StreamHandler(where)
+    handler.setFormatter(TextLine() if where.isatty() else JsonLine())
+    log = logging.getLogger(NAME)
+    log.handlers[:] = [handler]
+    log.setLevel(level)
+    log.propagate = False
+    return log
+
+
+def fields(**values: object) -> dict[str, dict[str, object]]:
+    """Return what a message carries besides its text, for ``extra``."""
+    return {"fields": values}
+
+
+class JsonLine(logging.Formatter):
+    """A record as one line of ASCII JSON: ``at``, ``level``, ``message`` and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; what JSON has no word for stands as text."""
+        values: dict[str, Any] = {
+            "at": _time(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            values["error"] = self.formatException(record.exc_info)
+        return json.dumps(values, default=str)
+
+
+class TextLine(logging.Formatter):
+    """A record as a person reads it: time, level where it matters, message, fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; terminal signs in names are shown, not obeyed."""
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        words = [f"{_time(record):%Y-%m-%d %H:%M:%S} {level}{record.getMessage()}"]
+        words += [f"{name}={value}" for name, value in getattr(record, "fields", {}).items()]
+        line = visible(" ".join(words))
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)

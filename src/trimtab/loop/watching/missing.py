@@ -1,0 +1,94 @@
+"""Runs that hold no number: they say that a probe was due and why nothing was measured."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import datetime
+
+from trimtab import __version__
+from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import identifier_of
+from trimtab.model.run import Run, RunStatus
+from trimtab.record.comparability import ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What the last run of a probe was, so that a missing one stands in the same series.
+
+    Attributes
+    ----------
+    kind
+        The benchmark that ran.
+    asked
+        What it was asked; ``None`` when no run is known.
+    """
+
+    kind: str
+    asked: object = None
+
+
+def likeness_of(run: Run) -> Likeness:
+    """Return what the next run of the probe will be like."""
+    return Likeness(run.kind, run.parameters.get(ASKED))
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A slot of a probe from which no run came."""
+
+    site: str
+    item: str
+    due_at: datetime
+    probe: str
+    path: str
+
+    @property
+    def run_id(self) -> str:
+        """The id that the slot's run has, whatever comes of it."""
+        return run_id(self.site, self.item, self.due_at)
+
+    def run(
+        self, status: RunStatus, reason: str, like: Likeness, at: datetime | None = None
+    ) -> Run:
+        """Return the run that says so; ``at`` is when it was started, if it was."""
+        parameters: dict[str, object] = {"due_at": self.due_at.isoformat()}
+        if like.asked is not None:
+            parameters[ASKED] = like.asked
+        return Run(
+            id=self.run_id,
+            site=self.site,
+            probe=self.probe,
+            kind=like.kind,
+            status=status,
+            at=at or self.due_at,
+            path=self.path,
+            host=platform.node(),
+            trimtab_version=__version__,
+            parameters=parameters,
+            problem=reason,
+        )
+
+
+def run_id(site: str, item: str, due_at: datetime) -> str:
+    """Return the id of the run of a slot: the same after every restart, so it is kept once."""
+    return identifier_of(due_at, site, item)
+
+
+def snapshot_id(site: str, item: str, due_at: datetime, part: str) -> str:
+    """Return the id of a snapshot of a slot; ``part`` is ``before`` or ``after``."""
+    return identifier_of(due_at, site, item, part)
+
+
+def stretch(site: str, item: str, first: datetime, last: datetime, reason: str) -> Event:
+    """Return the event that stands for more missed slots than anyone looks at one by one."""
+    return Event(
+        id=identifier_of(first, site, item, "missed"),
+        site=site,
+        kind=EventKind.LAUNCH_FAILURE,
+        at=first,
+        until=last,
+        detail=f"no slot of {item} was begun: {reason}",
+        source="watch",
+    )

@@ -1,0 +1,310 @@
+"""Doing one slot, and keeping what came of it so that it can be broken off at any moment.
+
+A probe's slot is three transactions::
+
+    claim       the slot is started
+    measured    + the run, with the snapshot that was taken before it
+    done        + the snapshot after it, and the verdicts
+
+After a kill before ``claim`` the slot is due as if nothing had been; before ``measured`` the probe
+runs again, or is given up when its time is past; before ``done`` the rest is done. Ids follow from
+site, item and time, so that nothing can be kept twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.drivers.protocol import Driver
+from trimtab.errors import Interrupted, TrimtabError, UnreadableError
+from trimtab.launch.notify import Notifier
+from trimtab.loop.judging import verdicts
+from trimtab.loop.watching.agenda import PROBE_PREFIX, MissMany
+from trimtab.loop.watching.keeping import Patience
+from trimtab.loop.watching.log import fields
+from trimtab.loop.watching.missing import (
+    Absent,
+    Likeness,
+    likeness_of,
+    snapshot_id,
+    stretch,
+)
+from trimtab.loop.watching.probing import ProbeRunner, RunContext
+from trimtab.model.run import Run, RunStatus
+from trimtab.model.site import Site, SiteProbe
+from trimtab.model.telemetry import Snapshot
+from trimtab.model.verdict import Verdict
+from trimtab.record.comparability import comparability_key
+from trimtab.record.slots import Slot, SlotState
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+ENDED_WHILE_IT_RAN: Final = "the watch ended while it ran"
+_ATTEMPTS: Final = 6
+"""For reading what can be done without: a minute in all."""
+_TELLS_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED)
+
+
+@dataclass(slots=True)
+class SlotWork:
+    """What it takes to do a slot of a site.
+
+    Attributes
+    ----------
+    holder
+        This process, as the lease names it.
+    """
+
+    site: Site
+    store: Store
+    driver: Driver
+    runner: ProbeRunner
+    clock: Callable[[], datetime]
+    log: logging.Logger
+    notify: Notifier
+    patience: Patience
+    holder: str
+    _likeness: dict[str, Likeness] = field(default_factory=dict, init=False)
+
+    def probe(self, item: str, due_at: datetime) -> Slot | None:
+        """Run a probe and return its slot, ended; ``None`` where it had ended before.
+
+        Raises
+        ------
+        RefusedError
+            Another process watches the site by now.
+        Interrupted
+            The slot is left as it is, to be gone on with.
+        """
+        probe, started_at = self._probe_of(item), self.clock()
+        if probe is None or not self._claim(item, due_at, started_at):
+            return None
+        self._tell(item, due_at, "probing")
+        slot = Slot(self.site.name, item, due_at, SlotState.STARTED, started_at, holder=self.holder)
+        before, problem = self._snapshot(slot, "before")
+        run = self._measure(probe, slot)
+        slot = replace(slot, run=run.id, before=next(iter(before), None), detail=problem)
+        if not self._finish(slot, run=run, snapshots=before):
+            return None
+        return self._conclude(slot, run)
+
+    def snapshot(self, item: str, due_at: datetime) -> Slot | None:
+        """Take a snapshot that is due and return its slot; ``None`` where it had ended before."""
+        self._tell(item, due_at, "taking a snapshot")
+        slot = Slot(self.site.name, item, due_at, SlotState.DONE, self.clock(), holder=self.holder)
+        taken, problem = self._snapshot(slot, "after")
+        slot = replace(
+            slot,
+            state=SlotState.DONE if taken else SlotState.FAILED,
+            ended_at=self.clock(),
+            after=next(iter(taken), None),
+            detail=problem,
+        )
+        return self._ended(slot) if self._finish(slot, snapshots=taken) else None
+
+    def miss(self, item: str, due_at: datetime, reason: str) -> Slot | None:
+        """Keep that a slot was missed, for a probe with a run that says so."""
+        slot = Slot(self.site.name, item, due_at, SlotState.MISSED, detail=reason)
+        run = None
+        if (probe := self._probe_of(item)) is not None:
+            like = self._like(probe)
+            run = self._absent(probe, slot).run(RunStatus.NOT_STARTED, reason, like)
+            slot = replace(slot, run=run.id)
+        return self._ended(slot) if self._finish(slot, run=run) else None
+
+    def miss_many(self, work: MissMany) -> Slot | None:
+        """Keep in one event that a long stretch of slots was missed."""
+        event = stretch(self.site.name, work.item, work.first, work.last, work.reason)
+        detail = f"and every slot since {work.first.isoformat()}: {work.reason}"
+        slot = Slot(self.site.name, work.item, work.last, SlotState.MISSED, detail=detail)
+        kept = self.patience.keep(
+            "a stretch of missed slots", lambda: self.store.finish_slot(slot, event=event)
+        )
+        return self._ended(slot) if kept else None
+
+    def go_on(self, slot: Slot) -> Slot | None:
+        """Do the rest of a slot whose run is kept, and return it, ended."""
+        identifier = slot.run
+        if identifier is None or not self._claim(slot.item, slot.due_at, slot.started_at):
+            return None
+        run = self.patience.keep(
+            "reading a run", lambda: self.store.run(identifier), attempts=_ATTEMPTS
+        )
+        detail = f"{ENDED_WHILE_IT_RAN}: what comes after the run was done by the next one"
+        return self._conclude(
+            replace(slot, holder=self.holder, detail=_and(slot.detail, detail)), run
+        )
+
+    def give_up(self, slot: Slot, reason: str = ENDED_WHILE_IT_RAN) -> Slot | None:
+        """Close a slot that was started and from which nothing came."""
+        if not self._claim(slot.item, slot.due_at, slot.started_at):
+            return None
+        run, probe = None, self._probe_of(slot.item)
+        if probe is not None:
+            absent = self._absent(probe, slot)
+            self._clean_up(probe, absent.run_id)
+            run = absent.run(RunStatus.FAILED, reason, self._like(probe), slot.started_at)
+        slot = replace(
+            slot,
+            state=SlotState.FAILED,
+            ended_at=self.clock(),
+            run=None if run is None else run.id,
+            detail=reason,
+            holder=self.holder,
+        )
+        return self._ended(slot) if self._finish(slot, run=run) else None
+
+    # Within
+
+    def _claim(self, item: str, due_at: datetime, started_at: datetime | None) -> bool:
+        begun = started_at or self.clock()
+        return self.patience.keep(
+            "claiming a slot",
+            lambda: self.store.claim_slot(
+                self.site.name, item, due_at, started_at=begun, holder=self.holder
+            ),
+        )
+
+    def _finish(
+        self,
+        slot: Slot,
+        *,
+        run: Run | None = None,
+        snapshots: Mapping[str, Snapshot] | None = None,
+    ) -> bool:
+        return self.patience.keep(
+            "keeping a slot",
+            lambda: self.store.finish_slot(slot, run=run, snapshots=snapshots or {}),
+        )
+
+    def _snapshot(self, slot: Slot, part: str) -> tuple[dict[str, Snapshot], str | None]:
+        """Return the snapshot under its id, or nothing and why."""
+        self.notify.alive()
+        try:
+            taken = self.driver.snapshot(self.clock())
+        except TrimtabError as error:
+            problem = f"no snapshot {part} it: {error.message}"
+        except Exception as error:  # of one snapshot; the watch goes on, and the bug is told whole
+            self.log.exception("a snapshot failed", extra=fields(item=slot.item))
+            problem = f"no snapshot {part} it: {type(error).__name__}: {error}"
+        else:
+            return {snapshot_id(slot.site, slot.item, slot.due_at, part): taken}, None
+        self.log.warning("no snapshot", extra=fields(item=slot.item, problem=problem))
+        return {}, problem
+
+    def _measure(self, probe: SiteProbe, slot: Slot) -> Run:
+        """Return the run; where the probe could not be started, one that says so."""
+        absent, started_at = self._absent(probe, slot), slot.started_at or slot.due_at
+
+        def progress(text: str, fraction: float) -> None:
+            self.notify.alive()
+
+        try:
+            outcome = self.runner(probe, RunContext(absent.run_id, started_at, progress))
+        except TrimtabError as error:
+            status, reason = RunStatus.NOT_STARTED, error.message
+        except Exception as error:  # of one probe; the watch goes on, and the bug is told whole
+            self.log.exception("a probe failed", extra=fields(item=slot.item))
+            status, reason = RunStatus.FAILED, f"{type(error).__name__}: {error}"
+        else:
+            if isinstance(outcome.error, Interrupted):
+                raise outcome.error
+            self._likeness[probe.name] = likeness_of(outcome.run)
+            return outcome.run
+        self._clean_up(probe, absent.run_id)
+        return absent.run(status, reason, self._like(probe), started_at)
+
+    def _conclude(self, slot: Slot, run: Run) -> Slot | None:
+        """Take the snapshot after a run, judge it, and end its slot."""
+        after, problem = self._snapshot(slot, "after")
+        found, why_not = self._judge(run)
+        failed = run.status in _TELLS_NOTHING
+        slot = replace(
+            slot,
+            state=SlotState.FAILED if failed else SlotState.DONE,
+            ended_at=self.clock(),
+            after=next(iter(after), None),
+            verdicts=found,
+            detail=_and(run.problem if failed else None, slot.detail, problem, why_not),
+        )
+        return self._ended(slot) if self._finish(slot, snapshots=after) else None
+
+    def _judge(self, run: Run) -> tuple[tuple[Verdict, ...], str | None]:
+        """Return the verdicts on a run that is kept, by the runs within the site's window."""
+        if run.status in _TELLS_NOTHING or run.at is None:
+            return (), None
+        at, limits = run.at, self.site.limits
+        since = at - timedelta(seconds=limits.window_s)
+        key = comparability_key(run)
+        try:
+            history = self.patience.keep(
+                "reading earlier runs",
+                lambda: self.store.history(self.site.name, key, since=since, until=at),
+                attempts=_ATTEMPTS,
+            )
+            return verdicts(run, history, goal=limits.cov), None
+        except Exception as error:  # the run stands without its verdict, and the error is told
+            self.log.exception("a run could not be judged", extra=fields(run=run.id))
+            return (), f"not judged: {type(error).__name__}: {error}"
+
+    def _like(self, probe: SiteProbe) -> Likeness:
+        known = self._likeness.get(probe.name)
+        if known is None:
+            runs = self._last_run(probe.name)
+            known = likeness_of(runs[0]) if runs else Likeness(probe.benchmark)
+            self._likeness[probe.name] = known
+        return known
+
+    def _last_run(self, probe: str) -> tuple[Run, ...]:
+        try:
+            return self.patience.keep(
+                "reading the last run",
+                lambda: self.store.runs(site=self.site.name, probe=probe, limit=1),
+                attempts=_ATTEMPTS,
+            )
+        except UnreadableError as error:
+            self.log.warning("no last run", extra=fields(probe=probe, problem=error.message))
+            return ()
+
+    def _clean_up(self, probe: SiteProbe, run: str) -> None:
+        try:
+            self.runner.clean_up(probe, run)
+        except TrimtabError as error:
+            self.log.warning(
+                "files may be left behind", extra=fields(run=run, problem=error.message)
+            )
+
+    def _probe_of(self, item: str) -> SiteProbe | None:
+        name = item.removeprefix(PROBE_PREFIX)
+        found = (one for one in self.site.probes if one.name == name)
+        return next(found, None) if item != name else None
+
+    def _absent(self, probe: SiteProbe, slot: Slot) -> Absent:
+        return Absent(slot.site, slot.item, slot.due_at, probe.name, self.site.path)
+
+    def _tell(self, item: str, due_at: datetime, what: str) -> None:
+        self.notify.status(f"{what}: {item} of {due_at.isoformat()}")
+        self.log.info(what, extra=fields(item=item, due_at=due_at.isoformat()))
+
+    def _ended(self, slot: Slot) -> Slot:
+        told = self.log.info if slot.state is SlotState.DONE else self.log.warning
+        told(
+            f"slot {slot.state.value}",
+            extra=fields(
+                item=slot.item,
+                due_at=slot.due_at.isoformat(),
+                run=slot.run,
+                verdicts={one.metric: one.status.value for one in slot.verdicts},
+                detail=slot.detail,
+            ),
+        )
+        return slot
+
+
+def _and(*parts: str | None) -> str | None:
+    return "; ".join(part for part in parts if part) or None
