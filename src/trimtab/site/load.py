@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SIZE_MAXIMUM_BYTES: Final = 2**20
 _SHOWN_PROBLEMS = 5
+_NAMED: Final = frozenset({"probe", "launcher", "policy"})
+"""Tables of tables: the second part of a location is a name that a person chose."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _AT = re.compile(r"(.*) \(at line (\d+), column (\d+)\)\Z", re.DOTALL)
 
@@ -105,21 +107,38 @@ def load_site(path: str | os.PathLike[str]) -> LoadedSite:
         where we are root, can be changed by others: it says what runs as root.
     """
     name = visible(os.fspath(path))
-    text = _read(Path(path), name)
-    values = _parse(text, name)
+    loaded = parse_site(_read(Path(path), name), os.fspath(path))
+    return LoadedSite(loaded.site, (*loaded.warnings, *_other_name(loaded.site, Path(path))))
+
+
+def parse_site(text: str, source: str) -> LoadedSite:
+    """Return the site that the text of a file describes.
+
+    Parameters
+    ----------
+    source
+        What errors call it, and what `Site.source` will be.
+
+    Raises
+    ------
+    UsageError
+        As `load_site`.
+    """
     from pydantic import ValidationError
 
     from trimtab.site.schema import SiteFile, site_of
 
+    name = visible(source)
+    values = _parse(text, name)
     try:
         file = SiteFile.model_validate(values)
     except ValidationError as error:
-        found = [_problem(one, values) for one in error.errors(include_url=False)]
+        found = [_problem(one) for one in error.errors(include_url=False)]
         raise _error(found, name, text) from error
-    site = site_of(file, os.fspath(path))
+    site = site_of(file, source)
     if found := list(problems(site)):
         raise _error(found, name, text)
-    return LoadedSite(site, (*warnings(site), *_other_name(site, Path(path))))
+    return LoadedSite(site, tuple(warnings(site)))
 
 
 def _other_name(site: Site, path: Path) -> Iterable[str]:
@@ -134,15 +153,17 @@ def _read(path: Path, name: str) -> str:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"the site file {name} cannot be read: {reason}") from error
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise UsageError(f"the site file {name} is not a regular file")
         _refuse_foreign(path, name, state)
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
-        except OSError as error:
-            raise UsageError(f"the site file {name} cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise UsageError(f"the site file {name} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
     if len(data) > SIZE_MAXIMUM_BYTES:
         raise UsageError(f"the site file {name} is larger than 1 MiB: it is something else")
     try:
@@ -193,7 +214,7 @@ def _parse(text: str, name: str) -> dict[str, Any]:
         raise UsageError(f"{name}: not TOML: {visible(str(error)[:200])}") from error
 
 
-def _problem(error: ErrorDetails, values: dict[str, Any]) -> Problem:
+def _problem(error: ErrorDetails) -> Problem:
     location = tuple(str(part) for part in error["loc"] if isinstance(part, str))
     context: Mapping[str, Any] = error.get("ctx", {})
     match error["type"]:
@@ -257,17 +278,11 @@ def _unknown_key(location: tuple[str, ...]) -> Problem:
 
 def _keys(model: type[BaseModel], table: Sequence[str]) -> list[str]:
     """Return the keys of a table: ``("servers", "ssh")``, or ``("probe", NAME)``."""
-    names = list(model.model_fields)
     for position, name in enumerate(table):
-        if name not in model.model_fields:
-            continue  # the name of a probe, a launcher or a policy: its table is known already
-        inner = _models(model.model_fields[name].annotation)
-        if not inner:
-            return []
-        model, names = inner[0], list(inner[0].model_fields)
-        if position > 4:
-            break
-    return names
+        if position == 1 and table[0] in _NAMED:
+            continue
+        model = _models(model.model_fields[name].annotation)[0]
+    return list(model.model_fields)
 
 
 def _keys_of(annotation: Any) -> list[str]:
@@ -308,10 +323,8 @@ def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
 def _told(problem: Problem, name: str, lines: Lines) -> str:
     line = line_of(lines, problem.location)
     *table, key = problem.location or ("",)
-    # A location of one part, or of a named table, is a table itself: [probe.hourly].
-    if len(problem.location) == 1 or (
-        len(problem.location) == 2 and problem.location[0] in {"probe", "launcher", "policy"}
-    ):
+    # [probe.hourly] is a table and no key of one.
+    if not table or (len(table) == 1 and table[0] in _NAMED):
         where = f"[{_dotted(problem.location)}]"
     else:
         where = f"[{_dotted(table)}] {_dotted((key,))}"

@@ -48,13 +48,7 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
     parts = [text] if _OPERATORS.intersection(text) else _parts(text)
     try:
         names = [name for part in parts for name in NodeSet(part)]
-    except (
-        NodeSetException,
-        GroupResolverError,
-        GroupSourceError,
-        ValueError,
-        IndexError,
-    ) as error:
+    except failures as error:
         hint = _GROUP_HINT if "@" in text else _HINT
         raise UsageError(
             f"{visible(text[:80])!r} is not a node set: {visible(str(error)[:120])}", hint=hint

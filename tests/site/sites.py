@@ -1,0 +1,123 @@
+"""Hypothesis strategies: any site that a file can describe."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import strategies as st
+
+from trimtab.model.site import (
+    Servers,
+    Site,
+    SiteLauncher,
+    SiteLimits,
+    SiteProbe,
+    SiteStore,
+    Ssh,
+)
+
+names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
+# Surrogates are not UTF-8; control characters are refused everywhere but in the path.
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(
+    str.strip
+)
+words = texts.filter(lambda text: not re.search(r"\s", text) and not text.startswith("-"))
+paths = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+durations = st.one_of(
+    st.sampled_from([1.0, 30.0, 60.0, 90.0, 3600.0, 86400.0, 7 * 86400.0, 172800.0, 0.5]),
+    st.floats(1e-6, 1e9),
+)
+schedules = st.sampled_from(
+    ["every 1h", "every 15m at :05", "daily at 20:00", "weekly on sunday at 03:00", "*/5 * * * *"]
+)
+options = st.dictionaries(
+    texts, st.text(st.characters(exclude_categories=["Cs", "Cc"])), max_size=3
+)
+optional_texts = st.none() | texts
+hosts = st.from_regex(r"[a-z]{1,3}[0-9]{0,2}(\.x)?", fullmatch=True)
+targets = st.builds(
+    lambda kind, index: f"{kind}{index:04x}",
+    st.sampled_from(["OST", "MDT"]),
+    st.integers(0, 30) | st.integers(0, 0xFFFF),
+)
+ssh = st.builds(
+    Ssh,
+    command=st.lists(texts, min_size=1, max_size=3).map(tuple),
+    user=st.none() | words,
+    options=st.lists(texts.map(lambda text: f"-{text}"), max_size=3).map(tuple),
+    fanout=st.integers(1, 4096),
+)
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> Servers:
+    node_sets = st.lists(hosts, unique=True, max_size=4).map(tuple)
+    oss, mds = draw(node_sets), draw(node_sets)
+    home = {}
+    if oss or mds:
+        home = draw(st.dictionaries(targets, st.sampled_from((*oss, *mds)), max_size=8))
+    return Servers(
+        oss=oss,
+        mds=mds,
+        reach=draw(st.sampled_from(["ssh", "local"])),
+        ssh=draw(ssh),
+        sudo=draw(st.booleans()),
+        python=draw(words),
+        timeout_s=draw(durations),
+        home=home,
+    )
+
+
+@st.composite
+def probes(draw: st.DrawFn, name: str, launchers: list[str]) -> SiteProbe:
+    transfer = 4096 * draw(st.integers(1, 4096))
+    return SiteProbe(
+        name,
+        benchmark=draw(st.sampled_from(["auto", "ior", "fio", "builtin"])),
+        schedule=draw(st.none() | schedules),
+        launcher=draw(st.sampled_from(["local", "mpi", *launchers])),
+        tasks_per_node=draw(st.none() | st.integers(1, 65_536)),
+        transfer_size_bytes=transfer,
+        block_size_bytes=transfer * draw(st.integers(1, 2**20)),
+        repetitions=draw(st.integers(1, 10_000)),
+        duration_s=draw(durations),
+        timeout_s=draw(st.none() | durations),
+        jitter_s=draw(st.just(0.0) | durations),
+        direct=draw(st.booleans()),
+        directory=draw(st.none() | texts.filter(lambda text: text[0] != "/" and ".." not in text)),
+        target_pinning=draw(st.booleans()),
+        options=draw(options),
+    )
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> Site:
+    reopen, fullness = sorted(draw(st.tuples(*[st.floats(0.001, 1.0)] * 2)))
+    fullness = fullness if fullness > reopen else 1.0
+    launchers = [
+        SiteLauncher(name, draw(st.sampled_from(["local", "mpi"])), draw(options))
+        for name in draw(st.lists(names, unique=True, max_size=2))
+        if name not in {"local", "mpi"}
+    ]
+    path = "/" + draw(paths)
+    return Site(
+        name=draw(names),
+        driver=draw(st.sampled_from(["local", "lustre", "twin"])),
+        path=path if ".." not in path else "/scratch",
+        file_system=draw(optional_texts),
+        timezone=draw(st.sampled_from(["UTC", "Europe/Berlin", "America/Los_Angeles"])),
+        scenario=draw(optional_texts),
+        servers=draw(servers()),
+        limits=SiteLimits(
+            fullness, min(reopen, fullness / 2), draw(st.floats(1e-6, 1.0)), draw(durations)
+        ),
+        snapshot_schedule=draw(st.none() | schedules),
+        snapshot_jitter_s=draw(st.just(0.0) | durations),
+        probes=tuple(
+            draw(probes(name, [launcher.name for launcher in launchers]))
+            for name in draw(st.lists(names, unique=True, max_size=3))
+        ),
+        launchers=tuple(launchers),
+        store=SiteStore(draw(optional_texts), draw(optional_texts), draw(st.none() | durations)),
+        policies={name: False for name in draw(st.sets(names, max_size=2))},
+    )
