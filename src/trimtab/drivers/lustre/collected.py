@@ -41,10 +41,18 @@ class CollectedHost(Host):
 
     answer: Answer
     request: Mapping[str, Any]
+    _asked: _Asked = field(init=False, compare=False, repr=False)
+    _targets: frozenset[str | None] = field(init=False, compare=False, repr=False)
     _places: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     _commands: dict[tuple[str, ...], CommandAnswer] = field(
         default_factory=dict, compare=False, repr=False
     )
+
+    def __post_init__(self) -> None:
+        kinds = ("files", "links", "directories")
+        patterns = tuple(one for kind in kinds for one in self.request.get(kind) or ())
+        object.__setattr__(self, "_asked", _sorted_out(patterns))
+        object.__setattr__(self, "_targets", frozenset(self.answer.links.values()))
 
     @property
     def is_this_one(self) -> bool:
@@ -61,13 +69,15 @@ class CollectedHost(Host):
         answer = self.answer
         if answer.links.get(place, "") is None:
             return False
-        if place in answer.files or place in answer.directories or place in answer.links.values():
+        above, name = split(place)
+        names = answer.directories.get(above)
+        if names is not None:
+            return name in names
+        if any(place in known for known in (answer.files, answer.directories, self._targets)):
             return True
+        # What could not be read is there.
         if path in answer.files or path in answer.skipped or place in answer.skipped:
             return bool(path)
-        above, name = split(place)
-        if name in answer.directories.get(above, ()):
-            return True
         beneath = place.rstrip("/") + "/"
         return any(known.startswith(beneath) for known in answer.files)
 
@@ -162,35 +172,40 @@ class CollectedHost(Host):
 
     def _absent(self, path: str, place: str) -> bool:
         """Return whether it was looked for: then its absence says that it does not exist."""
-        if _asked_for(self.request, path) or self.answer.links.get(place, "") is None:
-            return True
         above, name = split(place)
-        if self.request.get("block_devices") and place.startswith("/sys/") and name in BLOCK_NAMES:
-            return True
         names = self.answer.directories.get(above)
-        if names is not None:
-            return name not in names
+        if names is not None and name not in names:
+            return True
+        if self.answer.links.get(place, "") is None:
+            return True
+        if self.request.get("block_devices") and (
+            path in NAMED_DIRECTORIES or (place.startswith("/sys/") and name in BLOCK_NAMES)
+        ):
+            return True
+        if self._asked.holds(path):
+            return True
         return above not in {"", "/"} and not self.exists(above) and self._absent(above, above)
 
 
-def _asked_for(request: Mapping[str, Any], path: str) -> bool:
-    patterns = tuple(
-        pattern for kind in ("files", "links", "directories") for pattern in request.get(kind) or ()
-    )
-    if request.get("block_devices") and path in NAMED_DIRECTORIES:
-        return True
-    exact, wild = _sorted_out(patterns)
-    parts = path.split("/")
-    return path in exact or any(
-        len(one) == len(parts) and all(map(fnmatchcase, parts, one)) for one in wild
-    )
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The paths that a request asks for by name, and the parts of its patterns."""
+
+    exact: frozenset[str]
+    patterns: tuple[list[str], ...]
+
+    def holds(self, path: str) -> bool:
+        """Return whether the path was asked for; a star of a pattern stays within its part."""
+        parts = path.split("/")
+        return path in self.exact or any(
+            len(one) == len(parts) and all(map(fnmatchcase, parts, one)) for one in self.patterns
+        )
 
 
 @lru_cache(maxsize=16)
-def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[list[str], ...]]:
-    """Return the plain paths, and the parts of the patterns."""
-    wild = [one for one in patterns if re.search(r"[*?\[]", one)]
-    return frozenset(patterns).difference(wild), tuple(one.split("/") for one in wild)
+def _sorted_out(paths: tuple[str, ...]) -> _Asked:
+    wild = [one for one in paths if re.search(r"[*?\[]", one)]
+    return _Asked(frozenset(paths).difference(wild), tuple(one.split("/") for one in wild))
 
 
 def _result_of(command: CommandAnswer, answer: Answer, timeout_s: float) -> ProcessResult:

@@ -76,6 +76,7 @@ class Lines:
         self.kept_bytes = 0
         self.truncated = False
         self._rest = b""
+        self._overlong = False
 
     @property
     def full(self):
@@ -86,14 +87,18 @@ class Lines:
         """Take some more output."""
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > self.limit_bytes:
-            self.truncated, self._rest = True, b""
         for line in lines:
-            self._line(line + b"\n")
+            # The end of a line whose beginning was dropped is not a line.
+            if not self._overlong:
+                self._line(line + b"\n")
+            self._overlong = False
+        if len(self._rest) > self.limit_bytes:
+            self.truncated = self._overlong = True
+            self._rest = b""
 
     def finish(self, whole):
         """Take what stands behind the last line feed, unless the command was stopped in it."""
-        if whole and self._rest:
+        if whole and self._rest and not self._overlong:
             self._line(self._rest)
         self._rest = b""
 
@@ -132,7 +137,7 @@ class Job:
     def start(self, names):
         """Fork; in the child run `work` with the writing ends, and never come back."""
         pairs = [(name, os.pipe()) for name in names]
-        self.began_s = time.time()
+        self.began_s = time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
             code = 126
@@ -152,6 +157,11 @@ class Job:
 
     def take(self, name, chunk):
         """Take a piece of what the child wrote."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much of what it wrote is part of the answer's size limit for commands."""
+        return 0
 
     def read(self, descriptor):
         """Read one pipe until it is empty for now."""
@@ -234,11 +244,16 @@ class Command(Job):
         if name == "stdout":
             self.lines.feed(chunk)
             if self.lines.full and self.stopping_s is None:
-                self.stop(time.time())
+                self.stop(time.monotonic())
         elif name == "stderr":
             self.stderr = (self.stderr + chunk)[:STDERR_LIMIT_BYTES]
         else:
             self.error += as_text(chunk)
+
+    @property
+    def kept_bytes(self) -> int:
+        """See `Job`."""
+        return self.lines.kept_bytes
 
     def answer(self):
         """Return how the command ended, for the answer."""
@@ -270,7 +285,7 @@ class Reader(Job):
         self.place = mmap.mmap(-1, 8192)
         self.begin = 0
         self.restarts = 0
-        self.moved = (None, time.time())
+        self.moved = (None, time.monotonic())
         self._rest = b""
 
     def work(self, ends):
@@ -361,33 +376,36 @@ def write_all(descriptor, content):
 def run_jobs(request, tree, answer, end_s):
     """Run the reader and the commands, a few at a time, and put what they say into the answer."""
     budget_bytes = request.get("limit_bytes") or (64 << 20)
-    waiting = commands_of(request, tree, os.geteuid())
-    reader = Reader(request, tree, answer, max(0.1, end_s - time.time()))
+    reader = Reader(request, tree, answer, max(0.1, end_s - time.monotonic()))
     reader.start(["records"])
     running = [reader]  # type: list[Job]
-    places = {id(command): number for number, command in enumerate(waiting)}
-    answers = {}
-    while waiting or running:
-        now_s = time.time()
-        while waiting and len(running) < JOBS_AT_ONCE:
-            command = waiting.pop(0)
-            if now_s >= end_s:
-                words = " ".join(command["argv"])[:200]
-                answer["skipped"].append([words, f"{words} was not started in time"])
-                continue
-            limit_bytes = min(command.get("limit_bytes") or budget_bytes, max(budget_bytes, 0))
-            job = Command(command, min(command.get("timeout_s") or 1e9, end_s - now_s), limit_bytes)
-            job.start(["stdout", "stderr", "error"])
-            running.append(job)
-        wait_for(running)
-        for job in list(running):
-            if not job.step(time.time()):
-                continue
-            running.remove(job)
-            if isinstance(job, Command):
-                answers[places[id(job.command)]] = job.answer()
-                budget_bytes -= job.lines.kept_bytes
-    answer["commands"] = [answers[number] for number in sorted(answers)]
+    waiting = commands_of(request, tree, os.geteuid())
+    commands = []
+    try:
+        while waiting or running:
+            now_s = time.monotonic()
+            while waiting and len(running) < JOBS_AT_ONCE:
+                command = waiting.pop(0)
+                if now_s >= end_s:
+                    words = " ".join(command["argv"])
+                    answer["skipped"].append([words, f"{words[:200]} was not started in time"])
+                    continue
+                limit_bytes = min(command.get("limit_bytes") or budget_bytes, max(budget_bytes, 0))
+                timeout_s = min(command.get("timeout_s") or end_s, end_s - now_s)
+                job = Command(command, timeout_s, limit_bytes)
+                job.start(["stdout", "stderr", "error"])
+                commands.append(job)
+                running.append(job)
+            wait_for(running)
+            for job in list(running):
+                if job.step(time.monotonic()):
+                    running.remove(job)
+                    budget_bytes -= job.kept_bytes
+    finally:
+        # Also when something failed on the way: what has come is kept.
+        answer["commands"] = [job.answer() for job in commands if job.ended_s]
+        for job in running:
+            kill_session(job.pid)
 
 
 def wait_for(jobs):
@@ -406,12 +424,12 @@ def wait_for(jobs):
 
 def collect(request, root):
     """Return the answer to a request."""
-    began_s = time.time()
+    began_s = time.monotonic()
     answer = {
         "format": FORMAT,
         "host": os.uname().nodename,
         "euid": os.geteuid(),
-        "started": round(began_s, 6),
+        "started": round(time.time(), 6),
         "elapsed_s": 0.0,
         "files": {},
         "links": {},
@@ -426,7 +444,7 @@ def collect(request, root):
     except Exception as error:  # noqa: BLE001 (whatever it is, the rest must arrive)
         answer["skipped"].append(["", f"the collector failed: {type(error).__name__}: {error}"])
     del answer["read"]
-    answer["elapsed_s"] = round(time.time() - began_s, 6)
+    answer["elapsed_s"] = round(time.monotonic() - began_s, 6)
     answer["end"] = True
     return answer
 

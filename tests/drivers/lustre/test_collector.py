@@ -1,0 +1,431 @@
+"""The collector as a server runs it: its text on the standard input of a bare Python."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.silent_fuse import silent_mount
+
+from trimtab.drivers.lustre.collecting import Answer, parse_answer, program
+from trimtab.drivers.lustre.collector import Lines
+from trimtab.drivers.lustre.collector_tree import Refused, Tree, allowed
+from trimtab.launch.process import ProcessResult, execute
+
+PYTHON = (sys.executable, "-I", "-S", "-")
+ALLOWED_IMPORTS = {
+    *("contextlib", "errno", "fnmatch", "json", "mmap", "os"),
+    *("re", "select", "signal", "stat", "sys", "time"),
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    """Return the root of a small server."""
+    root = tmp_path / "root"
+    files = {
+        "proc/uptime": "1.0 2.0\n",
+        "sys/fs/ldiskfs/vdb/errors_count": "0\n",
+        "sys/fs/ldiskfs/vdc/errors_count": "3\n",
+        "proc/fs/ldiskfs/vdb/mb_groups": "deadly\n",
+        "proc/fs/ldiskfs/vdb/options": "rw\n",
+        "var/lib/systemd/timers/stamp-fstrim.timer": "",
+        "etc/shadow": "root:secret\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def run(
+    request: dict[str, Any],
+    root: Path | str = "/",
+    *,
+    timeout_s: float = 60,
+    tools: dict[str, str] | None = None,
+    tmp_path: Path | None = None,
+) -> ProcessResult:
+    """Return how the collector ran, with some tools of its own in front of PATH."""
+    environment = {}
+    if tools is not None:
+        assert tmp_path is not None
+        bin_directory = tmp_path / "bin"
+        bin_directory.mkdir(exist_ok=True)
+        for name, text in tools.items():
+            (bin_directory / name).write_text(f"#!/bin/sh\n{text}\n")
+            (bin_directory / name).chmod(0o755)
+        environment["PATH"] = f"{bin_directory}:{os.environ['PATH']}"
+    whole = {"format": 1, "deadline_s": 20, "sudo": None, **request}
+    return execute(
+        (*PYTHON, str(root)), timeout_s=timeout_s, stdin=program(whole), environment=environment
+    )
+
+
+def collect(request: dict[str, Any], root: Path | str = "/", **options: Any) -> Answer:
+    result = run(request, root, **options)
+    answer = parse_answer("node", result)
+    assert answer.problem is None, (answer, result.stderr)
+    assert result.problem is None
+    assert result.stderr == b""
+    return answer
+
+
+def test_the_program_is_python_3_6_and_needs_nothing_but_its_library() -> None:
+    text = program({"format": 1}).decode("ascii")
+    tree = ast.parse(text, feature_version=(3, 6))
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        assert not isinstance(node, (ast.ImportFrom, ast.NamedExpr))
+    assert imported == ALLOWED_IMPORTS
+    assert text.rstrip().splitlines()[-1].startswith("main('")
+
+
+def test_the_answer_is_one_line_of_ascii(server: Path) -> None:
+    result = run({"files": ["/proc/uptime"]}, server)
+    assert result.stdout.count(b"\n") == 1
+    value = json.loads(result.stdout.decode("ascii"))
+    assert value["files"] == {"/proc/uptime": "1.0 2.0\n"}
+    assert (value["format"], value["end"], value["skipped"]) == (1, True, [])
+    assert value["host"] == os.uname().nodename
+
+
+def test_patterns_links_directories_and_times(server: Path) -> None:
+    (server / "dev").mkdir()
+    (server / "dev/here").symlink_to("../proc/uptime")
+    (server / "dev/nowhere").symlink_to("missing")
+    stamp = "/var/lib/systemd/timers/stamp-fstrim.timer"
+    os.utime(server / stamp[1:], (5.0, 1234.5))
+    answer = collect(
+        {
+            "files": ["/sys/fs/ldiskfs/*/errors_count", "/sys/fs/ldiskfs/*/missing", stamp],
+            "links": ["/dev/*", "/dev/missing"],
+            "directories": ["/sys/fs/ldiskfs", "/run/systemd/system"],
+        },
+        server,
+    )
+    assert answer.files == {
+        "/sys/fs/ldiskfs/vdb/errors_count": "0\n",
+        "/sys/fs/ldiskfs/vdc/errors_count": "3\n",
+        stamp: "",
+    }
+    assert answer.links == {"/dev/here": "/proc/uptime", "/dev/nowhere": None}
+    assert answer.directories == {"/sys/fs/ldiskfs": ("vdb", "vdc")}
+    assert answer.times == {stamp: 1234.5}
+    assert answer.skipped == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/fs/ldiskfs/vdb/mb_groups",
+        "/proc/fs/ldiskfs/*/mb_*",
+        "/proc/fs/ldiskfs/vdb/also",  # a link to it
+        "/proc/kmsg",
+        "/etc/shadow",
+        "/proc/../etc/shadow",
+        "/etc/cron.d/link",  # a link to /etc/shadow
+    ],
+)
+def test_what_does_harm_or_is_nobodys_business_is_not_opened(path: str, server: Path) -> None:
+    (server / "proc/fs/ldiskfs/vdb/also").symlink_to("mb_groups")
+    (server / "proc/kmsg").write_text("message\n")
+    (server / "etc/cron.d").mkdir()
+    (server / "etc/cron.d/link").symlink_to("../shadow")
+    answer = collect({"files": [path]}, server)
+    assert answer.files == {}
+    assert len(answer.skipped) == 1
+    assert all("never opened" in why or "not among" in why for why in answer.skipped.values())
+
+
+def test_links_out_of_the_root_are_not_followed(server: Path) -> None:
+    (server / "proc/outside").symlink_to("/etc/hostname")
+    (server / "proc/up").symlink_to("/proc")
+    answer = collect({"files": ["/proc/outside", "/proc/up/uptime"]}, server)
+    assert answer.files == {}
+    assert all("leads out of" in why for why in answer.skipped.values())
+    assert len(answer.skipped) == 2
+
+
+def test_what_cannot_be_read_says_why(server: Path) -> None:
+    (server / "proc/large").write_bytes(b"x" * (5 << 20))
+    os.mkfifo(server / "proc/pipe")
+    (server / "proc/bytes").write_bytes(b"\xff\n")
+    answer = collect({"files": ["/proc/large", "/proc/pipe", "/proc/fs", "/proc/bytes"]}, server)
+    assert answer.skipped == {
+        "/proc/large": "/proc/large is longer than 4194304 bytes",
+        "/proc/pipe": "/proc/pipe is not a regular file",
+        "/proc/fs": "/proc/fs: Is a directory",
+    }
+    assert answer.files == {"/proc/bytes": "\udcff\n"}
+
+
+def test_the_limit_leaves_out_files_and_says_so(server: Path) -> None:
+    for number in range(10):
+        (server / f"proc/part{number}").write_text("x" * 1000)
+    answer = collect({"files": ["/proc/part*"], "limit_bytes": 5000}, server)
+    assert 3 <= len(answer.files) <= 4
+    assert len(answer.files) + len(answer.skipped) == 10
+
+
+def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
+    (server / "proc/mute").mkdir()
+    with silent_mount(server / "proc/mute", mute=True):
+        began_s = time.monotonic()
+        answer = collect(
+            {
+                "files": ["/proc/uptime", "/proc/mute/file", "/proc/fs/ldiskfs/vdb/options"],
+                "commands": [{"key": "echo", "argv": ["echo", "here"], "timeout_s": 10}],
+            },
+            server,
+        )
+        assert time.monotonic() - began_s < 20
+    assert answer.files == {"/proc/uptime": "1.0 2.0\n", "/proc/fs/ldiskfs/vdb/options": "rw\n"}
+    assert list(answer.skipped) == ["/proc/mute/file"]
+    assert "did not answer" in answer.skipped["/proc/mute/file"]
+    assert answer.commands[0].stdout == "here\n"
+
+
+def test_files_that_never_answer_stop_at_the_deadline(server: Path) -> None:
+    (server / "proc/mute").mkdir()
+    files = [f"/proc/mute/{number}" for number in range(50)]
+    with silent_mount(server / "proc/mute", mute=True):
+        began_s = time.monotonic()
+        answer = collect({"files": ["/proc/uptime", *files], "deadline_s": 4}, server)
+        assert time.monotonic() - began_s < 20
+    assert answer.files == {"/proc/uptime": "1.0 2.0\n"}
+    assert "was not read in time" in answer.skipped[""]
+
+
+def test_commands(server: Path) -> None:
+    argv = ["sh", "-c", 'echo "$1 $LC_ALL $TZ"; echo err >&2; exit 3', "sh", 'it\'s "quoted" $HOME']
+    answer = collect({"commands": [{"key": "one", "argv": argv, "timeout_s": 10}]}, server)
+    (command,) = answer.commands
+    assert (command.key, command.argv) == ("one", tuple(argv))
+    assert command.stdout == 'it\'s "quoted" $HOME C UTC\n'
+    assert (command.stderr, command.exit_code, command.signal) == ("err\n", 3, None)
+    assert command.complete
+
+
+def test_a_command_that_is_not_there(server: Path) -> None:
+    answer = collect({"commands": [{"key": "one", "argv": ["no-such-tool"]}]}, server)
+    (command,) = answer.commands
+    assert command.error == "No such file or directory"
+    assert (command.exit_code, command.signal, command.complete) == (None, None, False)
+
+
+def test_what_a_command_starts_ends_with_it(server: Path, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    script = f"sh -c 'echo $$ > {left}; exec sleep 300' & trap '' TERM; echo begun; sleep 300; :"
+    answer = collect(
+        {
+            "commands": [
+                {"key": "hang", "argv": ["sh", "-c", script], "timeout_s": 1},
+                {"key": "after", "argv": ["echo", "fine"], "timeout_s": 10},
+            ]
+        },
+        server,
+    )
+    hang, after = answer.commands
+    assert (hang.timed_out, hang.stdout, hang.complete) == (True, "begun\n", False)
+    assert after.stdout == "fine\n"
+    pid = int(left.read_text())
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
+    hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
+    began_s = time.monotonic()
+    answer = collect({"deadline_s": 1.0, "commands": [hang] * 10}, server)
+    assert time.monotonic() - began_s < 30
+    assert all(command.timed_out for command in answer.commands)
+    assert len(answer.commands) < 10
+    assert answer.skipped["sleep 300"] == "sleep 300 was not started in time"
+
+
+def test_half_a_line_of_a_stopped_command_is_dropped(server: Path) -> None:
+    argv = ["sh", "-c", "printf 'whole=1\\nhalf=12'; sleep 300"]
+    answer = collect({"commands": [{"key": "x", "argv": argv, "timeout_s": 1}]}, server)
+    assert answer.commands[0].stdout == "whole=1\n"
+    argv = ["sh", "-c", "printf 'whole=1\\nlast=12'"]
+    answer = collect({"commands": [{"key": "x", "argv": argv}]}, server)
+    assert answer.commands[0].stdout == "whole=1\nlast=12"
+
+
+def test_lines_are_kept_counted_and_limited(server: Path) -> None:
+    command = {
+        "key": "log",
+        "argv": ["seq", "1000000"],
+        "keep": "^9+$",
+        "count": {"even": "[02468]$", "none": "x"},
+        "first_line": True,
+        "timeout_s": 20,
+    }
+    answer = collect({"commands": [command]}, server)
+    (log,) = answer.commands
+    assert log.stdout.split() == ["9", "99", "999", "9999", "99999", "999999"]
+    assert log.counts == {"even": 500000, "none": 0}
+    assert log.first_line == "1"
+    short = {"key": "log", "argv": ["yes"], "limit_bytes": 100, "timeout_s": 20}
+    answer = collect({"commands": [short]}, server)
+    assert answer.commands[0].truncated
+    assert answer.commands[0].stdout == "y\n" * 50
+    assert not answer.commands[0].timed_out
+
+
+def test_a_line_longer_than_the_limit_is_no_line() -> None:
+    lines = Lines({"count": {"a": "a"}}, 10)
+    for chunk in (b"a" * 8, b"a" * 8, b"a\na\n", b"a" * 30, b"a"):
+        lines.feed(chunk)
+    lines.finish(whole=True)
+    assert (lines.counts, lines.kept, lines.truncated) == ({"a": 1}, [], True)
+
+
+def test_each_runs_once_for_every_match_and_sudo_stands_in_front(
+    server: Path, tmp_path: Path
+) -> None:
+    (server / "dev").mkdir()
+    for name in ("nvme0", "nvme0n1", "nvme0n1p1", "nvme10n1"):
+        (server / "dev" / name).touch()
+    command = {
+        "key": "smart",
+        "argv": ["nvme", "{}", "{}x"],
+        "each": "/dev/nvme*n*",
+        "match": r"nvme\d+n\d+",
+        "sudo": True,
+    }
+    tools = {"nvme": 'echo "$@"', "sudo": 'echo sudo "$@"'}
+    request = {"commands": [command], "sudo": ["sudo", "-n"]}
+    answer = collect(request, server, tools=tools, tmp_path=tmp_path)
+    before = "" if os.geteuid() == 0 else "sudo -n nvme "
+    assert [one.stdout for one in answer.commands] == [
+        f"{before}/dev/nvme0n1 {{}}x\n",
+        f"{before}/dev/nvme10n1 {{}}x\n",
+    ]
+
+
+@pytest.mark.parametrize(("euid", "sudo", "before"), [(0, ["sudo"], []), (7, ["sudo"], ["sudo"])])
+def test_sudo_is_for_those_who_are_not_root(
+    euid: int, sudo: list[str], before: list[str], server: Path
+) -> None:
+    from trimtab.drivers.lustre.collector import commands_of
+
+    request = {
+        "sudo": sudo,
+        "commands": [{"argv": ["a"], "sudo": True}, {"argv": ["b"], "sudo": False}],
+    }
+    commands = commands_of(request, Tree(str(server)), euid)
+    assert [command["argv"] for command in commands] == [[*before, "a"], ["b"]]
+
+
+def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
+    request = program({"format": 1, "files": ["/proc/uptime"]})
+    with subprocess.Popen(
+        [*PYTHON, str(server)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        child.stdin.write(request)
+        child.stdin.close()
+        assert child.stderr.read() == b""
+        assert child.wait() == 0
+
+
+def test_a_request_that_makes_no_sense_is_answered(server: Path) -> None:
+    answer = collect({"files": [7], "commands": [{"key": "x", "argv": ["echo"]}]}, server)
+    assert answer.skipped
+    answer = collect({"commands": [{"key": "x", "argv": ["echo"], "keep": "("}]}, server)
+    assert "the collector failed" in answer.skipped[""]
+
+
+@pytest.mark.parametrize("path", ["/proc/x", "/sys", "/etc/fstab", "/etc/cron.d/x", "/etc/crontab"])
+def test_paths_that_may_be_read(path: str) -> None:
+    from trimtab.drivers.lustre.collector_tree import READ
+
+    allowed(path, READ)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/process", "/sys/../etc/shadow", "/dev/sda", ""])
+def test_paths_that_may_not(path: str) -> None:
+    from trimtab.drivers.lustre.collector_tree import READ
+
+    with pytest.raises(Refused):
+        allowed(path, READ)
+
+
+AUDIT = """
+import os, sys
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+ALLOWED = {"os.fork", "os.listdir", "os.exec", "os.kill", "os.killpg", "os.putenv", "os.fwalk"}
+def hook(event, arguments):
+    if event == "open":
+        path, mode, flags = arguments
+        writes = flags & WRITING
+        ok = not writes
+    else:
+        ok = event in ALLOWED
+        ok = ok or not event.startswith(("os.", "shutil.", "subprocess.", "socket.", "tempfile."))
+    if not ok:
+        os.write(2, (event + repr(arguments) + chr(10)).encode())
+        os._exit(99)
+sys.addaudithook(hook)
+"""
+
+
+def test_it_asks_the_system_for_nothing_that_writes(server: Path) -> None:
+    request: dict[str, Any] = {
+        "format": 1,
+        "deadline_s": 20,
+        "sudo": None,
+        "files": ["/proc/stat", "/proc/fs/ldiskfs/*/*", "/etc/cron.d/*", "/etc/fstab"],
+        "directories": ["/sys/fs"],
+        "links": ["/dev/*"],
+        "block_devices": True,
+        "commands": [{"key": "true", "argv": ["true"]}],
+    }
+    result = execute(PYTHON, timeout_s=60, stdin=AUDIT.encode() + program(request))
+    assert (result.stderr, result.exit_code) == (b"", 0)
+    assert parse_answer("node", result).skipped.get("") is None
+    assert "/proc/stat" in parse_answer("node", result).files
+    # The audit itself would notice.
+    result = execute(PYTHON, timeout_s=60, stdin=AUDIT.encode() + b"open('/dev/null', 'w')")
+    assert result.exit_code == 99
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_the_kernel_sees_no_writing_call(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    request = {"format": 1, "deadline_s": 20, "sudo": None, "block_devices": True}
+    calls = "openat,open,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,"
+    calls += "truncate,ftruncate,link,linkat,symlink,symlinkat,chmod,fchmod,fchmodat,chown,fchown,"
+    calls += "mknod,mknodat,utimensat,setxattr,fsetxattr,ioctl,mount,umount2"
+    argv = ("strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={calls}", *PYTHON)
+    result = execute(argv, timeout_s=120, stdin=program(request))
+    if b"Operation not permitted" in result.stderr:
+        pytest.skip("strace may not trace here")
+    assert parse_answer("node", result).whole
+    lines = trace.read_text(errors="replace").splitlines()
+    assert any("/sys/class/block" in line for line in lines)
+    for line in lines:
+        call = line.split(maxsplit=1)[1]
+        # Of ioctl: whether it is a terminal, do not wait, close when another program starts.
+        asks = re.match(r"ioctl\(\d+, (TCGETS|FIONBIO|FIOCLEX)\b", call)
+        assert asks or call.startswith(("open", "+++", "---", "<...")), line
+        assert not any(flag in call for flag in ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC")), line
