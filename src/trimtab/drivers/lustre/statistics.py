@@ -200,7 +200,7 @@ def parse_brw_stats(text: str, *, complete: bool = True) -> dict[str, Histogram]
             rows = []
             # A title that comes again is another file's: the first is kept.
             sections.setdefault(" ".join(title), (counted, rows))
-        elif line.strip():
+        else:
             rows = None
     return {
         title: Histogram(

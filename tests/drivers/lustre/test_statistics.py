@@ -1,0 +1,283 @@
+"""Counters in the formats of many versions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.drivers.lustre.cuts import ADVERSARIES, cuts
+
+from trimtab.drivers.lustre.statistics import (
+    Bucket,
+    Counter,
+    LnetStats,
+    NetworkInterface,
+    RecoveryStatus,
+    parse_brw_stats,
+    parse_job_stats_count,
+    parse_lnet_stats,
+    parse_nis,
+    parse_recovery_status,
+    parse_stats,
+)
+
+NEW = """\
+snapshot_time                       1795190777.696583028 secs.nsecs
+start_time                          1795190386.303542830 secs.nsecs
+elapsed_time                        391.393040198 secs.nsecs
+read_bytes                          1016 samples [bytes] 4096 4194304 20918272 63788636176384
+write                               13 samples [usecs] 412 19710 71752 785417046
+ioctl                               3074 samples [reqs]
+cache_access                        297 samples [pages] 830 1024 303934
+llog_origin_handle_next_block 119 samples [usecs] 13 11705 24977 206872551
+"""
+OLD = """\
+snapshot_time             1534158712.738772 secs.usecs
+read_bytes                27 samples [bytes] 4096 4096 110592
+connect                   1 samples [reqs]
+ping                      4696 samples [reqs]
+"""
+BRW = """\
+snapshot_time:         1534158712.738772898 (secs.nsecs)
+
+                           read      |     write
+pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
+512:		         0   0   0   |    0   0   0
+1K:		         4 100 100   |    6 100 100
+
+                           read      |     write
+disk I/Os in flight    ios   % cum % |  ios         % cum %
+1:		         0   0   0   |  2704  45  45
+2:		         0   0   0   |  3180  55 100
+
+                           read      |     write
+I/O time (1/1000s)     ios   % cum % |  ios         % cum %
+32:		         0   0   0   |    1  50  50
+64:		         0   0   0   |    1  50 100
+
+                           read      |     write
+disk I/O size          ios   % cum % |  ios         % cum %
+4K:		         7 100 100   |    1   3   3
+1M:		         0   0 100   |   32  96 100
+
+                           read      |     write
+block maps msec        maps  % cum % |  maps        % cum %
+"""
+LNETCTL = """\
+statistics:
+    msgs_alloc: 0
+    msgs_max: 4
+    errors: 2
+    send_count: 986
+    recv_count: 987
+    route_count: 0
+    drop_count: 3
+    send_length: 1133592
+    recv_length: 1133593
+    route_length: 0
+    drop_length: 0
+"""
+NIS = """\
+nid                      status alive refs peer  rtr   max    tx   min
+0@lo                         up     0    2    0    0     0     0     0
+10.0.2.15@o2ib1              up    -1    1    8    0   256   256   255
+10.0.2.15@o2ib1              up    -1    1    8    0   256   256   255
+10.0.2.16@tcp              down    -1    1    8    0   256   256   255
+"""
+JOBS = """\
+job_stats:
+- job_id:          dd.0
+  snapshot_time:   1795190762.815500726 secs.nsecs
+  read_bytes:      { samples:           5, unit: bytes, min:  1048576, max:  4194304 }
+- job_id:          "weird\\x20job/1:a"
+  snapshot_time:   1795190762.815500726 secs.nsecs
+- job_id:
+"""
+
+
+def test_counters_with_and_without_columns() -> None:
+    stats = parse_stats(NEW)
+    assert stats.snapshot_time_s == pytest.approx(1795190777.696583028)
+    assert stats.start_time_s == pytest.approx(1795190386.30354283)
+    assert stats.counters["read_bytes"] == Counter(
+        1016, "bytes", 4096, 4194304, 20918272, 63788636176384
+    )
+    assert stats.counters["ioctl"] == Counter(3074, "reqs")
+    assert stats.counters["cache_access"] == Counter(297, "pages", 830, 1024, 303934)
+    assert stats.sum("llog_origin_handle_next_block") == 24977
+    assert stats.samples("write") == 13
+    assert (stats.sum("ioctl"), stats.sum("nosuch"), stats.samples("nosuch")) == (None, None, None)
+    assert "elapsed_time" not in stats.counters
+
+
+def test_the_oldest_form() -> None:
+    stats = parse_stats(OLD)
+    assert stats.snapshot_time_s == pytest.approx(1534158712.738772)
+    assert stats.start_time_s is None
+    assert stats.counters["read_bytes"] == Counter(27, "bytes", 4096, 4096, 110592)
+    assert stats.samples("ping") == 4696
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "read_bytes 1016 samples [bytes] 4096",
+        "read_bytes 1016 samples [bytes] 4096 4194304",
+        "read_bytes 1016 samples [bytes] 4096 4194304 1e9",
+        "read_bytes 1016 samples [bytes] 4096 4194304 1 2 3",
+        "read_bytes 1016 samples [bytes",
+        "read_bytes 1016",
+        "read_bytes -1 samples [bytes]",
+        "read_bytes \u0661 samples [bytes]",
+        "read_bytes " + "9" * 5000 + " samples [bytes]",
+        "disabled",
+    ],
+)
+def test_a_line_that_is_not_whole_is_no_counter(line: str) -> None:
+    assert parse_stats(f"{line}\n").counters == {}
+
+
+@pytest.mark.parametrize("text", [NEW, OLD])
+def test_a_cut_file_has_no_other_counter(text: str) -> None:
+    whole = parse_stats(text)
+    for end in range(len(text)):
+        found = parse_stats(text[:end], complete=False)
+        assert found.counters.items() <= whole.counters.items()
+        assert found.snapshot_time_s in (None, whole.snapshot_time_s)
+
+
+def test_of_two_counters_of_a_name_the_first_is_kept() -> None:
+    assert parse_stats("a 1 samples [reqs]\na 2 samples [reqs]\n").samples("a") == 1
+
+
+def test_histograms() -> None:
+    found = parse_brw_stats(BRW)
+    assert list(found) == [
+        "pages per bulk r/w",
+        "disk I/Os in flight",
+        "I/O time (1/1000s)",
+        "disk I/O size",
+        "block maps msec",
+    ]
+    sizes = found["disk I/O size"]
+    assert (sizes.counted, sizes.bucket_unit, sizes.complete) == ("ios", "B", True)
+    assert sizes.buckets == (Bucket(4096, 7, 1), Bucket(2**20, 0, 32))
+    assert (sizes.reads, sizes.writes) == (7, 33)
+    assert found["pages per bulk r/w"].buckets[1] == Bucket(1024, 4, 6)
+    assert found["I/O time (1/1000s)"].bucket_unit == "ms"
+    assert found["block maps msec"].buckets == ()
+    assert parse_brw_stats("") == {}
+
+
+def test_a_section_of_a_later_version_is_kept_without_a_unit() -> None:
+    text = "new words here     ios   % cum % |  ios         % cum %\n1: 1 100 100 | 0 0 0\n"
+    found = parse_brw_stats(text)["new words here"]
+    assert (found.bucket_unit, found.buckets) == (None, (Bucket(1, 1, 0),))
+
+
+def test_a_lost_row_is_noticed() -> None:
+    text = BRW.replace("2:		         0   0   0   |  3180  55 100\n", "")
+    found = parse_brw_stats(text)
+    assert not found["disk I/Os in flight"].complete
+    assert found["disk I/O size"].complete
+
+
+def test_rows_out_of_order_or_of_no_section_are_not_used() -> None:
+    text = "1: 1 100 100 | 0 0 0\n" + BRW + "\n1: 1 100 100 | 0 0 0\n"
+    assert parse_brw_stats(text) == parse_brw_stats(BRW)
+    doubled = BRW.replace("32:\t", "64:\t")
+    assert len(parse_brw_stats(doubled)["I/O time (1/1000s)"].buckets) == 1
+
+
+def test_a_cut_histogram_has_no_other_row() -> None:
+    whole = parse_brw_stats(BRW)
+    for end in range(len(BRW)):
+        for title, histogram in parse_brw_stats(BRW[:end], complete=False).items():
+            buckets = whole[title].buckets
+            assert histogram.buckets == buckets[: len(histogram.buckets)]
+            rows = len(histogram.buckets)
+            assert histogram.complete == (rows in (0, len(buckets)) or not _counted(buckets[:rows]))
+
+
+def _counted(buckets: tuple[Bucket, ...]) -> bool:
+    return any(bucket.reads or bucket.writes for bucket in buckets)
+
+
+def test_lnet_counters_of_either_source() -> None:
+    assert parse_lnet_stats("0 4 2 986 987 0 3 1133592 1133593 0 0") == LnetStats(
+        send_bytes=1133592, receive_bytes=1133593, sends=986, receives=987, drops=3, errors=2
+    )
+    assert parse_lnet_stats(LNETCTL) == parse_lnet_stats("0 4 2 986 987 0 3 1133592 1133593 0 0")
+    for text in ("", "1 2 3", "0 4 2 986 987 0 3 1133592 1133593 0", "a " * 11, "statistics:\n"):
+        assert parse_lnet_stats(text) is None
+
+
+def test_cut_lnet_counters_are_none() -> None:
+    whole = parse_lnet_stats(LNETCTL)
+    for end in range(len(LNETCTL)):
+        assert parse_lnet_stats(LNETCTL[:end]) in (None, whole)
+
+
+def test_own_nids() -> None:
+    assert parse_nis(NIS) == (
+        NetworkInterface("0@lo", "up"),
+        NetworkInterface("10.0.2.15@o2ib1", "up"),
+        NetworkInterface("10.0.2.16@tcp", "down"),
+    )
+    for cut in cuts(NIS):
+        found = parse_nis(cut, complete=False)
+        assert found == parse_nis(NIS)[: len(found)]
+
+
+def test_recovery() -> None:
+    assert parse_recovery_status("status: INACTIVE") == RecoveryStatus("INACTIVE")
+    assert parse_recovery_status(
+        "status: RECOVERING\nrecovery_start: 1795192459\ntime_remaining: 238\n"
+        "connected_clients: 1/2\ncompleted_clients: 0\nevicted_clients: 0\n"
+    ) == RecoveryStatus(
+        "RECOVERING", time_remaining_s=238, connected_clients=(1, 2), evicted_clients=0
+    )
+    assert parse_recovery_status(
+        "status: COMPLETE\nrecovery_duration: 63\ncompleted_clients: 0/2\n"
+    ) == RecoveryStatus("COMPLETE", recovery_duration_s=63, completed_clients=(0, 2))
+    assert parse_recovery_status("status: COMP", complete=False) is None
+    assert parse_recovery_status("") is None
+    assert parse_recovery_status("status: \x1b[2J") is None
+
+
+def test_jobs_are_counted_once_each() -> None:
+    assert parse_job_stats_count(JOBS) == 3
+    assert parse_job_stats_count(JOBS + JOBS) == 3
+    assert parse_job_stats_count("") == 0
+    assert parse_job_stats_count("job_stats:") == 0
+    assert parse_job_stats_count("clear") is None
+
+
+PARSERS = (
+    parse_stats,
+    parse_brw_stats,
+    parse_lnet_stats,
+    parse_nis,
+    parse_recovery_status,
+    parse_job_stats_count,
+)
+# fmt: off
+WORDS = st.sampled_from((
+    "ios ", "% ", "cum ", "| ", "1: ", "1K: ", "1 ", "samples ", "[x] ", "a@tcp ", "up ", "2/3 ",
+    "\n", "\t", "status: ", "- job_id: ", "statistics:", "drop_length: ", "\x00", "\udcff",
+    "\u2028",
+))
+# fmt: on
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+@given(words=st.lists(WORDS))
+def test_any_text_is_read(parse, words: list[str]) -> None:
+    parse("".join(words))
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+@pytest.mark.parametrize("text", ADVERSARIES)
+def test_a_megabyte_of_malice_is_read_in_one_pass(parse, text: str) -> None:
+    parse(text)
+    parse(f"a 1 samples [{text}\n1: {text}\n- job_id: {text}\nstatistics: {text}")
