@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from posixpath import basename, dirname
 from typing import Final
 
 from trimtab.drivers.host import Host
@@ -48,13 +48,13 @@ def devices_beneath(
     first = device_directory(host, mount)
     if isinstance(first, NotAvailable):
         return (), (first.reason,)
-    found = _Found(notes=_other_members(host, mount, PurePosixPath(first).name))
+    found = _Found(notes=_other_members(host, mount, basename(first)))
     # Breadth first: the tree is shallow and wide (24 drives under one md), and a device that is
     # reached twice (two partitions of one disk) is visited once, which ends cycles too.
     waiting = [first]
     while waiting and len(found.devices) < DEVICES_LIMIT:
         directory = waiting.pop(0)
-        name = PurePosixPath(directory).name
+        name = basename(directory)
         if name in found.devices:
             continue
         beneath = _beneath(host, mounts, directory, found.notes)
@@ -73,7 +73,7 @@ def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
         return directory
     if mount.source.startswith("/dev/"):
         node = host.resolve(mount.source)
-        node_name = PurePosixPath(mount.source if isinstance(node, NotAvailable) else node).name
+        node_name = basename(mount.source if isinstance(node, NotAvailable) else node)
         by_name = host.resolve(f"/sys/class/block/{node_name}")
         if not isinstance(by_name, NotAvailable):
             return by_name
@@ -106,17 +106,17 @@ def _other_members(host: Host, mount: Mount, name: str) -> list[str]:
 def _describe(host: Host, directory: str, beneath: Sequence[str]) -> BlockDevice:
     kind, label = kind_and_label(host, directory)
     # A partition has no queue directory: its disk's queue serves it.
-    queue_of = str(PurePosixPath(directory).parent) if kind == "partition" else directory
+    queue_of = dirname(directory) if kind == "partition" else directory
     sectors = host.read_number(f"{directory}/size")
     backing = host.read_text(f"{directory}/loop/backing_file") if kind == "loop" else None
     direct = host.read_number(f"{directory}/loop/dio") if kind == "loop" else None
     return BlockDevice(
-        name=PurePosixPath(directory).name,
+        name=basename(directory),
         kind=kind,
         label=label,
         # sysfs counts in sectors of 512 bytes whatever the device's own block is.
         size_bytes=None if isinstance(sectors, NotAvailable) else sectors * 512,
-        beneath=tuple(PurePosixPath(inner).name for inner in beneath),
+        beneath=tuple(basename(inner) for inner in beneath),
         backing_file=backing if isinstance(backing, str) else None,
         direct_to_backing=bool(direct) if isinstance(direct, int) else None,
         **queue_attributes(host, queue_of),
@@ -126,7 +126,7 @@ def _describe(host: Host, directory: str, beneath: Sequence[str]) -> BlockDevice
 def _beneath(host: Host, mounts: Sequence[Mount], directory: str, notes: list[str]) -> list[str]:
     """Return the sysfs directories of the devices that one is made of."""
     if host.exists(f"{directory}/partition"):
-        return [str(PurePosixPath(directory).parent)]
+        return [dirname(directory)]
     if host.exists(f"{directory}/loop"):
         return _behind_loop(host, mounts, directory, notes)
     slaves = host.list_directory(f"{directory}/slaves")
@@ -140,7 +140,7 @@ def _beneath(host: Host, mounts: Sequence[Mount], directory: str, notes: list[st
 def _behind_loop(
     host: Host, mounts: Sequence[Mount], directory: str, notes: list[str]
 ) -> list[str]:
-    name = PurePosixPath(directory).name
+    name = basename(directory)
     backing = host.read_text(f"{directory}/loop/backing_file")
     if isinstance(backing, NotAvailable):
         notes.append(f"{name}: {backing.reason}")
@@ -165,17 +165,17 @@ def _multipath_legs(host: Host, directory: str) -> list[str]:
     The head ``nvme0n1`` lies in its subsystem's directory, which links the controllers; the legs
     ``nvme0c1n1`` lie in theirs. Linux 6.15 and later also link them under ``multipath/``.
     """
-    head = PurePosixPath(directory)
-    match = re.fullmatch(r"(nvme\d+)(n\d+)", head.name)
+    head = dirname(directory)
+    match = re.fullmatch(r"(nvme\d+)(n\d+)", basename(directory))
     if match is None or "/nvme-subsystem/" not in directory:
         return []
     leg = re.compile(rf"{match.group(1)}c\d+{match.group(2)}\Z")
-    names = host.list_directory(str(head.parent))
+    names = host.list_directory(head)
     legs: list[str] = []
     for name in () if isinstance(names, NotAvailable) else names:
         if _CONTROLLER.fullmatch(name) is None:
             continue
-        controller = host.resolve(f"{head.parent}/{name}")
+        controller = host.resolve(f"{head}/{name}")
         inner = () if isinstance(controller, NotAvailable) else host.list_directory(controller)
         if isinstance(inner, NotAvailable):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from posixpath import dirname
 from typing import Any, Final
 
 from trimtab.drivers.host import Host
@@ -79,7 +79,7 @@ def model_of(host: Host, directory: str) -> str | None:
     SCSI and NVMe keep it beside the ``device`` link; an NVMe multipath head links its subsystem,
     which has one too; the legs of the head lie in their controller's directory.
     """
-    for place in (f"{directory}/device/model", f"{PurePosixPath(directory).parent}/model"):
+    for place in (f"{directory}/device/model", f"{dirname(directory)}/model"):
         if text := _text(host, place):
             return " ".join(text.split())
     return None
@@ -87,10 +87,10 @@ def model_of(host: Host, directory: str) -> str | None:
 
 def transport_of(host: Host, directory: str) -> str | None:
     """Return how the drive is attached: ``pcie``, ``tcp``, ``sata``, ``sas``, ``virtio`` ..."""
-    for place in (f"{directory}/device/transport", f"{PurePosixPath(directory).parent}/transport"):
+    for place in (f"{directory}/device/transport", f"{dirname(directory)}/transport"):
         if text := _text(host, place):
             return text  # NVMe's own word
-    parts = PurePosixPath(directory).parts
+    parts = directory.split("/")
     for mark, transport in (
         ("usb", "usb"),
         ("ata", "sata"),
@@ -113,13 +113,14 @@ def link_rates_bytes_per_s(host: Host, directory: str) -> tuple[float | None, fl
     if transport_of(host, directory) != "pcie":
         return None, None
     start = host.resolve(f"{directory}/device")
-    place = PurePosixPath(directory if isinstance(start, NotAvailable) else start)
-    for end in (place, *place.parents):
+    end = directory if isinstance(start, NotAvailable) else start
+    while end not in ("", "/"):
+        port = dirname(end)
         speed = _text(host, f"{end}/current_link_speed")
-        if speed is None:
-            continue
-        width = _number(host, f"{end}/current_link_width")
-        return pcie_bytes_per_s(speed, width or 0), _best_link(host, str(end), str(end.parent))
+        if speed is not None:
+            width = _number(host, f"{end}/current_link_width")
+            return pcie_bytes_per_s(speed, width or 0), _best_link(host, end, port)
+        end = port
     return None, None
 
 

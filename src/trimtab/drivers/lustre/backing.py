@@ -15,7 +15,7 @@ from trimtab.drivers.local.counters import read_bytes_of
 from trimtab.drivers.local.devices import devices_beneath
 from trimtab.drivers.local.smart import DriveHealth, read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
-from trimtab.drivers.local.trim import Timer, read_timer, trim_practice
+from trimtab.drivers.local.trim import Timer, trim_practice
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.launch.bounded import Space
@@ -108,7 +108,7 @@ def read_backing(server: ServerView, target: str) -> Backing:
         description=description,
         ext4=ext4,
         space=_space(server, kind, prefix),
-        timer=read_timer(host, host.execute),
+        timer=server.trim_timer,
         health=tuple(read_drive(host, drive, host.execute) for drive in description.own_drives),
     )
 

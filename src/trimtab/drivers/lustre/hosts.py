@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trimtab.drivers.lustre.collecting import CommandAnswer
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes
 from trimtab.drivers.lustre.view import ServerView, View
@@ -40,9 +41,16 @@ def _partly(server: ServerView) -> str | None:
     # Without these two a server's targets are not known; what else is missing is told where it is.
     for key in ("parameters", "imports"):
         command = server.answer.command(key)
-        if command is None or command.timed_out or not (command.stdout or command.exit_code == 0):
+        if command is None or not command.complete:
+            left.append(server.why_no(key))
+        elif not command.stdout and (key == "parameters" or not _has_none(command)):
             left.append(server.why_no(key))
     return "; ".join(dict.fromkeys(left)) or None
+
+
+def _has_none(command: CommandAnswer) -> bool:
+    """Return whether lctl found nothing of what was asked for: an OSS has no imports of OSTs."""
+    return "No such file or directory" in command.stderr
 
 
 def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from trimtab.drivers.local.trim import Timer, read_timer
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.collecting import Answer
 from trimtab.drivers.lustre.device_list import parse_device_list
@@ -120,6 +121,11 @@ class ServerView:
         return tuple(one.nid for one in found if not one.nid.endswith("@lo"))
 
     @cached_property
+    def trim_timer(self) -> Timer:
+        """Its ``fstrim.timer``."""
+        return read_timer(self.host, self.host.execute)
+
+    @cached_property
     def kernel_log(self) -> KernelLog | NotAvailable:
         """The lines of its kernel log that matter."""
         found = self.answer.command("kernel-log")
@@ -135,6 +141,8 @@ class ServerView:
         command = self.answer.command(key)
         if command is None:
             return f"{self.name} had no time left for it"
+        if command.error is not None:
+            return f"{' '.join(command.argv[:2])} on {self.name}: {command.error}"
         if command.timed_out:
             return f"{' '.join(command.argv[:2])} on {self.name} did not end in its time"
         if not command.stdout and command.exit_code != 0:
@@ -147,8 +155,7 @@ class ServerView:
         command = self.answer.command(key)
         if command is None:
             return NOTHING
-        whole = not (command.timed_out or command.truncated)
-        return parse_parameters(command.stdout, complete=whole)
+        return parse_parameters(command.stdout, complete=command.complete)
 
 
 @dataclass(frozen=True, slots=True)
