@@ -179,6 +179,12 @@ def test_no_lustre_and_nothing_at_all() -> None:
     assert "Input/output error" in found.problems[0]
 
 
+def test_a_target_that_hangs_before_any_line_came() -> None:
+    (found,) = parse_lfs_df(HEADER, "fs-OST0003_UUID: Transport endpoint is not connected\n")
+    assert (found.file_system, found.complete) == ("fs", False)
+    assert [line.target for line in found.lines] == ["OST0003"]
+
+
 def test_several_file_systems_in_one_output() -> None:
     other = WHOLE.replace("fs-", "gs-").replace("/scratch", "/other")
     found = parse_lfs_df(WHOLE + other, "gs-OST0005_UUID: Input/output error\n")

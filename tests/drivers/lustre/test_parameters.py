@@ -202,6 +202,8 @@ def test_errors() -> None:
         "error: set_param: setting 'osp/b/max_create_count'='abc': Invalid argument\n"
         "get_param: invalid option -- 'j'\n"
         "error: get_param: param_path 'x': Something new\n"
+        "error: get_param: read('/proc/fs/lustre/osp/a/b') failed: Permission denied\n"
+        "error: get_param: osp/*/old: Found no match\n"
     )
     found = parse_errors(stderr)
     assert [(one.parameter, one.errno_name) for one in found] == [
@@ -211,6 +213,8 @@ def test_errors() -> None:
         ("osp.b.max_create_count", "EINVAL"),
         ("osp.b.max_create_count", "EINVAL"),
         ("x", None),
+        ("osp.a.b", "EACCES"),
+        ("osp.*.old", None),
     ]
     assert found[0] == ParameterError(
         "osp/*/nosuch", "No such file or directory", "ENOENT", "get_param"

@@ -18,7 +18,7 @@ from typing import Final
 from trimtab.visible import visible
 
 _ROW: Final = re.compile(
-    r"\s*([0-9]{1,9}) ([A-Z]{2}) ([!-~]+) ([!-~]+) ([!-~]+) (-?[0-9]{1,9})"
+    r"\s*([0-9]{1,9}) ([A-Z-]{2}) ([!-~]+) ([!-~]+) ([!-~]+) (-?[0-9]{1,9})"
     r"(?: ([!-~]+@[a-z0-9]+))?\s*"
 )
 _LINE_CHARACTERS_MAXIMUM: Final = 1024

@@ -298,8 +298,8 @@ class _Reader:
         block.complain(f"{name}: {visible(problem)}", wrong=False)
 
     def _block_of(self, file_system: str | None) -> _Block | None:
-        if file_system is None:
-            return self.blocks[0] if len(self.blocks) == 1 else None
+        if len(self.blocks) == 1 and None in (file_system, self.blocks[0].file_system):
+            return self.blocks[0]
         return next((one for one in self.blocks if one.file_system == file_system), None)
 
     def _quantity(self, digits: str) -> int:

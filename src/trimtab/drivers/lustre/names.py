@@ -72,7 +72,6 @@ class TargetName:
         return int(self.target[3:], 16)
 
 
-@lru_cache(maxsize=8192)
 def parse_name(text: str) -> TargetName | None:
     """Return the parts of the name of a target or of a connection to one, ``None`` for others.
 
@@ -83,8 +82,11 @@ def parse_name(text: str) -> TargetName | None:
     >>> parse_name("scratch-OST0001-osc-MDT0000")
     TargetName(file_system='scratch', target='OST0001', by='MDT0000', device='osc')
     """
-    if len(text) > _NAME_CHARACTERS_MAXIMUM:
-        return None
+    return _parsed(text) if len(text) <= _NAME_CHARACTERS_MAXIMUM else None
+
+
+@lru_cache(maxsize=8192)
+def _parsed(text: str) -> TargetName | None:
     found = _NAME.fullmatch(text)
     if found is None:
         return None

@@ -49,11 +49,10 @@ _LINE: Final = re.compile(
 _ANY_PART: Final = r"(?:[^.]+|[A-Za-z]*[0-9]+(?:\.[0-9]+){3}@[^.]+)"
 _NUMBER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})\s*")
 _PERCENT: Final = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)%\s*")
-_ERROR: Final = re.compile(
-    r"(?:[a-z]+ )?(?:[a-z]+: )?error: (?P<action>[\w.]+):(?: [a-z_]+)? "
-    r"(?:'(?P<quoted>[^']*)'(?P<value>='[^']*')?|(?P<bare>/[^:=\n]*)(?:=[^:\n]*)?)"
-    r": (?P<message>[^\n]+)"
-)
+# "param_path 'P'", "opening 'P'", "setting P=VALUE", "setting 'P'='VALUE'", and "read('P') failed",
+# "P" of earlier versions.
+_ERROR: Final = re.compile(r"error: (?P<action>[\w.]+): (?P<what>.+): (?P<message>[^:]+)")
+_QUOTED: Final = re.compile(r"'([^']*)'")
 _ROOTS: Final = ("/sys/fs/lustre/", "/proc/fs/lustre/", "/sys/kernel/debug/lustre/", "/proc/sys/")
 _ERROR_LINE_CHARACTERS_MAXIMUM: Final = 4096
 
@@ -215,13 +214,23 @@ def parse_errors(stderr: str) -> tuple[ParameterError, ...]:
     """Return what ``lctl`` complained of, in order; lines in other forms are passed over."""
     found = []
     for line in stderr.split("\n"):
-        match = _ERROR.fullmatch(line[:_ERROR_LINE_CHARACTERS_MAXIMUM])
+        match = _ERROR.fullmatch(line) if len(line) <= _ERROR_LINE_CHARACTERS_MAXIMUM else None
         if match is None:
             continue
-        subject = match["quoted"] if match["quoted"] is not None else match["bare"]
         message = match["message"].strip()
-        found.append(ParameterError(subject, message, _ERRNO_NAMES.get(message), match["action"]))
+        found.append(
+            ParameterError(
+                _subject(match["what"]), message, _ERRNO_NAMES.get(message), match["action"]
+            )
+        )
     return tuple(found)
+
+
+def _subject(what: str) -> str:
+    """Return the path or pattern in the middle of a complaint."""
+    if quoted := _QUOTED.search(what):
+        return quoted[1]
+    return next((word for word in what.split() if "/" in word), what).partition("=")[0]
 
 
 def _begins(first: str, rest: str | None) -> bool:
