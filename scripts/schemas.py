@@ -1,4 +1,4 @@
-"""Write the JSON Schema of every ``--json`` document into a directory."""
+"""Write the JSON Schema of every ``--json`` document and of the site file into a directory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from trimtab.report.documents import check, kept
+from trimtab.site.schema import json_schema
 
 DOCUMENTS = {
     "check": check.CheckDocument,
@@ -21,8 +22,11 @@ def main(directory: str) -> None:
     """Write one ``NAME.json`` a document."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    for name, document in DOCUMENTS.items():
-        schema = document.model_json_schema(mode="serialization")
+    schemas = {
+        name: document.model_json_schema(mode="serialization")
+        for name, document in DOCUMENTS.items()
+    }
+    for name, schema in (schemas | {"site": json_schema()}).items():
         (target / f"{name}.json").write_text(json.dumps(schema, indent=2) + "\n")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -490,12 +492,52 @@ def test_root_reads_no_file_that_others_can_change(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
 def test_root_reads_no_file_of_another(tmp_path: Path) -> None:
-    path = write(tmp_path / "open" / "scratch.toml")
-    path.parent.chmod(0o777)
-    with pytest.raises(UsageError, match="directory that everyone can write"):
-        load_site(path)
-    path.parent.chmod(0o1777)
-    assert load_site(path).site.name == "scratch"
+    path = write(tmp_path / "scratch.toml")
     os.chown(path, 1000, 1000)
     with pytest.raises(UsageError, match="belongs to user 1000"):
         load_site(path)
+
+
+# --- what is published -------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "site.md"
+
+
+def examples() -> list[str]:
+    return re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
+    loaded = parse_site(examples()[number], "scratch.toml")
+    assert loaded.warnings == ()
+    jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
+
+
+def test_the_page_lists_every_key_with_its_default() -> None:
+    table, rows = "", set()
+    for line in PAGE.read_text().splitlines():
+        if heading := re.match(r"#+ `\[([a-z.]+?)(?:\.NAME)?\]`", line):
+            table = heading.group(1)
+        elif row := re.match(r"\| ((?:`\w+`(?:, )?)+) \|([^|]*)\|", line):
+            keys = re.findall(r"\w+", row.group(1))
+            rows |= {(table, key, row.group(2).strip()) for key in keys}
+    listed = {(table, key) for table, key, _ in rows}
+    known = set()
+    for name, definition in schema.json_schema()["$defs"].items():
+        table = "servers.ssh" if name == "SshTable" else name.removesuffix("Table").lower()
+        for key, field in definition["properties"].items():
+            if (table, key) in {("servers", "ssh"), ("servers", "home")}:
+                continue  # tables of their own
+            known.add((table, key))
+            if "default" in field:
+                (shown,) = (text for t, k, text in rows if (t, k) == (table, key))
+                assert tomllib.loads(f"x = {shown.strip('`')}")["x"] == field["default"], key
+    assert listed == known
+
+
+def test_the_schema_finds_what_the_loader_finds() -> None:
+    wrong = "[limits]\nfullness = 75\nwindow = 48\n[probe.a]\nnodes = 0\nshedule = 1\n"
+    validator = jsonschema.Draft202012Validator(schema.json_schema())
+    found = {error.json_path for error in validator.iter_errors(tomllib.loads(SITE + wrong))}
+    assert found == {"$.limits.fullness", "$.limits.window", "$.probe.a.nodes", "$.probe.a"}

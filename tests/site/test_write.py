@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +16,10 @@ from tests.site.sites import sites, texts
 from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
 from trimtab.site.load import load_site, parse_site
+from trimtab.site.schema import json_schema
 from trimtab.site.write import site_text, write_site
 
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
 LOCAL = Site("scratch", "local", "/scratch")
 LUSTRE = Site(
     "scratch",
@@ -48,6 +51,7 @@ def test_what_is_written_reads_back(
 ) -> None:
     text = site_text(site, found=found, comments=comments)
     assert replace(parse_site(text, "x").site, source=None) == site
+    assert SCHEMA.is_valid(tomllib.loads(text))
 
 
 @given(texts)

@@ -157,7 +157,7 @@ def _read(path: Path, name: str) -> str:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise UsageError(f"the site file {name} is not a regular file")
-        _refuse_foreign(path, name, state)
+        _refuse_foreign(name, state)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
     except OSError as error:
@@ -173,7 +173,7 @@ def _read(path: Path, name: str) -> str:
         raise UsageError(f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8") from error
 
 
-def _refuse_foreign(path: Path, name: str, state: os.stat_result) -> None:
+def _refuse_foreign(name: str, state: os.stat_result) -> None:
     if os.geteuid() != 0:
         return
     if state.st_uid != 0:
@@ -181,18 +181,11 @@ def _refuse_foreign(path: Path, name: str, state: os.stat_result) -> None:
     elif state.st_mode & stat.S_IWOTH:
         why = "can be written by everyone"
     else:
-        why = _replaceable(path)
-    if why:
-        raise UsageError(
-            f"the site file {name} {why}, and what it names (ssh, launchers) runs as root",
-            hint=f"chown root {name}; chmod go-w {name}; or run trimtab as that user",
-        )
-
-
-def _replaceable(path: Path) -> str | None:
-    directory = os.stat(os.path.dirname(os.path.realpath(path)))  # noqa: PTH116,PTH120
-    open_to_all = directory.st_mode & stat.S_IWOTH and not directory.st_mode & stat.S_ISVTX
-    return "lies in a directory that everyone can write to" if open_to_all else None
+        return
+    raise UsageError(
+        f"the site file {name} {why}, and what it names (ssh, launchers) runs as root",
+        hint=f"chown root {name}; chmod go-w {name}; or run trimtab as that user",
+    )
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:

@@ -171,6 +171,12 @@ def _zone(text: str) -> str:
 
 _SIZE_JSON = {"type": "string", "examples": ["1MiB", "4k", "64GiB"]}
 _DURATION_JSON = {"type": "string", "examples": ["48h", "30m", "20s"]}
+_FRACTION_JSON = {
+    "type": ["number", "string"],
+    "exclusiveMinimum": 0,  # these two are of numbers only (JSON Schema, validation 6.2)
+    "maximum": 1,
+    "examples": [0.75, "75%"],
+}
 _TEXTS_JSON = {"type": "array", "items": {"type": "string"}}
 _OPTIONS_JSON = {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}
 
@@ -186,7 +192,7 @@ DurationOrZero = Annotated[
 Fraction = Annotated[
     float,
     BeforeValidator(_fraction),
-    WithJsonSchema({"type": ["number", "string"], "examples": [0.75, "75%"]}),
+    WithJsonSchema(_FRACTION_JSON),
 ]
 ScheduleText = Annotated[
     str,
