@@ -1,0 +1,295 @@
+"""A collected server answers as the server itself: the same code on both gives the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.drivers.hosts import HOSTS, host, no_tools
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.local.allocator import Ext4, read_free_space, read_statistics
+from trimtab.drivers.local.counters import read_bytes_of, read_cpu_times
+from trimtab.drivers.local.describe import describe_mount, mount_table
+from trimtab.drivers.local.devices import devices_beneath
+from trimtab.drivers.local.settings import read_settings
+from trimtab.drivers.local.smart import read_drive
+from trimtab.drivers.local.trim import cron_files, read_timer, timer_covers, trimmed_since_mount
+from trimtab.drivers.lustre.collected import CollectedHost
+from trimtab.drivers.lustre.collecting import Answer, CommandAnswer, parse_answer, program
+from trimtab.drivers.lustre.reads import server_request
+from trimtab.errors import RefusedError, ToolError
+from trimtab.launch.bounded import Space
+from trimtab.launch.process import execute
+from trimtab.model.filesystem import BlockDevice
+from trimtab.model.mounts import kind_of
+from trimtab.model.telemetry import NotAvailable
+
+SPACE = Space(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
+REQUEST: Mapping[str, Any] = {
+    **server_request(deadline_s=20, sudo=None),
+    "commands": [],
+    "files": [
+        *server_request(deadline_s=20, sudo=None)["files"],
+        *("/sys/fs/ext4/*/*", "/proc/fs/ext4/*/mb_stats", "/proc/fs/ext4/*/mb_alloc_stats"),
+        "/proc/fs/ext4/*/mb_structs_summary",
+        "/var/lib/systemd/timers/stamp-fstrim.timer",
+        "/run/systemd/system/fstrim.service",
+    ],
+    "directories": [
+        *server_request(deadline_s=20, sudo=None)["directories"],
+        *("/var/spool/cron", "/var/spool/cron/crontabs"),
+    ],
+}
+MACHINES = sorted(path.name for path in HOSTS.iterdir() if path.is_dir())
+
+
+def collected(root: str | Path, request: Mapping[str, Any] = REQUEST) -> CollectedHost:
+    argv = (sys.executable, "-I", "-S", "-", str(root))
+    result = execute(argv, timeout_s=60, stdin=program(request))
+    answer = parse_answer("server", result)
+    assert answer.problem is None
+    assert "" not in answer.skipped
+    return CollectedHost(answer=answer, request=request)
+
+
+def same(real: Host, copy: CollectedHost) -> int:
+    """Assert that all that reads a host reads the same from both; return how many devices."""
+    mounts = mount_table(real)
+    assert mount_table(copy) == mounts
+    seen = 0
+    for mount in mounts:
+        assert devices_beneath(copy, mounts, mount) == devices_beneath(real, mounts, mount)
+        paths = {"path": mount.mount_point, "real_path": mount.mount_point}
+        description = describe_mount(real, mount, execute=no_tools, **paths)
+        again = describe_mount(copy, mount, execute=no_tools, **paths)
+        # Only this very host may ask blkid; all others say that udev does not know.
+        assert replace(again, notes=()) == replace(description, notes=())
+        assert not description.notes or again.notes
+        seen += len(description.devices)
+        if kind_of(mount.fs_type) != "local":
+            continue
+        ext4 = Ext4(mount.source.rpartition("/")[2])
+        assert read_settings(copy, description, ext4) == read_settings(real, description, ext4)
+        assert read_statistics(copy, ext4) == read_statistics(real, ext4)
+        free = [
+            read_free_space(one, ext4, space=SPACE, device_bytes=10**12) for one in (real, copy)
+        ]
+        assert free[0] == free[1]
+        for device in description.devices:
+            counted = [read_bytes_of(one, device, description.devices) for one in (real, copy)]
+            assert type(counted[0]) is type(counted[1])
+            if isinstance(counted[0], NotAvailable) or real.root != "/":
+                assert counted[0] == counted[1]
+        assert timer_covers(copy, description) == timer_covers(real, description)
+        trimmed = [trimmed_since_mount(one, description, 0) for one in (real, copy)]
+        assert trimmed[0] == trimmed[1]
+    assert cron_files(copy) == cron_files(real)
+    assert type(read_cpu_times(copy)) is type(read_cpu_times(real))
+    return seen
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_reads_the_same_when_collected(name: str) -> None:
+    seen = same(host(name), collected(HOSTS / name))
+    assert seen > 0 or name == "clients"
+
+
+def test_this_machine_reads_the_same_when_collected() -> None:
+    same(Host(), collected("/"))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_file_of_a_machine_reads_the_same_or_says_that_it_was_not_collected(
+    name: str,
+) -> None:
+    real, copy = host(name), collected(HOSTS / name)
+    paths = 0
+    for directory, _, names in os.walk(HOSTS / name):
+        for one in names:
+            path = f"/{Path(directory, one).relative_to(HOSTS / name)}"
+            text = copy.read_text(path)
+            assert text == real.read_text(path) or text == NotAvailable(
+                f"{path} was not collected"
+            ), path
+            paths += isinstance(text, str)
+        path = f"/{Path(directory).relative_to(HOSTS / name)}".replace("/.", "/")
+        missing = f"{path.rstrip('/')}/nothing-of-this-name"
+        reason = copy.read_text(missing)
+        assert isinstance(reason, NotAvailable)
+        assert not copy.exists(missing)
+    assert paths > 0
+
+
+def test_links_are_followed_anywhere_in_a_path() -> None:
+    copy = collected(HOSTS / "raid6-lvm")
+    real = host("raid6-lvm")
+    for path in (
+        "/sys/class/block/dm-3",
+        "/sys/class/block/dm-3/slaves/md127",
+        "/sys/class/block/nvme0n1p1/../queue",
+        "/sys/class/block/nvme0n1/device",
+        "/sys/dev/block/253:3",
+        "/sys/dev/block/99:99",
+        "/sys/class/block/nothing",
+    ):
+        assert copy.resolve(path) == real.resolve(path), path
+        assert copy.exists(path) == real.exists(path), path
+    assert copy.read_number("/sys/class/block/dm-3/slaves/md127/md/degraded") == 1
+    assert copy.read_text("/sys/class/block/nvme0n1p1/../queue/scheduler") == real.read_text(
+        "/sys/class/block/nvme0n1p1/../queue/scheduler"
+    )
+
+
+ANSWER = Answer(
+    "oss1",
+    host="oss1",
+    files={"/proc/uptime": "1 2\n\n", "/sys/fs/ldiskfs/vdb/errors_count": "3\n"},
+    links={"/dev/mapper/a": None, "/dev/mapper/b": "/dev/dm-1"},
+    directories={"/run/systemd/system": ()},
+    times={"/var/lib/systemd/timers/stamp-fstrim.timer": 5.0},
+    skipped={"/proc/secret": "no permission to read /proc/secret"},
+    whole=True,
+)
+ASKED = {
+    "files": ["/proc/uptime", "/proc/missing", "/sys/fs/ldiskfs/*/errors_count", "/proc/secret"],
+    "links": ["/dev/mapper/*"],
+    "directories": ["/run/systemd/system", "/etc/cron.d"],
+}
+HOST = CollectedHost(answer=ANSWER, request=ASKED)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/proc/missing", "/proc/missing does not exist"),
+        ("/sys/fs/ldiskfs/vdc/errors_count", "/sys/fs/ldiskfs/vdc/errors_count does not exist"),
+        ("/sys/fs/ldiskfs/a/b/errors_count", "was not collected"),
+        ("/proc/stat", "/proc/stat was not collected"),
+        ("/sys/class/block/sda/size", "was not collected"),  # no block devices were asked for
+        ("/run/systemd/system/x", "/run/systemd/system/x does not exist"),
+        ("/etc/cron.d/x", "does not exist"),  # the directory was looked for and is not there
+        ("/proc/secret", "no permission to read /proc/secret"),
+        ("/dev/mapper/a", "/dev/mapper/a does not exist"),
+    ],
+)
+def test_absent_unasked_and_unread_are_told_apart(path: str, reason: str) -> None:
+    for answer in (HOST.read_text(path), HOST.list_directory(path), HOST.modified_at_s(path)):
+        assert isinstance(answer, NotAvailable)
+        assert reason in answer.reason
+    assert HOST.exists(path) == (path == "/proc/secret")
+
+
+def test_values() -> None:
+    assert HOST.read_text("/proc/uptime") == "1 2"
+    assert HOST.read_number("/sys/fs/ldiskfs/vdb/errors_count") == 3
+    assert HOST.list_directory("/run/systemd/system") == ()
+    assert HOST.exists("/run/systemd/system")
+    assert HOST.exists("/sys/fs/ldiskfs/vdb")
+    assert HOST.resolve("/dev/mapper/b") == "/dev/dm-1"
+    assert HOST.modified_at_s("/var/lib/systemd/timers/stamp-fstrim.timer") == 5.0
+    assert HOST.read_text("/proc/uptime", limit_bytes=3) == NotAvailable(
+        "/proc/uptime is longer than 3 bytes"
+    )
+
+
+def test_what_the_reader_did_not_come_to_may_exist() -> None:
+    late = replace(ANSWER, skipped={"": "what comes after /proc/x was not read in time"})
+    reason = CollectedHost(answer=late, request=ASKED).read_text("/proc/missing")
+    assert isinstance(reason, NotAvailable)
+    assert "was not collected: what comes after /proc/x" in reason.reason
+
+
+def test_of_a_server_that_did_not_answer_nothing_is_known() -> None:
+    dead = Answer("oss1", problem="no answer: ssh ended with exit code 255")
+    reason = CollectedHost(answer=dead, request=ASKED).read_text("/proc/missing")
+    assert isinstance(reason, NotAvailable)
+    assert "no answer: ssh ended" in reason.reason
+    assert not CollectedHost(answer=dead, request=ASKED).exists("/proc/missing")
+
+
+def test_nothing_of_it_can_be_written_or_found_here() -> None:
+    with pytest.raises(RefusedError):
+        HOST.write_text("/proc/uptime", "1")
+    with pytest.raises(RefusedError):
+        HOST.path("/proc/uptime")
+    with pytest.raises(RefusedError, match="never opened"):
+        HOST.read_text("/proc/fs/ldiskfs/vdb/mb_groups")
+
+
+def _command(argv: str, stdout: str = "", **values: Any) -> CommandAnswer:
+    standard: dict[str, Any] = {
+        "stderr": "",
+        "exit_code": 0,
+        "signal": None,
+        "timed_out": False,
+        "truncated": False,
+        "elapsed_s": 0.1,
+        "counts": {},
+        "first_line": None,
+        "error": None,
+    }
+    return CommandAnswer(key="x", argv=tuple(argv.split()), stdout=stdout, **{**standard, **values})
+
+
+SMART = '{"percent_used": 7, "media_errors": 1, "data_units_written": 4000000}'
+TOOLS = CollectedHost(
+    answer=replace(
+        ANSWER,
+        commands=(
+            _command("sudo -n nvme smart-log -o json /dev/nvme0n1", SMART),
+            _command("sudo -n nvme ocp smart-add-log -o json /dev/nvme0n1", "no", exit_code=1),
+            _command(
+                "systemctl show fstrim.timer -p ActiveState -p LastTriggerUSec",
+                "ActiveState=active\nLastTriggerUSec=Mon 2026-11-16 00:12:11 UTC\n",
+            ),
+            _command("lctl dl", error="No such file or directory", exit_code=None),
+            _command("slow", timed_out=True, exit_code=None),
+        ),
+        skipped={"sudo -n nvme smart-log -o json /dev/nvme1n1": "x was not started in time"},
+    ),
+    request={**ASKED, "sudo": ["sudo", "-n"], "commands": [{}]},
+)
+
+
+def test_what_asks_tools_is_answered_by_what_they_said_there() -> None:
+    drive = BlockDevice("nvme0n1", "disk", transport="pcie")
+    health = read_drive(TOOLS, drive, TOOLS.execute)
+    assert (health.percentage_used, health.media_errors) == (0.07, 1)
+    assert isinstance(health.write_amplification, NotAvailable)
+    timer = read_timer(TOOLS, TOOLS.execute)
+    assert timer.active is True
+    assert str(timer.last_run) == "2026-11-16 00:12:11+00:00"
+    late = read_drive(TOOLS, replace(drive, name="nvme1n1"), TOOLS.execute)
+    assert late.media_errors == NotAvailable("x was not started in time")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("lctl dl", "lctl dl could not be started: No such file or directory"),
+        ("blkid /dev/sda", "blkid /dev/sda was not collected from oss1"),
+    ],
+)
+def test_commands_that_were_not_run_there(argv: str, message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        TOOLS.execute(argv.split(), timeout_s=5)
+
+
+def test_a_command_that_was_late_there_is_late_here() -> None:
+    result = TOOLS.execute(["slow"], timeout_s=5)
+    assert result.timed_out
+    assert result.problem is not None
+
+
+def test_a_machine_that_is_gone_in_the_meantime_reads_the_same(tmp_path: Path) -> None:
+    root = shutil.copytree(HOSTS / "raid6-lvm", tmp_path / "machine", symlinks=True)
+    copy = collected(root)
+    shutil.rmtree(root)
+    same(host("raid6-lvm"), copy)
