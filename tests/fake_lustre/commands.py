@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from . import faults, lfs, parameters
+from . import faults, lfs, parameters, writers
 from .devices import device_list
 from .state import FakeDrive, FakeLustre, FakeTarget, Output
-
-COMMANDS = ("lfs", "lctl", "fstrim", "nvme", "systemctl", "dmesg", "uname", "hostname")
 
 
 def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
@@ -30,24 +27,8 @@ def answer(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         while rest and rest[0].startswith("-"):
             rest.pop(0)
         return answer(state, host, rest)
-    match name:
-        case "lfs":
-            return lfs.run(state, host, rest)
-        case "lctl":
-            return lctl(state, host, rest)
-        case "fstrim":
-            return fstrim(state, host, rest)
-        case "nvme":
-            return nvme(state, host, rest)
-        case "systemctl":
-            return systemctl(state, rest)
-        case "dmesg":
-            return dmesg(state, host)
-        case "uname":
-            return Output(f"{state.kernel}\n")
-        case "hostname":
-            return Output(f"{host or state.client_name}\n")
-    return Output("", f"{name}: command not found\n", 127)
+    known = _ANSWERS.get(name)
+    return known(state, host, rest) if known else Output("", f"{name}: command not found\n", 127)
 
 
 def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
@@ -57,7 +38,7 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         case "get_param":
             return parameters.get_param(state, host, rest)
         case "set_param":
-            return parameters.set_param(state, host, rest)
+            return writers.set_param(state, host, rest)
         case "list_param":
             return parameters.list_param(state, host, rest)
         case "dl" | "device_list":
@@ -120,16 +101,16 @@ def nvme(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     if drive is None or drive.dead:
         return Output("", f"{node}: No such file or directory\n", 1)
     if argv[:1] == ["smart-log"]:
-        return Output(json.dumps(_smart_log(drive), indent=2) + "\n")
+        rows = ",\n".join(f'  "{name}":{value}' for name, value in _smart_log(drive).items())
+        return Output(f"{{\n{rows}\n}}\n")
     if argv[:2] == ["ocp", "smart-add-log"] and drive.flash_written_bytes is not None:
         written = drive.flash_written_bytes
-        log = {
-            "Physical media units written": {"hi": written >> 64, "lo": written & (2**64 - 1)},
-            "Physical media units read": {"hi": 0, "lo": drive.read_bytes},
-            "Bad user nand blocks - Raw": 0,
-            "Log page version": 3,
-        }
-        return Output(json.dumps(log, indent=2) + "\n")
+        high, low = written >> 64, written & (2**64 - 1)
+        return Output(
+            f'{{\n  "Physical media units written":{{\n    "hi":{high},\n    "lo":{low}\n  }},\n'
+            f'  "Physical media units read":{{\n    "hi":0,\n    "lo":{drive.read_bytes}\n  }},\n'
+            '  "Bad user nand blocks - Raw":0,\n  "Log page version":3\n}\n'
+        )
     return Output(
         "", "NVMe status: Invalid Log Page: The log page indicated is invalid(0x109)\n", 1
     )
@@ -158,14 +139,14 @@ def _smart_log(drive: FakeDrive) -> dict[str, int]:
     }
 
 
-def systemctl(state: FakeLustre, argv: Sequence[str]) -> Output:
+def systemctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return the state of the trim timer: there is none that runs."""
     wanted = [argv[n + 1] for n, word in enumerate(argv[:-1]) if word in ("-p", "--property")]
     known = {"ActiveState": "inactive", "LastTriggerUSec": "", "UnitFileState": "disabled"}
     return Output("".join(f"{name}={known.get(name, '')}\n" for name in wanted))
 
 
-def dmesg(state: FakeLustre, host: str | None) -> Output:
+def dmesg(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return the kernel's log from the boot on: mounts, aborted journals, what was added."""
     name = state.client if host is None else host
     lines = [f"[    0.000000] Linux version {state.kernel} (build@lustre) #1 SMP"]
@@ -177,7 +158,8 @@ def dmesg(state: FakeLustre, host: str | None) -> Output:
         at += 2.1
         lines.append(
             f"[{at:12.6f}] LDISKFS-fs ({one.device}): mounted filesystem "
-            "4dfbf48f-2812-4520-9d19-b6a6af13f2e3 r/w with ordered data mode. Quota mode: journalled."
+            "4dfbf48f-2812-4520-9d19-b6a6af13f2e3 r/w with ordered data mode. "
+            "Quota mode: journalled."
         )
         if one.aborted:
             lines += [
@@ -189,3 +171,16 @@ def dmesg(state: FakeLustre, host: str | None) -> Output:
             ]
     lines += [] if server is None else server.kernel_log
     return Output("".join(f"{line}\n" for line in lines))
+
+
+_ANSWERS: dict[str, Callable[[FakeLustre, str | None, Sequence[str]], Output]] = {
+    "lfs": lfs.run,
+    "lctl": lctl,
+    "fstrim": fstrim,
+    "nvme": nvme,
+    "systemctl": systemctl,
+    "dmesg": dmesg,
+    "uname": lambda state, host, argv: Output(f"{state.kernel}\n"),
+    "hostname": lambda state, host, argv: Output(f"{host or state.client_name}\n"),
+}
+COMMANDS = tuple(_ANSWERS)

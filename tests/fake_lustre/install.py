@@ -90,29 +90,23 @@ def write_tree(state: FakeLustre, host: str, root: Path) -> None:
     from .tree import files, links
 
     wanted, leading = files(state, host), links(state, host)
-    if root.exists():
-        for directory, _, names in os.walk(root):
-            for name in names:
-                path = f"{directory}/{name}"
-                inside = path[len(str(root)) :]
-                if inside not in wanted and inside not in leading:
-                    os.unlink(path)
-        for path in (p for p in root.rglob("*") if p.is_symlink()):
-            inside = str(path)[len(str(root)) :]
-            if inside not in leading:
+    for directory, directories, names in os.walk(root):
+        for name in (*directories, *names):  # a link to a directory is among the directories
+            path = Path(directory, name)
+            inside = f"/{path.relative_to(root)}"
+            gone = inside not in wanted and inside not in leading
+            if gone and (path.is_symlink() or not path.is_dir()):
                 path.unlink()
     for path, text in wanted.items():
         place = root / path.lstrip("/")
         content = text.encode("utf-8", "surrogateescape")
-        if place.exists() and not place.is_symlink() and place.read_bytes() == content:
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
+        if not (place.exists() and place.read_bytes() == content):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
     for path, leads_to in leading.items():
         place = root / path.lstrip("/")
-        if place.is_symlink():
-            if str(place.readlink()) == leads_to:
-                continue
-            place.unlink()
+        if place.is_symlink() and str(place.readlink()) == leads_to:
+            continue
+        place.unlink(missing_ok=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(leads_to)

@@ -100,23 +100,25 @@ class _Df:
             if not target.client_active:
                 if self.verbose:
                     self.lines.append(f"{target.name:<20s}: inactive device")
-                continue
-            if not self.state.reaches(target):
-                if not self.lazy and self.state.plain_df_hangs:
-                    return Output(self._text(), "", 0, hang_s=float("inf"))
-                if self.lazy:
-                    if target.name not in self.state.complained:
-                        self.state.complained.append(target.name)
-                        self.lines.append(f"{name:<20s}: Transport endpoint is not connected")
-                        self.exit_code = 107
-                    continue
-            elif target.name in self.state.complained:
-                self.state.complained.remove(target.name)
-            seen.append(target)
-            if not self.only_summary:
-                self.lines.append(self._line(target, name))
+            elif self.state.reaches(target):
+                if target.name in self.state.complained:
+                    self.state.complained.remove(target.name)
+                seen.append(target)
+                if not self.only_summary:
+                    self.lines.append(self._line(target, name))
+            elif self.lazy:
+                self._lost(target, name)
+            elif self.state.plain_df_hangs:
+                return Output(self._text(), "", 0, hang_s=float("inf"))
         self.lines += ["", self._summary(seen), ""]
         return Output(self._text(), "", self.exit_code)
+
+    def _lost(self, target: FakeTarget, name: str) -> None:
+        """Complain the first time; afterwards its line is just not there."""
+        if target.name not in self.state.complained:
+            self.state.complained.append(target.name)
+            self.lines.append(f"{name:<20s}: Transport endpoint is not connected")
+            self.exit_code = 107
 
     def _text(self) -> str:
         return "".join(f"{line}\n" for line in self.lines)

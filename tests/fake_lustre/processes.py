@@ -8,6 +8,8 @@ from typing import Any
 
 from trimtab.launch.process import ProcessResult
 
+from . import faults
+from .answering import answer_request, request_of
 from .commands import COMMANDS, run
 from .state import FakeLustre, Output
 
@@ -41,4 +43,71 @@ def result(
         elapsed_s=elapsed_s,
         timeout_s=timeout_s,
         timed_out=timed_out,
+    )
+
+
+def fan_out(
+    state: FakeLustre,
+    nodes: Sequence[str],
+    argv: Sequence[str],
+    *,
+    ssh: object = None,
+    timeout_s: float,
+    stdin: bytes = b"",
+    output_limit_bytes: int = 64 * 2**20,
+) -> dict[str, ProcessResult]:
+    """Return for every server how the command ended there: the collector, or one of the fake's."""
+    if state.faults:  # what moves and who dies may change from one node to the next
+        return {one: _one(state, one, argv, timeout_s, stdin, output_limit_bytes) for one in nodes}
+    with state.frozen():
+        return {one: _one(state, one, argv, timeout_s, stdin, output_limit_bytes) for one in nodes}
+
+
+def _one(
+    state: FakeLustre,
+    node: str,
+    argv: Sequence[str],
+    timeout_s: float,
+    stdin: bytes,
+    limit_bytes: int,
+) -> ProcessResult:
+    server = next((one for one in state.servers if one.name == node), None)
+    if server is None:
+        unknown = f"ssh: Could not resolve hostname {node}: Name or service not known\r\n"
+        return result(state, argv, Output("", unknown, 255), timeout_s)
+    if server.dead:
+        gone = f"ssh: connect to host {node} port 22: No route to host\r\n"
+        return result(state, argv, Output("", gone, 255), timeout_s)
+    happening = faults.due(state, node, "ssh")
+    if any(fault.kind == "hang" and fault.seconds >= timeout_s for fault in happening):
+        return result(state, argv, Output(hang_s=timeout_s), timeout_s)
+    found = request_of(stdin) if stdin else None
+    if found is not None and not happening:
+        content = answer_request(state, node, *found)
+        return _of_bytes(state, argv, content, timeout_s, limit_bytes)
+    if found is not None:
+        output = Output(answer_request(state, node, *found).decode("ascii"))
+    else:
+        output = run(state, node, argv)
+    for fault in happening:
+        faults.spoil(state, node, fault, output)
+        if fault.kind == "die":
+            output.stderr += f"client_loop: send disconnect: Connection to {node} closed.\r\n"
+    return result(state, argv, output, timeout_s)
+
+
+def _of_bytes(
+    state: FakeLustre, argv: Sequence[str], content: bytes, timeout_s: float, limit_bytes: int
+) -> ProcessResult:
+    truncated = len(content) > limit_bytes
+    return ProcessResult(
+        argv=tuple(argv),
+        stdout=content[:limit_bytes],
+        stderr=b"",
+        exit_code=None if truncated else 0,
+        signal=9 if truncated else None,
+        started_at=datetime.fromtimestamp(state.now_s, UTC),
+        elapsed_s=0.01,
+        timeout_s=timeout_s,
+        truncated=truncated,
     )

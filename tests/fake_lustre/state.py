@@ -7,7 +7,8 @@ without site-packages, so that a thousand of them cost little.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -174,7 +175,6 @@ class FakeServer:
     received_bytes: int = 0
     dead: bool = False
     kernel_log: list[str] = field(default_factory=list)
-    started_at_s: int = 1795190370
     files: dict[str, str] = field(default_factory=dict)
 
 
@@ -264,7 +264,7 @@ class FakeLustre:
     calls: int = 0
 
     def __post_init__(self) -> None:
-        self.caches: dict[str, Any] = {}
+        self.caches: dict[Any, Any] = {}
         for target in self.targets:
             target.home = target.home or target.server
 
@@ -287,7 +287,10 @@ class FakeLustre:
 
     def server(self, name: str) -> FakeServer:
         """Return the server of that name."""
-        return next(server for server in self.servers if server.name == name)
+        index = self.caches.get("servers")
+        if index is None or len(index) != len(self.servers):
+            index = self.caches["servers"] = {one.name: one for one in self.servers}
+        return index[name]
 
     def target(self, name: str) -> FakeTarget:
         """Return the target of that name."""
@@ -295,7 +298,7 @@ class FakeLustre:
 
     def reaches(self, target: FakeTarget) -> bool:
         """Return whether a target answers its clients."""
-        return target.up and target.server not in self.dead
+        return target.up and not self.server(target.server).dead
 
     @property
     def dead(self) -> set[str]:
@@ -304,7 +307,26 @@ class FakeLustre:
 
     def served_by(self, host: str) -> list[FakeTarget]:
         """Return the targets that a server has mounted."""
-        return [target for target in self.targets if target.server == host and target.up]
+        token = self.caches.get("frozen")
+        if token is None:
+            return [target for target in self.targets if target.server == host and target.up]
+        kept = self.caches.get("served")
+        if kept is None or kept[0] is not token:
+            served: dict[str, list[FakeTarget]] = {}
+            for target in self.targets:
+                if target.up:
+                    served.setdefault(target.server, []).append(target)
+            kept = self.caches["served"] = (token, served)
+        return kept[1].get(host, [])
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Promise that no target moves inside the block: who serves what is looked up once."""
+        self.caches["frozen"] = object()
+        try:
+            yield
+        finally:
+            self.caches["frozen"] = None
 
     def is_client(self, host: str | None) -> bool:
         """Return whether the client's mount is on that host; ``None`` is the client."""

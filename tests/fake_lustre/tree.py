@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from functools import lru_cache
 
 from . import ldiskfs
 from .lfs import mgs_nid
 from .state import FakeDrive, FakeLustre, FakeServer, FakeTarget
+from .values import time_text
 
 _SECTOR_BYTES = 512
 _PCI = "/sys/devices/pci0000:40"
@@ -33,8 +35,13 @@ def links(state: FakeLustre, host: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, target in enumerate(state.served_by(name or "")):
         for path, real in _target_links(target, number):
-            found[path] = posixpath.relpath(real, posixpath.dirname(path))
+            found[path] = _relative(path, real)
     return found
+
+
+@lru_cache(maxsize=65536)
+def _relative(path: str, real: str) -> str:
+    return posixpath.relpath(real, posixpath.dirname(path))
 
 
 # -- the machine --
@@ -52,12 +59,12 @@ def _machine(state: FakeLustre, host: str | None, server: FakeServer | None) -> 
     plain += [f"{source} {point} lustre {options} 0 0" for source, point, options in mounts]
     jiffies = (server.jiffies if server else [4000, 0, 3000, 900000, 100, 0, 50, 0, 0, 0]) or [0]
     row = " ".join(map(str, jiffies))
-    up_s = state.now_s - (server.started_at_s if server else 1795190370)
+    up = time_text(state, "@UP@")
     return {
         "/proc/mounts": _lines(plain),
         "/proc/self/mountinfo": _lines(info),
         "/proc/stat": f"cpu  {row}\ncpu0 {row}\nctxt 1\nbtime 1795190370\n",
-        "/proc/uptime": f"{up_s:.2f} {up_s:.2f}\n",
+        "/proc/uptime": f"{up} {up}\n",
         "/proc/sys/kernel/hostname": f"{server.name if server else state.client_name}\n",
         "/proc/sys/kernel/osrelease": f"{state.kernel}\n",
         "/etc/fstab": "/dev/sda2 / ext4 defaults 0 1\n",
@@ -81,8 +88,6 @@ def _mounts(
     state: FakeLustre, host: str | None, server: FakeServer | None
 ) -> Iterator[tuple[str, str, str]]:
     """Yield source, place and options of every Lustre mount."""
-    from .parameters import mntdev
-
     for target in state.served_by(server.name) if server else ():
         mgs = "mgs" if target.name == "MDT0000" else f"mgsnode={mgs_nid(state)}"
         attributes = "user_xattr," if target.kind == "MDT" else ""
@@ -108,6 +113,13 @@ def _lines(lines: list[str]) -> str:
 
 
 # -- block devices --
+
+
+def mntdev(target: FakeTarget) -> str:
+    """Return what a target's OSD stands on: a device, or a dataset of ZFS."""
+    if target.osd == "zfs":
+        return f"{target.name.lower()}pool/{target.name.lower()}"
+    return f"/dev/{target.device}"
 
 
 def directory_of(target: FakeTarget, number: int) -> str:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from .state import FakeLustre, FakeTarget
+
+_MARKED = "marked"
+STARTED_AT_S = 1795190386.303542830
+UP_SINCE_S = 1795190370.0
 
 CONNECT_FLAGS = {
     "osp": "lov_index, connect_from_mds, version, adaptive_timeouts, lru_resize, fid_is_enabled, "
@@ -15,15 +22,39 @@ CONNECT_FLAGS = {
 }
 
 
-def header(state: FakeLustre, started_at_s: float = 1795190386.30354283, width: int = 36) -> str:
+@contextmanager
+def marked(state: FakeLustre) -> Iterator[None]:
+    """Let times be written as marks inside the block: that text can be kept."""
+    state.caches[_MARKED] = True
+    try:
+        yield
+    finally:
+        state.caches[_MARKED] = False
+
+
+def marks(state: FakeLustre) -> dict[str, str]:
+    """Return what each mark stands for now."""
+    return {
+        "@NOW@": f"{state.now_s:.9f}",
+        "@ELAPSED@": f"{state.now_s - STARTED_AT_S:.9f}",
+        "@UP@": f"{state.now_s - UP_SINCE_S:.2f}",
+    }
+
+
+def time_text(state: FakeLustre, mark: str) -> str:
+    """Return a time, or the mark that stands for it."""
+    return mark if state.caches.get(_MARKED) else marks(state)[mark]
+
+
+def header(state: FakeLustre, width: int = 36) -> str:
     """Return the times that statistics begin with, as the version writes them."""
-    now = f"{state.now_s:.9f}"
+    now = time_text(state, "@NOW@")
     if state.version < (2, 15):
         return f"\n{'snapshot_time':<26s}{now} secs.nsecs"
     rows = (
         ("snapshot_time", now),
-        ("start_time", f"{started_at_s:.9f}"),
-        ("elapsed_time", f"{state.now_s - started_at_s:.9f}"),
+        ("start_time", f"{STARTED_AT_S:.9f}"),
+        ("elapsed_time", time_text(state, "@ELAPSED@")),
     )
     return "".join(f"\n{name:<{width}s}{value} secs.nsecs" for name, value in rows)
 
@@ -87,15 +118,15 @@ _SECTIONS = (
 
 def brw_stats(state: FakeLustre, target: FakeTarget) -> str:
     """Return ``brw_stats``: every call is of 1 MiB and in one piece."""
-    parts = [header(state, width=26).replace("_time", "_time:", 3)]
+    now = time_text(state, "@NOW@")
     if state.version >= (2, 15):
         parts = [
-            f"\nsnapshot_time:            {state.now_s:.9f} secs.nsecs"
-            "\nstart_time:               1795190385.509645390 secs.nsecs"
-            f"\nelapsed_time:             {state.now_s - 1795190385.50964539:.9f} secs.nsecs"
+            f"\nsnapshot_time:            {now} secs.nsecs"
+            f"\nstart_time:               {STARTED_AT_S:.9f} secs.nsecs"
+            f"\nelapsed_time:             {time_text(state, '@ELAPSED@')} secs.nsecs"
         ]
     else:
-        parts = [f"\nsnapshot_time:         {state.now_s:.9f} (secs.nsecs)"]
+        parts = [f"\nsnapshot_time:         {now} (secs.nsecs)"]
     sections = list(_SECTIONS)
     if state.version >= (2, 14):
         sections.append(("block maps msec", "maps"))
