@@ -53,6 +53,25 @@ Counters = Callable[[], Mapping[str, DeviceBytes]]
 
 
 @dataclass(frozen=True, slots=True)
+class Directories:
+    """How a probe's directory is made, looked into and removed: with a deadline each.
+
+    Attributes
+    ----------
+    make
+        `trimtab.launch.bounded.make_directory`, or what stands for it where no file system is.
+    sizes
+        `trimtab.launch.bounded.file_sizes`.
+    remove
+        `trimtab.launch.bounded.remove_probe_directory`.
+    """
+
+    make: Callable[[str, str], object] = bounded.make_directory
+    sizes: Callable[[str], dict[str, int]] = bounded.file_sizes
+    remove: Callable[[str, str], bounded.Removal] = bounded.remove_probe_directory
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a probe stands on and is measured against.
 
@@ -66,6 +85,8 @@ class Surroundings:
         Of this node; ``None`` if not known.
     timeout_s
         Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`.
+    directories
+        For the probe's own directory.
     """
 
     site: str
@@ -75,6 +96,7 @@ class Surroundings:
     clock: Callable[[], datetime]
     memory_bytes: int | None = None
     timeout_s: float | None = None
+    directories: Directories = Directories()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +117,7 @@ def run_probe(
     *,
     progress: Progress,
     keep: Callable[[Run], None],
+    identifier: str | None = None,
 ) -> ProbeOutcome:
     """Return the run; a failure is part of the outcome, not raised.
 
@@ -109,11 +132,17 @@ def run_probe(
         Told what is being done and the fraction of the repetitions that is done.
     keep
         Called with the run, whatever came of it, before signals may interrupt again.
+    identifier
+        The run's id where the caller has chosen one; what an earlier run of that id left behind
+        when it was broken off is removed first. By default a new one.
     """
     started_at = around.clock()
-    probe = _Probe(spec, instrument, around, progress, identifier=new_identifier(started_at))
+    name = identifier or new_identifier(started_at)
+    probe = _Probe(spec, instrument, around, progress, identifier=name)
     with shielded():
         try:
+            if identifier is not None:
+                probe.remove_directory()
             probe.measure()
         except (TrimtabError, Interrupted) as error:
             probe.error = error
@@ -154,7 +183,7 @@ class _Probe:
         return f"{self.parent.rstrip('/')}/{self.name}"
 
     def measure(self) -> None:
-        bounded.make_directory(self.parent, self.name)
+        self.around.directories.make(self.parent, self.name)
         steps = self.spec.repetitions * len(self.spec.accesses)
         repetitions = range(self.spec.repetitions)
         for step, (repetition, access) in enumerate(product(repetitions, self.spec.accesses)):
@@ -169,8 +198,8 @@ class _Probe:
         size_bytes = None
         if access == "write" and repetition:
             # Every write is of new files, as IOR does it, so that the allocator takes part.
-            self._remove_directory()
-            bounded.make_directory(self.parent, self.name)
+            self.remove_directory()
+            self.around.directories.make(self.parent, self.name)
         if access == "read":
             size_bytes = workload.readable_size_bytes(self._sizes(), self.spec)
         argv = self.instrument.command(self.spec, access, self.directory, size_bytes)
@@ -214,7 +243,7 @@ class _Probe:
             self.problems.append(f"{output.label}: {'; '.join(complaints)}")
 
     def _sizes(self) -> dict[str, int]:
-        return bounded.file_sizes(self.directory)
+        return self.around.directories.sizes(self.directory)
 
     def _facts(
         self, phase: Phase, sizes: dict[str, int], moved: dict[str, int] | None
@@ -245,12 +274,13 @@ class _Probe:
     def remove_files(self) -> None:
         """Remove the probe's directory; a file system that has died keeps it, and that is said."""
         try:
-            self._remove_directory()
+            self.remove_directory()
         except TrimtabError as error:
             self.problems.append(f"{self.directory} could not be removed: {error.message}")
 
-    def _remove_directory(self) -> None:
-        removal = bounded.remove_probe_directory(self.parent, self.name)
+    def remove_directory(self) -> None:
+        """Remove the probe's directory; raise ToolError where something of it stays."""
+        removal = self.around.directories.remove(self.parent, self.name)
         if removal.existed and not removal.removed:
             kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)
             raise ToolError(f"{self.directory} could not be removed whole ({kept})")

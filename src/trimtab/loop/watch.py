@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
-from trimtab.launch.interruption import interruptible
+from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.notify import Notifier
 from trimtab.loop.watching import holder as holders
 from trimtab.loop.watching.agenda import (
@@ -129,6 +129,7 @@ class Watch:
             self._notify,
             self._patience,
             self._holder,
+            self._alive,
         )
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
@@ -366,12 +367,33 @@ class Watch:
             )
         self._lease_until = until
 
+    def _alive(self) -> None:
+        """Give a sign of life while a slot takes long, and keep the lease if that can be.
+
+        Where it cannot, the slot ends first: what it then keeps is refused if another process
+        has taken it over.
+        """
+        self._notify.alive()
+        now = self._clock()
+        if self._lease_is_fresh(now):
+            return
+        until = now + timedelta(seconds=LEASE_S)
+        try:
+            with shielded():
+                if self.store.renew_lease(self.site.name, self._holder, until):
+                    self._lease_until = until
+        except TrimtabError as error:
+            self.log.warning("the lease was not renewed", extra=fields(problem=error.message))
+
+    def _lease_is_fresh(self, now: datetime) -> bool:
+        half = timedelta(seconds=LEASE_S / 2)
+        return self._lease_until is not None and half < self._lease_until - now <= 2 * half
+
     def _renew_lease(self, now: datetime) -> None:
         """Renew the lease when half of it is over."""
-        until = now + timedelta(seconds=LEASE_S)
-        half = timedelta(seconds=LEASE_S / 2)
-        if self._lease_until is not None and half < self._lease_until - now <= 2 * half:
+        if self._lease_is_fresh(now):
             return
+        until = now + timedelta(seconds=LEASE_S)
         store, name = self.store, self.site.name
         if not self._patience.keep(
             "renewing the lease", lambda: store.renew_lease(name, self._holder, until)

@@ -58,6 +58,8 @@ class SlotWork:
     ----------
     holder
         This process, as the lease names it.
+    alive
+        Called now and then while something takes long: a sign of life, and the lease.
     """
 
     site: Site
@@ -69,6 +71,7 @@ class SlotWork:
     notify: Notifier
     patience: Patience
     holder: str
+    alive: Callable[[], None]
     _likeness: dict[str, Likeness] = field(default_factory=dict, init=False)
 
     def probe(self, item: str, due_at: datetime) -> Slot | None:
@@ -184,7 +187,7 @@ class SlotWork:
 
     def _snapshot(self, slot: Slot, part: str) -> tuple[dict[str, Snapshot], str | None]:
         """Return the snapshot under its id, or nothing and why."""
-        self.notify.alive()
+        self.alive()
         try:
             taken = self.driver.snapshot(self.clock())
         except TrimtabError as error:
@@ -202,7 +205,7 @@ class SlotWork:
         absent, started_at = self._absent(probe, slot), slot.started_at or slot.due_at
 
         def progress(text: str, fraction: float) -> None:
-            self.notify.alive()
+            self.alive()
 
         try:
             outcome = self.runner(probe, RunContext(absent.run_id, started_at, progress))
