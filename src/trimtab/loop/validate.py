@@ -7,12 +7,11 @@ import shutil
 from collections.abc import Iterator
 
 from trimtab.drivers.local.driver import LocalDriver
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import execute
-from trimtab.loop.plan import FREE_SHARE_MAXIMUM
+from trimtab.loop.site_probe import instrument_of, spec_of
 from trimtab.loop.sites import OpenDriver, file_system_of, open_driver
-from trimtab.loop.tools import choose
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Checked, Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
@@ -74,7 +73,7 @@ def _probes(site: Site) -> Iterator[Checked]:
             yield Checked(what, False, f"no permission to write in {visible(directory)}")
             continue
         try:
-            instrument = choose(probe.benchmark, execute)
+            instrument = instrument_of(probe, site, execute)
         except TrimtabError as error:
             yield Checked(what, False, error.message)
             continue
@@ -82,14 +81,15 @@ def _probes(site: Site) -> Iterator[Checked]:
 
 
 def _size(what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str) -> Checked:
-    tasks = (probe.tasks_per_node or 2 * (os.cpu_count() or 1)) * probe.nodes
-    size = tasks * probe.block_size_bytes
     if place.space is None:
         return Checked(what, None, "the free space is not known")
     available = place.space.available_bytes
-    fits = size <= available * FREE_SHARE_MAXIMUM
-    text = f"{benchmark}, {format_bytes(size)} of {format_bytes(available)} free"
-    return Checked(what, fits, text if fits else f"{text}: it would fill the file system")
+    try:
+        spec = spec_of(probe, available, os.cpu_count() or 1)
+    except RefusedError as error:
+        return Checked(what, False, error.message)
+    size = spec.tasks * spec.block_size_bytes
+    return Checked(what, True, f"{benchmark}, {format_bytes(size)} of {format_bytes(available)}")
 
 
 def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
@@ -102,8 +102,8 @@ def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
     for host in snapshot.hosts:
         detail = host.problem or "answers"
         yield Checked(f"{host.role} {host.name}", host.answered and host.problem is None, detail)
-    known = f"{len(snapshot.targets)} targets"
-    yield Checked("targets", bool(snapshot.targets), known if snapshot.targets else "none is seen")
+    seen = len(snapshot.targets)
+    yield Checked("targets", seen > 0, f"{seen} seen")
     yield from _homes(site, snapshot)
 
 

@@ -8,7 +8,9 @@ from datetime import datetime
 from trimtab.model.site import Checked, Site
 from trimtab.model.target import SiteState, TargetState, Trouble
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
+from trimtab.record.slots import Slot
 from trimtab.report.documents.base import Document, fields
+from trimtab.report.documents.check import VerdictDocument, verdict_document
 
 Value = float | int | str | bool | None
 
@@ -125,6 +127,7 @@ class SlotDocument(Document):
     before: str | None
     after: str | None
     detail: str | None
+    verdicts: tuple[VerdictDocument, ...]
 
 
 class WatchDocument(Document):
@@ -165,6 +168,24 @@ def site_document(site: Site, warnings: Sequence[str], checked: Iterable[Checked
         warnings=tuple(warnings),
         checked=tuple(
             CheckedDocument(what=one.what, ok=one.ok, detail=one.detail) for one in checked
+        ),
+    )
+
+
+def watch_document(site: str, store: str, slots: Iterable[Slot]) -> WatchDocument:
+    """Return what a watch did in one go as its JSON document."""
+    return WatchDocument(
+        site=site,
+        store=store,
+        slots=tuple(
+            SlotDocument.model_validate(
+                {
+                    **fields(slot, SlotDocument),
+                    "state": slot.state.value,
+                    "verdicts": tuple(verdict_document(one) for one in slot.verdicts),
+                }
+            )
+            for slot in slots
         ),
     )
 
