@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import signal
@@ -61,6 +62,13 @@ def test_processor_time_is_that_of_the_program_and_its_children() -> None:
     assert result.cpu_user_s is not None
     assert result.cpu_system_s is not None
     assert result.cpu_user_s + result.cpu_system_s >= 0.2
+
+
+def test_a_program_reads_what_it_is_given() -> None:
+    code = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
+    content = bytes(range(256)) * 10_000
+    assert run(code, stdin=content).stdout.decode().strip() == hashlib.sha256(content).hexdigest()
+    assert run("import sys; print(sys.stdin.read() == '')").stdout == b"True\n"
 
 
 @pytest.mark.parametrize("code", [1, 3, 255])

@@ -65,8 +65,7 @@ def run_all(
         try:
             for node in nodes.values():
                 engine.add(node)
-            engine.run(0)
-            engine.wait_for_closing()
+            engine.run_to_end()
         finally:
             _end(list(nodes.values()))
             engine.release()
@@ -125,8 +124,13 @@ class _Engine(EngineEPoll):
                 if node in self._clients:
                     self.remove(node)
 
-    def wait_for_closing(self) -> None:
-        """Wait for those that closed their pipes and have not ended yet."""
+    def run_to_end(self) -> None:
+        """Run all, and wait for those that closed their pipes and have not ended yet."""
+        # The loop ends when nothing can be read: also when those that could not be started were
+        # all that the fan-out had room for.
+        while self._clients:
+            self.run(0)
+            self.look_after()
         while self.started:
             self.look_after()
             if self.started:
