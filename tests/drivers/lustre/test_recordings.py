@@ -382,6 +382,7 @@ def test_every_counter_of_every_version_is_read(recordings: dict[str, str]) -> N
             lines = [line for line in value.split("\n") if " samples [" in line]
             assert len(stats.counters) == len({line.split()[0] for line in lines}), name
             read += len(lines)
+            assert not lines or stats.unread == (), name
     assert read > 1000
 
 

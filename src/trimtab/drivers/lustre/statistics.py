@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 _COUNTER: Final = re.compile(
-    r"([!-~]{1,64})\s{1,64}([0-9]{1,20}) samples \[([!-\\^-~]{1,16})\]((?: -?[0-9]{1,24}){0,4})\s?"
+    r"([!-~]{1,64})\s{1,64}([0-9]{1,20}) samples \[([!-\\^-~]{1,16})\](?: (.*))?"
 )
+_COLUMNS: Final = re.compile(r"-?[0-9]{1,24}(?: -?[0-9]{1,24}){2,3}")
 _TIME: Final = re.compile(r"(snapshot|start)_time:?\s{1,64}([0-9]{1,12}\.[0-9]{1,9})\s.*")
 _BUCKET: Final = re.compile(
     r"\s{0,8}([0-9]{1,12})([KMGTP]?):\s{1,32}([0-9]{1,20})\s{1,16}[0-9]{1,3}\s{1,16}([0-9]{1,3})"
@@ -37,6 +38,7 @@ _JOB: Final = re.compile(r"^- job_id:[ \t]{0,64}([^\n]{0,400})", re.MULTILINE)
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _LNET_NUMBERS: Final = 11
 _LINE_CHARACTERS_MAXIMUM: Final = 1024
+_UNREAD_MAXIMUM: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,16 @@ class Stats:
     snapshot_time_s, start_time_s
         When it was read, and since when it counts, in seconds of the server's clock since 1970
         (since its boot in some versions); ``None`` where it is not told.
+    counters
+        What never happened has no line in a file, and is not here.
+    unread
+        First words of lines in no known form: of these counters nothing is known.
     """
 
     snapshot_time_s: float | None
     start_time_s: float | None
     counters: Mapping[str, Counter]
+    unread: tuple[str, ...] = ()
 
     def sum(self, name: str) -> int | None:
         """Return the sum of a counter, ``None`` where there is no such counter or column."""
@@ -174,15 +181,20 @@ def parse_stats(text: str, *, complete: bool = True) -> Stats:
     """
     times: dict[str, float] = {}
     counters: dict[str, Counter] = {}
+    unread: dict[str, None] = {}
     for line in _lines(text, complete):
         if found := _COUNTER.fullmatch(line):
-            numbers = [int(word) for word in found[4].split()]
-            # Either nothing more, or smallest, largest and sum, and since 2.10 the squares.
-            if len(numbers) in (0, 3, 4):
-                counters.setdefault(found[1], Counter(int(found[2]), found[3], *numbers))
+            columns = (found[4] or "").strip()
+            # Either nothing more, or smallest, largest and sum, and since 2.10 the squares. With
+            # anything else the counter stays without: left out, it would look like nothing counted.
+            known = _COLUMNS.fullmatch(columns) is not None
+            numbers = [int(word) for word in columns.split()] if known else []
+            counters.setdefault(found[1], Counter(int(found[2]), found[3], *numbers))
         elif found := _TIME.fullmatch(line):
             times.setdefault(found[1], float(found[2]))
-    return Stats(times.get("snapshot"), times.get("start"), counters)
+        elif line.strip() and not line.startswith("elapsed_time") and len(unread) < _UNREAD_MAXIMUM:
+            unread.setdefault(line.split(maxsplit=1)[0])
+    return Stats(times.get("snapshot"), times.get("start"), counters, tuple(unread))
 
 
 def parse_brw_stats(text: str, *, complete: bool = True) -> dict[str, Histogram]:
@@ -278,11 +290,8 @@ def parse_job_stats_count(text: str) -> int | None:
 
 def _lines(text: str, complete: bool) -> list[str]:
     lines = text.split("\n")
-    return [
-        line
-        for line in (lines if complete else lines[:-1])
-        if len(line) <= _LINE_CHARACTERS_MAXIMUM
-    ]
+    # No line of Lustre's is as long: what is left of a longer one is in no known form.
+    return [line[: _LINE_CHARACTERS_MAXIMUM + 1] for line in (lines if complete else lines[:-1])]
 
 
 def _fields(text: str) -> dict[str, str]:
