@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from posixpath import dirname, split
 from typing import Any, Final
 
 from trimtab.drivers.host import LIMIT_BYTES, Host
@@ -23,6 +22,7 @@ from trimtab.errors import RefusedError, ToolError
 from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable
 
+_NOT_NAMES: Final = frozenset({"", ".", ".."})
 _REST: Final = ""
 """The name under which an answer says why the rest of the files is missing."""
 
@@ -44,6 +44,7 @@ class CollectedHost(Host):
     _asked: _Asked = field(init=False, compare=False, repr=False)
     _targets: frozenset[str | None] = field(init=False, compare=False, repr=False)
     _places: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _holding: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
     _commands: dict[tuple[str, ...], CommandAnswer] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -69,7 +70,7 @@ class CollectedHost(Host):
         answer = self.answer
         if answer.links.get(place, "") is None:
             return False
-        above, name = split(place)
+        above, _, name = place.rpartition("/")
         names = answer.directories.get(above)
         if names is not None:
             return name in names
@@ -78,8 +79,12 @@ class CollectedHost(Host):
         # What could not be read is there.
         if path in answer.files or path in answer.skipped or place in answer.skipped:
             return bool(path)
-        beneath = place.rstrip("/") + "/"
-        return any(known.startswith(beneath) for known in answer.files)
+        holds = self._holding.get(place)
+        if holds is None:
+            beneath = place.rstrip("/") + "/"
+            holds = any(known.startswith(beneath) for known in answer.files)
+            self._holding[place] = holds
+        return holds
 
     def read_text(self, path: str, *, limit_bytes: int = LIMIT_BYTES) -> str | NotAvailable:
         """Return the text of a file, stripped of the newline at its end, or why there is none.
@@ -91,7 +96,10 @@ class CollectedHost(Host):
         """
         if path.rpartition("/")[2] in NEVER_OPENED:
             raise RefusedError(f"{path} is never opened: reading it loads every block group")
-        text = self.answer.files.get(self._place(path), self.answer.files.get(path))
+        files = self.answer.files
+        text = files.get(self._place(path))
+        if text is None:
+            text = files.get(path)
         if text is None:
             return self._missing(path)
         # Encoded only where it could matter: a character is four bytes at most.
@@ -142,15 +150,23 @@ class CollectedHost(Host):
 
     def _place(self, path: str) -> str:
         """Return a path with the links followed that were collected."""
+        above, _, name = path.rpartition("/")
+        if name in _NOT_NAMES:
+            return self._directory(path)
+        place = f"{self._directory(above)}/{name}"
+        return self.answer.links.get(place) or place
+
+    def _directory(self, path: str) -> str:
+        """Return as `_place`, remembered; the root is the empty text."""
         place = self._places.get(path)
         if place is None:
-            above, name = split(path.rstrip("/"))
-            if not name:
-                place = "/"
-            elif name in {".", ".."}:
-                place = self._place(above) if name == "." else dirname(self._place(above))
+            above, _, name = path.rstrip("/").rpartition("/")
+            if name == "..":
+                place = self._directory(above).rpartition("/")[0]
+            elif name in _NOT_NAMES:
+                place = self._directory(above) if above else ""
             else:
-                place = f"{self._place(above).rstrip('/')}/{name}"
+                place = f"{self._directory(above)}/{name}"
                 place = self.answer.links.get(place) or place
             self._places[path] = place
         return place
@@ -172,7 +188,7 @@ class CollectedHost(Host):
 
     def _absent(self, path: str, place: str) -> bool:
         """Return whether it was looked for: then its absence says that it does not exist."""
-        above, name = split(place)
+        above, _, name = place.rpartition("/")
         names = self.answer.directories.get(above)
         if names is not None and name not in names:
             return True
@@ -184,7 +200,7 @@ class CollectedHost(Host):
             return True
         if self._asked.holds(path):
             return True
-        return above not in {"", "/"} and not self.exists(above) and self._absent(above, above)
+        return above != "" and not self.exists(above) and self._absent(above, above)
 
 
 @dataclass(frozen=True, slots=True)
