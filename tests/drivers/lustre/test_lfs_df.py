@@ -225,6 +225,22 @@ def test_a_cut_output_shows_no_other_number_and_is_not_complete(text: str) -> No
                 assert whole[one.file_system, line.target] == line
 
 
+def test_a_character_that_is_lost_never_makes_another_number_of_an_ost() -> None:
+    (whole,) = parse_lfs_df(WHOLE)
+    before = {line.target: line for line in whole.lines}
+    for place in range(len(WHOLE)):
+        for one in parse_lfs_df(WHOLE[:place] + WHOLE[place + 1 :]):
+            for line in one.lines if one.complete else ():
+                # The sums are over the OSTs; what an MDT's line says of space nothing can confirm.
+                if line.kind == "ost":
+                    old = before[line.target]
+                    assert (line.total, line.used, line.available) == (
+                        old.total,
+                        old.used,
+                        old.available,
+                    )
+
+
 # fmt: off
 ALPHABET = st.sampled_from((
     "fs-OST0000_UUID", "OST0001", " ", " 1", " 2K", "\n", ": ", "/a[OST:0]", "[", "1%", HEADER,

@@ -462,6 +462,18 @@ READERS: dict[str, Callable[[str, bool], dict]] = {
 }
 
 
+def _spread(text: str) -> range:
+    return range(10_000, len(text) - 1, max(997, len(text) // 40))
+
+
+def test_cut_anywhere_the_dump_of_everything_gives_a_part_of_it(everything: Parameters) -> None:
+    whole = _values_of(everything)
+    for end in range(1, len(everything.text), len(everything.text) // 9):
+        part = parse_parameters(everything.text[:end], complete=False)
+        assert _values_of(part).items() <= whole.items()
+        assert len(part.names) >= len(whole) * end // len(everything.text) // 4
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_cut_anywhere_a_recording_gives_a_part_of_the_whole(
     reader: str, recordings: dict[str, str]
@@ -480,8 +492,8 @@ def test_cut_anywhere_a_recording_gives_a_part_of_the_whole(
         if not any(mark in text for mark in marks):
             continue
         whole = read(text, True)
-        # Of a long recording its first part: the cost is quadratic, the formats repeat.
-        for cut in cuts(text[:10_000]):
+        # The rest of a long recording is cut in fewer places: the cost is quadratic.
+        for cut in (*cuts(text[:10_000]), *(text[: end + 1] for end in _spread(text))):
             part = read(cut, False)
             assert part.items() <= whole.items(), (name, len(cut))
             seen += len(part)
