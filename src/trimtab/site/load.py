@@ -133,11 +133,12 @@ def parse_site(text: str, source: str) -> LoadedSite:
     try:
         file = SiteFile.model_validate(values)
     except ValidationError as error:
-        found = [_problem(one) for one in error.errors(include_url=False)]
-        raise _error(found, name, text) from error
+        details = error.errors(include_url=False)
+        found = [_problem(one) for one in details[:_SHOWN_PROBLEMS]]
+        raise _error(found, name, text, count=len(details)) from error
     site = site_of(file, source)
     if found := list(problems(site)):
-        raise _error(found, name, text)
+        raise _error(found[:_SHOWN_PROBLEMS], name, text, count=len(found))
     return LoadedSite(site, tuple(warnings(site)))
 
 
@@ -298,19 +299,19 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean {near[0]!r}?" if near else None
 
 
-def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
-    """Return one error for all problems; the first one's hint, where there is only one."""
+def _error(found: Sequence[Problem], name: str, text: str, *, count: int) -> UsageError:
+    """Return one error for the first problems of ``count``; one alone keeps its hint apart."""
     lines = key_lines(text)
-    told = [_told(problem, name, lines) for problem in found[:_SHOWN_PROBLEMS]]
-    if len(found) == 1:
+    told = [_told(problem, name, lines) for problem in found]
+    if count == 1:
         return UsageError(told[0], hint=found[0].hint)
-    hints = [
-        f"{message}" + (f" ({problem.hint})" if problem.hint else "")
-        for message, problem in zip(told, found, strict=False)
+    texts = [
+        f"{message} ({problem.hint})" if problem.hint else message
+        for message, problem in zip(told, found, strict=True)
     ]
-    if len(found) > _SHOWN_PROBLEMS:
-        hints.append(f"and {len(found) - _SHOWN_PROBLEMS} more")
-    return UsageError("; ".join(hints))  # one line: it goes to logs as well
+    if count > len(found):
+        texts.append(f"and {count - len(found)} more")
+    return UsageError("; ".join(texts))  # one line: it goes to logs as well
 
 
 def _told(problem: Problem, name: str, lines: Lines) -> str:

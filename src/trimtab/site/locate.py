@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 _SIMPLE_KEY = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\]|\\.)*\"|'[^']*')"
 _KEY = rf"{_SIMPLE_KEY}(?:[ \t]*\.[ \t]*{_SIMPLE_KEY})*"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TABLE_LINE = re.compile(rf"[ \t]*\[[ \t]*({_KEY})[ \t]*\]")
 _KEY_LINE = re.compile(rf"[ \t]*({_KEY})[ \t]*=")
 _LONG_TEXT = re.compile(r'"""|\'\'\'')
@@ -50,6 +51,8 @@ def line_of(lines: Lines, location: Sequence[str]) -> int | None:
 
 def _parts(key: str) -> tuple[str, ...]:
     """Return a dotted key's parts: TOML's own reader knows quotes and escapes."""
+    if _BARE_KEY.fullmatch(key):
+        return (key,)
     try:
         value: object = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:

@@ -31,7 +31,7 @@ def unfold_targets(text: str) -> tuple[str, ...]:
     >>> unfold_targets("OST[0009-000b],MDT0000")
     ('OST0009', 'OST000a', 'OST000b', 'MDT0000')
     """
-    names: list[str] = []
+    names: dict[str, None] = {}  # in their order
     position = 0
     text = text.strip()
     while True:
@@ -39,16 +39,17 @@ def unfold_targets(text: str) -> tuple[str, ...]:
         if piece is None:
             raise _no_targets(text)
         kind, index, ranges = piece.groups()
-        names += [f"{kind}{number:04x}" for number in _numbers(index or ranges, text)]
+        for number in _numbers(index or ranges, text):
+            name = f"{kind}{number:04x}"
+            if name in names:
+                raise UsageError(f"{visible(text[:80])!r} names {name} twice")
+            names[name] = None
         if piece.end() == len(text):
             break
         between = _BETWEEN.match(text, piece.end())
         if between is None:
             raise _no_targets(text)
         position = between.end()
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"{visible(text[:80])!r} names {twice} twice")
     return tuple(names)
 
 
