@@ -1,23 +1,27 @@
-"""One suite that every driver passes: in memory, and local on ext4, xfs and a mere directory."""
+"""One suite that every driver passes: in memory; local on ext4, xfs and a directory; Lustre."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
 from tests.support.memory_driver import MemoryDriver
 
 from trimtab.drivers.local.driver import LocalDriver
+from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.protocol import CAPABILITIES, Driver, Placement, TrimResult
 from trimtab.errors import RefusedError, TrimtabError, UsageError
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import ProcessResult, execute
+from trimtab.model.site import Servers
 from trimtab.model.telemetry import TELEMETRY_UNITS, NotAvailable, Setting, Snapshot
 from trimtab.model.trim import TrimPractice
 
@@ -75,11 +79,34 @@ def _directory(directory: Path, _cleanup: ExitStack) -> Case:
     return _on(directory, LocalDriver(str(directory)))
 
 
+def _lustre(_directory: Path, _cleanup: ExitStack) -> Case:
+    fake = FakeLustre.pair()
+
+    def run(argv: Sequence[str], **how: Any) -> ProcessResult:
+        return (fake.execute if argv[0] in {"lfs", "lctl"} else execute)(argv, **how)
+
+    driver = LustreDriver(
+        "/scratch",
+        fake.file_system,
+        Servers(oss=tuple(server.name for server in fake.servers), sudo=True),
+        execute=run,
+        fan_out=fake.fan_out,
+    )
+    first = driver.snapshot(AT).targets[0].target.name
+    return Case(
+        driver,
+        lambda size: fake.write(first, size),
+        lambda: fake.delete(first, 1 << 40),
+        "/scratch/file",
+    )
+
+
 CASES = {
     "memory": _memory,
     "local-ext4": _loop("ext4"),
     "local-xfs": _loop("xfs"),
     "local-directory": _directory,
+    "lustre": _lustre,
 }
 
 

@@ -183,8 +183,9 @@ def _flash(seen: TargetSnapshot) -> Troubles:
     }
     if is_flash and throttled:
         longest = max(float(value) for value in throttled.values() if value is not None)
-        names = _some([str(label) for label in throttled])
-        text = f"writeback throttling on {names} ({format_duration(longest)})"
+        names = [str(label) for label in throttled]
+        where = names[0] if len(names) == 1 else f"{len(names)} devices"
+        text = f"writeback throttling on {where} ({format_duration(longest)})"
         yield Trouble("throttled", Severity.WARNING, text)
     if is_flash and seen.value("discard_granularity_bytes") == 0:
         yield Trouble("no-discard", Severity.WARNING, "its device takes no discard")

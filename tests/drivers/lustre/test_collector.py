@@ -245,6 +245,20 @@ def test_what_a_command_starts_ends_with_it(server: Path, tmp_path: Path) -> Non
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
+def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -> None:
+    mute = tmp_path / "mute"
+    mute.mkdir()
+    with silent_mount(mute, mute=True):
+        commands = [
+            {"key": "stuck", "argv": ["cat", f"{mute}/file"], "timeout_s": 1},
+            {"key": "fine", "argv": ["echo", "fine"], "timeout_s": 10},
+        ]
+        answer = collect({"commands": commands}, server)
+    stuck, fine = answer.commands
+    assert (stuck.timed_out, stuck.exit_code, stuck.signal) == (True, None, None)
+    assert fine.stdout == "fine\n"
+
+
 def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
     hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
     began_s = time.monotonic()
@@ -346,6 +360,24 @@ def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
         child.stdin.close()
         assert child.stderr.read() == b""
         assert child.wait() == 0
+
+
+def test_more_than_a_pipe_holds_is_written_whatever_the_pipe_is(server: Path) -> None:
+    (server / "proc/large").write_text("x" * 3_000_000)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)  # as the other end of the connection may have left it
+    request = program({"format": 1, "files": ["/proc/large"]})
+    with subprocess.Popen(
+        [*PYTHON, str(server)], stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE
+    ) as child:
+        os.close(writing)
+        assert child.stdin is not None
+        child.stdin.write(request)
+        child.stdin.close()
+        time.sleep(0.5)
+        with os.fdopen(reading, "rb") as file:
+            value = json.loads(file.read())
+    assert len(value["files"]["/proc/large"]) == 3_000_000
 
 
 def test_a_request_that_makes_no_sense_is_answered(server: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Final
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.drivers.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
-from trimtab.drivers.lustre.parameters import parse_parameters
+from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
 from trimtab.drivers.lustre.reads import CLIENT_IMPORTS, CLIENT_PARAMETERS, server_request
-from trimtab.drivers.lustre.view import ClientView, ServerView, links
+from trimtab.drivers.lustre.view import NOTHING, ClientView, ServerView, links
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import FanOut, run_here
 from trimtab.launch.launchers import Execute
@@ -47,8 +47,8 @@ def ask_client(file_system: str, path: str, execute: Execute) -> ClientView:
     parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), execute, problems)
     imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), execute, problems)
     return ClientView(
-        parameters=parse_parameters(parameters),
-        links=tuple(links(parse_parameters(imports), file_system, on="this client")),
+        parameters=parameters,
+        links=tuple(links(imports, file_system, on="this client")),
         space=space,
         inodes=inodes,
         problems=tuple(problems),
@@ -115,16 +115,17 @@ def _why_nothing(result: ProcessResult, found: Sequence[LfsDf]) -> str:
     return f"{result.problem or 'it printed nothing'}{complaint(result)}"
 
 
-def _lctl(argv: Sequence[str], execute: Execute, problems: list[str]) -> str:
+def _lctl(argv: Sequence[str], execute: Execute, problems: list[str]) -> Parameters:
+    """Return what lctl printed; its exit code says nothing, that it ended by itself does."""
     try:
         result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
     except ToolError as error:
         problems.append(error.message)
-        return ""
-    if result.timed_out or result.truncated:
+        return NOTHING
+    whole = result.exit_code is not None and not (result.timed_out or result.truncated)
+    if not whole:
         problems.append(f"{' '.join(argv[:2])}: {result.problem}")
-        return ""
-    return _text(result.stdout)
+    return parse_parameters(_text(result.stdout), complete=whole)
 
 
 def _text(output: bytes) -> str:

@@ -41,16 +41,15 @@ def _partly(server: ServerView) -> str | None:
     # Without these two a server's targets are not known; what else is missing is told where it is.
     for key in ("parameters", "imports"):
         command = server.answer.command(key)
-        if command is None or not command.complete:
-            left.append(server.why_no(key))
-        elif not command.stdout and (key == "parameters" or not _has_none(command)):
+        if command is None or not command.complete or _told_nothing(key, command):
             left.append(server.why_no(key))
     return "; ".join(dict.fromkeys(left)) or None
 
 
-def _has_none(command: CommandAnswer) -> bool:
-    """Return whether lctl found nothing of what was asked for: an OSS has no imports of OSTs."""
-    return "No such file or directory" in command.stderr
+def _told_nothing(key: str, command: CommandAnswer) -> bool:
+    """Return whether lctl printed nothing; that an OSS has no imports of OSTs is an answer."""
+    none_there = key == "imports" and "No such file or directory" in command.stderr
+    return not command.stdout and not none_there
 
 
 def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:

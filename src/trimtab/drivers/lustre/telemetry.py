@@ -156,7 +156,7 @@ def _bytes(name: str, stats: Stats, counter: str, source: str) -> Reading:
     """Return bytes moved; a counter that is not listed has counted nothing yet."""
     found = stats.counters.get(counter)
     if found is None:
-        if stats.snapshot_time_s is None:
+        if stats.snapshot_time_s is None or counter in stats.unread:
             return Reading(name, None, reason=f"{source} has no {counter}")
         return Reading(name, 0, source=f"{source}: no {counter} yet")
     if found.sum is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from trimtab.model.mounts import Mount, parse_mountinfo
 from trimtab.model.telemetry import NotAvailable
 
 NOTHING: Final = parse_parameters("")
+INACTIVE: Final = "INACTIVE"
+"""Not a state of an import: the client was told not to use the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Link:
     ----------
     by
         ``MDT0000``, or ``client``.
+    state
+        Of the import (``FULL``, ``DISCONN`` ...), or `INACTIVE`.
     """
 
     target: str
@@ -218,6 +222,16 @@ class View:
         names = {*self.client.space, *self.client.inodes, *self.home, *self._serving, *self._links}
         return tuple(sorted(names, key=lambda name: (not _is_mdt(name), int(name[3:], 16))))
 
+    def _as_used(self, link: Link) -> Link:
+        """Return the client's link as INACTIVE where it was switched off: its import may be whole.
+
+        ``osc.*.active=0`` keeps this client from a target that everybody else uses.
+        """
+        line = self.client.space.get(link.target)
+        if line is None or line.problem is None or "inactive" not in line.problem:
+            return link
+        return replace(link, state=INACTIVE, source=f"{self.client.space_source}: {line.problem}")
+
     @cached_property
     def _serving(self) -> dict[str, tuple[ServerView, ...]]:
         found: dict[str, list[ServerView]] = {}
@@ -230,7 +244,7 @@ class View:
     def _links(self) -> dict[str, tuple[Link, ...]]:
         found: dict[str, list[Link]] = {}
         for link in self.client.links:
-            found.setdefault(link.target, []).append(link)
+            found.setdefault(link.target, []).append(self._as_used(link))
         for server in self.servers.values():
             for link in server.links if server.answered else ():
                 found.setdefault(link.target, []).append(link)

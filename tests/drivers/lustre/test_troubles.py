@@ -1,0 +1,231 @@
+"""Every state that a target of Lustre can be in is told for what it is; on the fake Lustre."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from tests.fake_lustre.state import FakeLustre, Fault
+
+from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.explain.troubles import site_state
+from trimtab.model.site import Servers, SiteLimits
+from trimtab.model.target import SiteState
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+Change = Callable[[FakeLustre], object]
+
+
+def _state(*changes: Change, servers: bool = True) -> SiteState:
+    fake = FakeLustre.pair()
+    for target in fake.targets:
+        target.wbt_us = 0
+    home = {target.name: target.home for target in fake.targets}
+    for change in changes:
+        change(fake)
+    driver = LustreDriver(
+        "/scratch",
+        fake.file_system,
+        Servers(oss=tuple(one.name for one in fake.servers), home=home, sudo=True)
+        if servers
+        else Servers(),
+        execute=fake.execute,
+        fan_out=fake.fan_out,
+    )
+    driver.snapshot(AT)  # the first lfs df after a loss still complains, later ones are silent
+    return site_state("scratch", driver.snapshot(AT), SiteLimits())
+
+
+def _found(state: SiteState) -> dict[str, list[str]]:
+    of_targets = {one.name: [each.id for each in one.troubles] for one in state.targets}
+    of_hosts = {one.name: [each.id for each in one.troubles] for one in state.hosts}
+    return {name: ids for name, ids in {**of_targets, **of_hosts}.items() if ids}
+
+
+def _set(target: str, **values: object) -> Change:
+    def change(fake: FakeLustre) -> None:
+        for name, value in values.items():
+            setattr(fake.target(target), name, value)
+
+    return change
+
+
+def _fill(target: str, share: float) -> Change:
+    def change(fake: FakeLustre) -> None:
+        one = fake.target(target)
+        one.used_bytes = int(one.capacity_bytes * share)
+
+    return change
+
+
+CLIENT = "client"
+LOST = ["lost", "closed"]
+CASES: dict[str, tuple[Change, dict[str, list[str]], bool]] = {
+    "healthy": (lambda fake: None, {}, True),
+    "unmounted": (_set("OST0001", up=False), {"OST0001": LOST}, False),
+    "journal aborted": (
+        _set("OST0001", aborted=True, errors_count=1),
+        {"OST0001": ["read-only", "file-system-errors"]},
+        True,
+    ),
+    "errors of long ago": (
+        _set("OST0001", errors_count=3),
+        {"OST0001": ["file-system-errors"]},
+        True,
+    ),
+    "no_create": (_set("OST0001", no_create=True), {"OST0001": ["closed"]}, True),
+    "degraded": (_set("OST0001", degraded=True), {"OST0001": ["degraded"]}, True),
+    "read-only": (_set("OST0001", readonly=True), {"OST0001": ["read-only", "closed"]}, True),
+    "gated at one MDT": (
+        _set("OST0001", max_create_count={"MDT0000": 0}),
+        {"OST0001": ["partly-closed"]},
+        True,
+    ),
+    "gated at every MDT": (
+        _set("OST0001", max_create_count={"MDT0000": 0, "MDT0001": 0}),
+        {"OST0001": ["closed"]},
+        True,
+    ),
+    "inactive at every MDT": (
+        _set("OST0001", osp_active={"MDT0000": False, "MDT0001": False}),
+        {"OST0001": ["closed"]},
+        True,
+    ),
+    "inactive on this client": (
+        _set("OST0001", client_active=False),
+        {"OST0001": ["disconnected"], CLIENT: ["partial-answer"]},
+        False,
+    ),
+    "full": (_fill("OST0001", 1.0), {"OST0001": ["closed", "over-limit"]}, True),
+    "over the limit": (_fill("OST0001", 0.8), {"OST0001": ["over-limit"]}, True),
+    "failed over": (
+        lambda fake: fake.fail_over("OST0001"),
+        {"OST0001": ["failed-over"]},
+        True,
+    ),
+    "OSS dead": (
+        lambda fake: fake.kill_server("oss1"),
+        {"OST0000": LOST, "OST0001": LOST, "oss1": ["no-answer"]},
+        False,
+    ),
+    "MDS dead": (
+        lambda fake: fake.kill_server("mds1"),
+        {"MDT0000": ["lost"], "mds1": ["no-answer"]},
+        False,
+    ),
+    "OSS dead, targets at its partner": (
+        lambda fake: (
+            fake.fail_over("OST0000"),
+            fake.fail_over("OST0001"),
+            fake.kill_server("oss1"),
+        ),
+        {"OST0000": ["failed-over"], "OST0001": ["failed-over"], "oss1": ["no-answer"]},
+        False,
+    ),
+    "lfs hangs": (
+        lambda fake: fake.faults.append(Fault("hang", command="lfs")),
+        {CLIENT: ["partial-answer"]},
+        False,
+    ),
+    "lfs is cut": (
+        lambda fake: fake.faults.append(Fault("half", command="lfs")),
+        {CLIENT: ["partial-answer"]},
+        False,
+    ),
+    "lfs prints rubbish": (
+        lambda fake: fake.faults.append(Fault("garbage", command="lfs")),
+        {CLIENT: ["partial-answer"]},
+        False,
+    ),
+    **{
+        f"a server's answer: {kind}": (
+            lambda fake, kind=kind: fake.faults.append(Fault(kind, host="oss1", command="ssh")),
+            {"oss1": ["no-answer"]},
+            False,
+        )
+        for kind in ("hang", "half", "garbage", "empty")
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_state_is_told_for_what_it_is(case: str) -> None:
+    change, expected, complete = CASES[case]
+    state = _state(change)
+    found = _found(state)
+    client = next(host.name for host in state.snapshot.hosts if host.role == "client")
+    assert {CLIENT if name == client else name: ids for name, ids in found.items()} == expected
+    assert state.snapshot.complete is complete
+
+
+def test_the_most_troubled_come_first() -> None:
+    state = _state(
+        _set("OST0003", degraded=True),
+        _set("OST0006", up=False),
+        _fill("OST0002", 0.8),
+        _fill("OST0005", 0.9),
+    )
+    names = [one.name for one in state.targets]
+    # Lost before full; of two that are full the fuller; of equals by name.
+    assert names[:4] == ["OST0006", "OST0005", "OST0002", "OST0003"]
+    assert names[4:6] == ["MDT0000", "MDT0001"] or not state.targets[4].troubles
+
+
+def test_a_lost_target_has_no_space_rather_than_old_numbers() -> None:
+    state = _state(_set("OST0001", up=False))
+    seen = state.snapshot.of("OST0001")
+    assert seen is not None
+    reading = seen.reading("used_bytes")
+    assert reading is not None
+    assert reading.value is None
+    assert reading.reason is not None
+    assert "DISCONN" in reading.reason
+
+
+def test_without_servers_the_clients_view_is_all_and_says_so() -> None:
+    state = _state(_set("OST0001", max_create_count={"MDT0000": 0, "MDT0001": 0}), servers=False)
+    seen = state.snapshot.of("OST0001")
+    assert seen is not None
+    assert seen.number("used_bytes") is not None
+    # A gated OST has no flag in lfs df: that nothing shows there is not that it is open.
+    assert seen.value("create_enabled") is None
+    assert seen.value("read_only") is None
+    assert not state.snapshot.complete
+
+
+def test_a_target_that_moves_between_two_snapshots_is_seen_at_its_partner() -> None:
+    fake = FakeLustre.pair()
+    names = tuple(one.name for one in fake.servers)
+    driver = LustreDriver(
+        "/scratch",
+        "scratch",
+        Servers(oss=names, home={one.name: one.home for one in fake.targets}),
+        execute=fake.execute,
+        fan_out=fake.fan_out,
+    )
+    first = driver.snapshot(AT).of("OST0001")
+    fake.fail_over("OST0001")
+    second = driver.snapshot(AT).of("OST0001")
+    assert first is not None
+    assert second is not None
+    assert (first.target.server, first.value("failover_active")) == ("oss1", False)
+    assert (second.target.server, second.value("failover_active")) == ("oss2", True)
+
+
+def test_home_without_a_site_file_is_the_first_nid() -> None:
+    fake = FakeLustre.pair()
+    fake.fail_over("OST0001")
+    driver = LustreDriver(
+        "/scratch",
+        "scratch",
+        Servers(oss=tuple(one.name for one in fake.servers)),
+        execute=fake.execute,
+        fan_out=fake.fan_out,
+    )
+    seen = driver.snapshot(AT).of("OST0001")
+    assert seen is not None
+    reading = seen.reading("failover_active")
+    assert reading is not None
+    assert reading.value is True
+    assert "oss1" in (reading.source or "")
