@@ -364,6 +364,7 @@ class FakeLustre:
         size_bytes = min(size_bytes, one.available_bytes)
         calls = -(-size_bytes // call_bytes)
         one.used_bytes += size_bytes
+        one.untrimmed_bytes = min(one.untrimmed_bytes, one.capacity_bytes - one.used_bytes)
         one.written_bytes += size_bytes
         one.write_calls += calls
         one.allocator_requests += calls
@@ -382,6 +383,14 @@ class FakeLustre:
         size_bytes = min(size_bytes, one.used_bytes)
         one.used_bytes -= size_bytes
         one.untrimmed_bytes += size_bytes
+
+    def pass_time(self, seconds: float, *, busy: float = 0.1) -> None:
+        """Let time go by, with every server's processors busy for that part of it."""
+        self.now_s += seconds
+        for server in self.servers:
+            jiffies = int(seconds * 100 * server.cpus)
+            server.jiffies[0] += int(jiffies * busy)
+            server.jiffies[3] += jiffies - int(jiffies * busy)
 
     # -- answering --
 

@@ -152,6 +152,18 @@ def brw_stats(state: FakeLustre, target: FakeTarget) -> str:
     return "".join(parts)
 
 
+_CLIENT_DATA = (
+    "initial_grant: 8437760",
+    "max_brw_size: 4194304",
+    "grant_block_size: 4096",
+    "grant_inode_size: 32",
+    "grant_max_extent_size: 67108864",
+    "grant_extent_tax: 24576",
+    "cksum_types: 0x32",
+    "max_object_bytes: 17592186040320",
+)
+
+
 def import_text(
     state: FakeLustre, name: str, target: FakeTarget, by: str, nids: list[str], now: str
 ) -> str:
@@ -176,15 +188,18 @@ def import_text(
     )
     nids_stats = f"\n       nids_stats:{stats}" if state.version >= (2, 16) else ""
     connected = CONNECT_FLAGS["client" if client else "osp"]
-    mdt = f"\n       mdt_index: {int(by[3:], 16)}" if not client else ""
+    if client:
+        data = "".join(f"\n       {row}" for row in _CLIENT_DATA)
+    else:
+        data = f"\n       mdt_index: {int(by[3:], 16)}\n       target_index: {target.index}"
     version = ".".join((*state.lustre_version.split("."), "0", "0")[:4])
     return (
         f"\nimport:\n    name: {state.file_system}-{_device(name, state)}"
         f"\n    target: {state.file_system}-{target.name}_UUID\n    state: {link}"
         f"\n    connect_flags: [ {connected} ]\n    connect_data:"
         f"\n       flags: {'0xa0427af2e3440038' if client else '0xa040401443000026'}"
-        f"\n       instance: 1\n       target_version: {version}{mdt}"
-        f"\n       target_index: {target.index}\n    import_flags: [ {', '.join(flags)} ]"
+        f"\n       instance: 1\n       target_version: {version}{data}"
+        f"\n    import_flags: [ {', '.join(flags)} ]"
         f"\n    connection:\n       failover_nids: [ {', '.join(quoted)} ]{nids_stats}"
         f"\n       current_connection: {current}\n       connection_attempts: {attempts}"
         f"\n       generation: 2\n       in-progress_invalidations: 0\n       idle: 1 sec"

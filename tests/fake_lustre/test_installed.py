@@ -1,0 +1,128 @@
+"""The programs on disk answer as the fake in this process does; real processes, real hangs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fake_lustre.install import Installed
+from tests.fake_lustre.state import FakeLustre, Fault
+
+from trimtab.drivers.lustre.collecting import program
+from trimtab.drivers.lustre.reads import server_request
+from trimtab.launch import fleet
+from trimtab.launch.process import execute
+from trimtab.model.site import Ssh
+
+REQUEST = {
+    **server_request(deadline_s=20, sudo=None),
+    "links": ["/sys/class/block/*/device"],
+    "directories": ["/dev", "/proc/fs/ldiskfs", "/nowhere"],
+}
+REQUEST["files"] = [*REQUEST["files"], "/proc/fs/ldiskfs/*/mb_groups", "/etc/passwd"]
+PROGRAM = program(REQUEST)
+
+
+def ssh(
+    installed: Installed, host: str, command: Sequence[str], *, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Return how a command ended on a server."""
+    argv = [*installed.ssh, "-oBatchMode=yes", "-o", "ConnectTimeout=5", "-T", f"root@{host}"]
+    return subprocess.run([*argv, *command], input=stdin, capture_output=True, check=False)
+
+
+def of_any_machine(line: bytes) -> dict[str, Any]:
+    """Return an answer without what differs between this process and another."""
+    answer = json.loads(line)
+    for name in ("host", "started", "elapsed_s", "euid"):
+        del answer[name]
+    for command in answer["commands"]:
+        del command["elapsed_s"]
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("make", "host"),
+    [("small", "lustre1"), ("pair", "mds1"), ("pair", "oss4")],
+)
+def test_the_collector_says_the_same_of_the_tree_on_disk(
+    make: str, host: str, tmp_path: Path
+) -> None:
+    state: FakeLustre = getattr(FakeLustre, make)()
+    if make == "pair":
+        state.kill_server("oss3")
+    installed = state.install(tmp_path)
+    there = ssh(installed, host, ["python3", "-I", "-S", "-"], stdin=PROGRAM)
+    assert there.stderr == b""
+    here = state.fan_out([host], ["python3"], timeout_s=25, stdin=PROGRAM)[host]
+    found = of_any_machine(there.stdout)
+    assert of_any_machine(here.stdout) == found
+    assert len(found["files"]) > 90
+    assert [why for path, why in found["skipped"] if "mb_groups" in path]
+
+
+def test_the_real_fan_out_reaches_every_server_through_the_stand_in(tmp_path: Path) -> None:
+    state = FakeLustre.pair()
+    state.kill_server("oss3")
+    installed = state.install(tmp_path)
+    nodes = [server.name for server in state.servers]
+    argv = ["python3", "-I", "-S", "-"]
+    there = fleet.fan_out(nodes, argv, ssh=Ssh(installed.ssh), timeout_s=60, stdin=PROGRAM)
+    here = state.fan_out(nodes, argv, ssh=Ssh(), timeout_s=60, stdin=PROGRAM)
+    for node in nodes:
+        assert there[node].exit_code == here[node].exit_code == (255 if node == "oss3" else 0)
+        assert there[node].stderr == here[node].stderr
+        if node != "oss3":
+            assert of_any_machine(there[node].stdout) == of_any_machine(here[node].stdout)
+
+
+def test_what_is_set_by_one_program_is_seen_by_the_next(tmp_path: Path) -> None:
+    installed = FakeLustre.pair().install(tmp_path)
+    name = "osp.scratch-OST0003-osc-MDT0001.max_create_count"
+    set_it = ssh(installed, "mds2", ["lctl", "set_param", f"{name}=0"])
+    assert set_it.stdout == f"{name}=0\n".encode()
+    assert ssh(installed, "mds2", ["lctl", "get_param", "-n", name]).stdout == b"0\n"
+    missing = ssh(installed, "mds1", ["lctl", "get_param", name])
+    assert (missing.returncode, missing.stdout) == (2, b"")
+    with installed.changing() as state:
+        state.fail_over("OST0003")
+    files = tmp_path / "servers"
+    for host, there in (("oss2", False), ("oss1", True)):
+        device = ssh(installed, host, ["lctl", "dl"]).stdout
+        assert (b"obdfilter scratch-OST0003 " in device) == there
+        assert (files / host / "sys/class/block/md4").exists() == there
+
+
+def test_ssh_fails_as_ssh_does(tmp_path: Path) -> None:
+    faults = [Fault("die", command="ssh", host="oss2", bytes=7)]
+    state = FakeLustre.pair(faults=faults)
+    state.kill_server("oss1")
+    installed = state.install(tmp_path)
+    dead, unknown = ssh(installed, "oss1", ["lctl", "dl"]), ssh(installed, "oss9", ["lctl", "dl"])
+    assert (dead.returncode, unknown.returncode) == (255, 255)
+    assert b"No route to host" in dead.stderr
+    assert b"Could not resolve hostname" in unknown.stderr
+    dying = ssh(installed, "oss2", ["lctl", "dl"])
+    assert (dying.returncode, len(dying.stdout)) == (255, 7)
+    assert b"No route to host" in ssh(installed, "oss2", ["lctl", "dl"]).stderr
+
+
+def test_a_hang_is_a_hang_that_takes_no_notice_of_sigterm(tmp_path: Path) -> None:
+    state = FakeLustre.small(faults=[Fault("hang", command="lfs", lines=2)])
+    installed = state.install(tmp_path)
+    run = execute([str(installed.bin / "lfs"), "osts"], timeout_s=1.5, grace_s=0.2)
+    assert (run.timed_out, run.signal) == (True, 9)
+    assert run.stdout == b"OBDS:\n0: scratch-OST0000_UUID ACTIVE\n"
+
+
+def test_programs_start_without_site_packages(tmp_path: Path) -> None:
+    installed = FakeLustre.small().install(tmp_path)
+    assert (installed.bin / "lfs").read_text().startswith(f"#!{sys.executable} -IS\n")
+    environment = {"PATH": installed.path}
+    run = subprocess.run(["lfs", "df"], env=environment, capture_output=True, check=True)
+    assert run.stdout.decode() == FakeLustre.small().lfs(["df"]).stdout
