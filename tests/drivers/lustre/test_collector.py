@@ -190,7 +190,7 @@ def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
             },
             server,
         )
-        assert time.monotonic() - began_s < 20
+        assert time.monotonic() - began_s < 55
     assert answer.files == {"/proc/uptime": "1.0 2.0\n", "/proc/fs/ldiskfs/vdb/options": "rw\n"}
     assert list(answer.skipped) == ["/proc/mute/file"]
     assert "did not answer" in answer.skipped["/proc/mute/file"]
@@ -203,7 +203,7 @@ def test_files_that_never_answer_stop_at_the_deadline(server: Path) -> None:
     with silent_mount(server / "proc/mute", mute=True):
         began_s = time.monotonic()
         answer = collect({"files": ["/proc/uptime", *files], "deadline_s": 4}, server)
-        assert time.monotonic() - began_s < 20
+        assert time.monotonic() - began_s < 55
     assert answer.files == {"/proc/uptime": "1.0 2.0\n"}
     assert "was not read in time" in answer.skipped[""]
 
@@ -263,7 +263,7 @@ def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
     hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
     began_s = time.monotonic()
     answer = collect({"deadline_s": 1.0, "commands": [hang] * 10}, server)
-    assert time.monotonic() - began_s < 30
+    assert time.monotonic() - began_s < 55
     assert all(command.timed_out for command in answer.commands)
     assert len(answer.commands) < 10
     assert answer.skipped["sleep 300"] == "sleep 300 was not started in time"

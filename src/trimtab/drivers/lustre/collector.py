@@ -454,5 +454,6 @@ def main(text):
     root = sys.argv[1] if len(sys.argv) > 1 else "/"
     line = json.dumps(collect(json.loads(text), root), separators=(",", ":"))
     with contextlib.suppress(BrokenPipeError):
+        os.set_blocking(1, True)
         write_all(1, line.encode("ascii") + b"\n")
     os._exit(0)
