@@ -26,13 +26,17 @@ hosts = st.from_regex(r"[a-z]{1,4}[0-9]{0,3}(-[a-z0-9]{1,3})?(\.x)?", fullmatch=
         ("n[1-2]x[01-02]", ("n1x01", "n1x02", "n2x01", "n2x02")),
         ("n[1-3]!n2", ("n1", "n3")),
         ("oss1.example.org", ("oss1.example.org",)),
+        ("10.0.0.[9-10],fd00::1", ("10.0.0.9", "10.0.0.10", "fd00::1")),
     ],
 )
 def test_a_node_set_is_unfolded(text: str, names: tuple[str, ...]) -> None:
     assert unfold_nodes(text) == names
 
 
-@given(st.lists(hosts, min_size=1, max_size=20, unique=True))
+addresses = st.ip_addresses().map(str).filter(lambda text: text[0] != ":")
+
+
+@given(st.lists(hosts | addresses, min_size=1, max_size=20, unique=True))
 def test_unfolding_undoes_folding(names: list[str]) -> None:
     assert unfold_nodes(fold_nodes(names)) == tuple(names)
 

@@ -12,7 +12,8 @@ from trimtab.visible import visible
 NODES_MAXIMUM: Final = 10_000
 """More servers than any file system has; a typing error in a range would fill the memory."""
 _TEXT_MAX = 100_000
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
+"""Host names, IPv4 and IPv6 addresses; as in `trimtab.launch.fleet`."""
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"\s*([0-9]+)-([0-9]+)(?:/([0-9]+))?\s*")
 _OPERATORS = frozenset("!&^@*")
@@ -83,12 +84,13 @@ def check_node(name: str) -> None:
     Raises
     ------
     UsageError
-        It begins with a dash or holds anything but letters, digits, ``.``, ``_`` and ``-``.
+        It begins with a dash or holds anything but letters, digits, ``.``, ``_``, ``:``
+        and ``-``.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{visible(name[:80])!r} is not the name of a host",
-            hint="names are letters, digits, '.', '_' and '-', and begin with a letter or digit",
+            hint="names and addresses are letters, digits, '.', '_', ':' and '-'; no dash first",
         )
 
 
