@@ -170,6 +170,13 @@ def dmesg(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
                 f"[{at + 100.2:12.6f}] LDISKFS-fs ({one.device}): Remounting filesystem read-only",
             ]
     lines += [] if server is None else server.kernel_log
+    for one in state.targets if state.is_client(host) else ():
+        if one.evicted:
+            ost = f"{state.file_system}-{one.name}"
+            lines.append(
+                f"[{at + 200:12.6f}] LustreError: {ost}-osc-{state.client_id}: This client was "
+                f"evicted by {ost}; in progress operations using this service will fail."
+            )
     return Output("".join(f"{line}\n" for line in lines))
 
 

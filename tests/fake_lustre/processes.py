@@ -71,26 +71,27 @@ def _one(
     stdin: bytes,
     limit_bytes: int,
 ) -> ProcessResult:
-    server = next((one for one in state.servers if one.name == node), None)
+    server = state.machine(node)
     if server is None:
         unknown = f"ssh: Could not resolve hostname {node}: Name or service not known\r\n"
         return result(state, argv, Output("", unknown, 255), timeout_s)
     if server.dead:
         gone = f"ssh: connect to host {node} port 22: No route to host\r\n"
         return result(state, argv, Output("", gone, 255), timeout_s)
-    happening = faults.due(state, node, "ssh")
+    host = server.name
+    happening = faults.due(state, host, "ssh")
     if any(fault.kind == "hang" and fault.seconds >= timeout_s for fault in happening):
         return result(state, argv, Output(hang_s=timeout_s), timeout_s)
     found = request_of(stdin) if stdin else None
     if found is not None and not happening:
-        content = answer_request(state, node, *found)
+        content = answer_request(state, host, *found)
         return _of_bytes(state, argv, content, timeout_s, limit_bytes)
     if found is not None:
-        output = Output(answer_request(state, node, *found).decode("ascii"))
+        output = Output(answer_request(state, host, *found).decode("ascii"))
     else:
-        output = run(state, node, argv)
+        output = run(state, host, argv)
     for fault in happening:
-        faults.spoil(state, node, fault, output)
+        faults.spoil(state, host, fault, output)
         if fault.kind == "die":
             output.stderr += f"client_loop: send disconnect: Connection to {node} closed.\r\n"
     return result(state, argv, output, timeout_s)

@@ -292,6 +292,13 @@ class FakeLustre:
             index = self.caches["servers"] = {one.name: one for one in self.servers}
         return index[name]
 
+    def machine(self, node: str) -> FakeServer | None:
+        """Return the server that answers to a name or to the address of one of its NIDs."""
+        for server in self.servers:
+            if node == server.name or node in (nid.split("@")[0] for nid in server.nids):
+                return server
+        return None
+
     def target(self, name: str) -> FakeTarget:
         """Return the target of that name."""
         return next(target for target in self.targets if target.name == name)

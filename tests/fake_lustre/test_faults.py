@@ -109,6 +109,7 @@ def test_enospc_and_eviction() -> None:
     )
     status = state.lctl(None, ["get_param", "-n", "osp.*OST0002*.prealloc_status"]).stdout
     assert status == "-28\n-28\n"
+    assert "evicted by scratch-OST0003; in progress" in state.run(None, ["dmesg"]).stdout
 
 
 def test_a_command_that_hangs_on_a_server_costs_that_command() -> None:
@@ -126,6 +127,8 @@ def test_a_whole_server_that_hangs_and_one_that_nobody_knows() -> None:
     results = state.fan_out(["oss3", "nobody"], ["python3"], timeout_s=25, stdin=PROGRAM)
     assert results["oss3"].timed_out
     assert b"Could not resolve" in results["nobody"].stderr
+    by_address = ask(state, "10.1.1.1")
+    assert (by_address.problem, by_address.host) == (None, "oss1")
 
 
 def test_programs_that_are_not_there() -> None:

@@ -107,6 +107,7 @@ def test_ssh_fails_as_ssh_does(tmp_path: Path) -> None:
     assert (dead.returncode, unknown.returncode) == (255, 255)
     assert b"No route to host" in dead.stderr
     assert b"Could not resolve hostname" in unknown.stderr
+    assert b"obdfilter" in ssh(installed, "10.1.1.4", ["lctl", "dl"]).stdout
     dying = ssh(installed, "oss2", ["lctl", "dl"])
     assert (dying.returncode, len(dying.stdout)) == (255, 7)
     assert b"No route to host" in ssh(installed, "oss2", ["lctl", "dl"]).stderr
