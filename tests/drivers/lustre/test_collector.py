@@ -259,6 +259,39 @@ def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -
     assert fine.stdout == "fine\n"
 
 
+def test_a_tool_of_which_many_hang_already_is_not_started_again(
+    server: Path, tmp_path: Path
+) -> None:
+    mute = tmp_path / "mute"
+    mute.mkdir()
+    request: dict[str, Any] = {
+        "format": 1,
+        "files": ["/proc/uptime"],
+        "commands": [{"key": "cat", "argv": ["cat", "/dev/null"]}, {"key": "e", "argv": ["echo"]}],
+    }
+    text = program(request).replace(b"HUNG_S = 300.0", b"HUNG_S = 0.0")
+    with silent_mount(mute, mute=True):
+        stuck = [subprocess.Popen(["cat", f"{mute}/file"]) for _ in range(8)]
+        for child in stuck:
+            for _ in range(500):
+                state = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
+                if state in "DI":
+                    break
+                time.sleep(0.01)
+            child.kill()
+        answer = parse_answer("n", execute((*PYTHON, str(server)), timeout_s=60, stdin=text))
+        young = parse_answer(
+            "n", execute((*PYTHON, str(server)), timeout_s=60, stdin=program(request))
+        )
+    for child in stuck:
+        child.wait()
+    assert [command.key for command in answer.commands] == ["e"]
+    assert "cat hang there already" in answer.skipped["cat /dev/null"]
+    assert "/proc/uptime" in answer.files
+    # Who hangs for seconds only may just be slow.
+    assert [command.key for command in young.commands] == ["cat", "e"]
+
+
 def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
     hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
     began_s = time.monotonic()
