@@ -100,7 +100,8 @@ class _Df:
             if not target.client_active:
                 if self.verbose:
                     self.lines.append(f"{target.name:<20s}: inactive device")
-            elif self.state.reaches(target):
+            elif self.state.reaches(target) or not (self.lazy or self.state.plain_df_hangs):
+                # Seen once: plain df went on with the last numbers of a target just lost.
                 if target.name in self.state.complained:
                     self.state.complained.remove(target.name)
                 seen.append(target)
@@ -108,7 +109,7 @@ class _Df:
                     self.lines.append(self._line(target, name))
             elif self.lazy:
                 self._lost(target, name)
-            elif self.state.plain_df_hangs:
+            else:
                 return Output(self._text(), "", 0, hang_s=float("inf"))
         self.lines += ["", self._summary(seen), ""]
         return Output(self._text(), "", self.exit_code)

@@ -98,6 +98,21 @@ def test_what_is_set_by_one_program_is_seen_by_the_next(tmp_path: Path) -> None:
         assert (files / host / "sys/class/block/md4").exists() == there
 
 
+def test_programs_at_the_same_time_lose_nothing_of_one_another(tmp_path: Path) -> None:
+    installed = FakeLustre.pair().install(tmp_path)
+    names = [f"obdfilter.scratch-OST000{n}.degraded" for n in range(8)]
+    running = [
+        subprocess.Popen(
+            [*installed.ssh, f"oss{n // 2 + 1}", "lctl", "set_param", f"{name}=1"],
+            stdout=subprocess.DEVNULL,
+        )
+        for n, name in enumerate(names)
+    ]
+    assert [one.wait(timeout=60) for one in running] == [0] * 8
+    with installed.changing() as state:
+        assert [one.degraded for one in state.osts] == [True] * 8
+
+
 def test_ssh_fails_as_ssh_does(tmp_path: Path) -> None:
     faults = [Fault("die", command="ssh", host="oss2", bytes=7)]
     state = FakeLustre.pair(faults=faults)
