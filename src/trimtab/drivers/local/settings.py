@@ -9,7 +9,7 @@ Write caches and everything else that guards data are read only.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,17 +58,38 @@ class _Place:
 
 
 def read_settings(
-    host: Host, description: PathDescription, ext4: Ext4 | None
+    host: Host,
+    description: PathDescription,
+    ext4: Ext4 | None,
+    *,
+    without: Container[str] = (),
 ) -> dict[str, Setting | NotAvailable]:
-    """Return every named setting with its value, or why it cannot be read."""
+    """Return every named setting with its value, or why it cannot be read.
+
+    Parameters
+    ----------
+    without
+        Names of devices to leave out.
+    """
     values: dict[str, Setting | NotAvailable] = {
         "mount/options": Setting(
             "mount/options", ",".join(description.options), "/proc/self/mountinfo"
         )
     }
-    for name, place in _places(description, ext4):
+    for name, place in _places(description, ext4, without):
         values[name] = _read(host, name, place)
     return values
+
+
+def read_queue(host: Host, device: str) -> dict[str, str]:
+    """Return the queue settings of one device that can be read, by their own names."""
+    directory = f"/sys/class/block/{device}/queue"
+    found = {}
+    for name in _QUEUE:
+        text = host.read_text(f"{directory}/{name}")
+        if not isinstance(text, NotAvailable):
+            found[name] = _value(name, text)
+    return found
 
 
 def write_setting(
@@ -120,10 +141,12 @@ def _writable_place(places: Mapping[str, _Place], name: str) -> _Place:
     )
 
 
-def _places(description: PathDescription, ext4: Ext4 | None) -> Iterator[tuple[str, _Place]]:
+def _places(
+    description: PathDescription, ext4: Ext4 | None, without: Container[str] = ()
+) -> Iterator[tuple[str, _Place]]:
     for device in description.own_devices:
-        if device.kind == "partition":
-            continue  # its disk's queue serves it
+        if device.kind == "partition" or device.name in without:
+            continue  # a partition is served by its disk's queue
         directory = f"/sys/class/block/{device.name}"
         for name, writable in _QUEUE.items():
             path = f"{directory}/queue/{name}"
@@ -141,10 +164,12 @@ def _read(host: Host, name: str, place: _Place) -> Setting | NotAvailable:
     text = host.read_text(place.path)
     if isinstance(text, NotAvailable):
         return text
+    return Setting(name, _value(name, text), place.path)
+
+
+def _value(name: str, text: str) -> str:
     value = text.strip()
-    if name.endswith("/scheduler"):
-        value = active_choice(text) or value
-    return Setting(name, value, place.path)
+    return active_choice(text) or value if name.endswith("scheduler") else value
 
 
 def _is_zero(value: str) -> bool:

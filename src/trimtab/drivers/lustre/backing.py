@@ -19,7 +19,7 @@ from trimtab.drivers.local.trim import Timer, trim_practice
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.launch.bounded import Space
-from trimtab.model.filesystem import PathDescription
+from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import Mount
 from trimtab.model.telemetry import NotAvailable, Reading, Setting
 from trimtab.model.trim import TrimPractice
@@ -74,8 +74,15 @@ class Backing:
         )
 
     def settings(self) -> dict[str, Setting | NotAvailable]:
-        """Return every named setting of the file system and of each device beneath."""
-        return named.read_settings(self.host, self.description, self.ext4)
+        """Return every named setting of the file system and of the devices above the drives."""
+        drives = {drive.name for drive in self.drives}
+        return named.read_settings(self.host, self.description, self.ext4, without=drives)
+
+    @property
+    def drives(self) -> tuple[BlockDevice, ...]:
+        """The drives, where there are several; a single one is told as a device like others."""
+        drives = self.description.own_drives
+        return drives if len(drives) > 1 else ()
 
 
 def read_backing(server: ServerView, target: str) -> Backing:

@@ -7,10 +7,9 @@ not looked for, or not to its end. Only the second proves anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +43,7 @@ class CollectedHost(Host):
     _asked: _Asked = field(init=False, compare=False, repr=False)
     _targets: frozenset[str | None] = field(init=False, compare=False, repr=False)
     _places: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
-    _holding: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    _above_files: set[str] = field(default_factory=set, compare=False, repr=False)
     _commands: dict[tuple[str, ...], CommandAnswer] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -79,12 +78,9 @@ class CollectedHost(Host):
         # What could not be read is there.
         if path in answer.files or path in answer.skipped or place in answer.skipped:
             return bool(path)
-        holds = self._holding.get(place)
-        if holds is None:
-            beneath = place.rstrip("/") + "/"
-            holds = any(known.startswith(beneath) for known in answer.files)
-            self._holding[place] = holds
-        return holds
+        if not self._above_files:
+            self._above_files.update(_all_above(answer.files))
+        return place.rstrip("/") in self._above_files
 
     def read_text(self, path: str, *, limit_bytes: int = LIMIT_BYTES) -> str | NotAvailable:
         """Return the text of a file, stripped of the newline at its end, or why there is none.
@@ -94,14 +90,15 @@ class CollectedHost(Host):
         RefusedError
             The file is one whose mere reading does harm.
         """
-        if path.rpartition("/")[2] in NEVER_OPENED:
-            raise RefusedError(f"{path} is never opened: reading it loads every block group")
         files = self.answer.files
-        text = files.get(self._place(path))
+        # Asked by its real path mostly, and a hundred thousand times for a large site.
+        text = files.get(path)
         if text is None:
-            text = files.get(path)
-        if text is None:
-            return self._missing(path)
+            if path.rpartition("/")[2] in NEVER_OPENED:
+                raise RefusedError(f"{path} is never opened: reading it loads every block group")
+            text = files.get(self._place(path))
+            if text is None:
+                return self._missing(path)
         # Encoded only where it could matter: a character is four bytes at most.
         if len(text) * 4 > limit_bytes and len(_encoded(text)) > limit_bytes:
             return NotAvailable(f"{path} is longer than {limit_bytes} bytes")
@@ -205,23 +202,43 @@ class CollectedHost(Host):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The paths that a request asks for by name, and the parts of its patterns."""
+    """The paths that a request asks for by name, and its patterns as one."""
 
     exact: frozenset[str]
-    patterns: tuple[list[str], ...]
+    pattern: re.Pattern[str]
 
     def holds(self, path: str) -> bool:
         """Return whether the path was asked for; a star of a pattern stays within its part."""
-        parts = path.split("/")
-        return path in self.exact or any(
-            len(one) == len(parts) and all(map(fnmatchcase, parts, one)) for one in self.patterns
-        )
+        return path in self.exact or self.pattern.fullmatch(path) is not None
+
+
+def _all_above(paths: Iterable[str]) -> set[str]:
+    """Return every directory above any of the paths; the root is the empty text."""
+    found = {""}
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found
 
 
 @lru_cache(maxsize=16)
 def _sorted_out(paths: tuple[str, ...]) -> _Asked:
     wild = [one for one in paths if re.search(r"[*?\[]", one)]
-    return _Asked(frozenset(paths).difference(wild), tuple(one.split("/") for one in wild))
+    # With no pattern at all: an expression that nothing matches.
+    either = "|".join(map(_expression, wild)) or "(?!)"
+    return _Asked(frozenset(paths).difference(wild), re.compile(either, re.DOTALL))
+
+
+def _expression(glob: str) -> str:
+    """Return a glob of a path as a regular expression; its signs match no slash."""
+    signs = re.findall(r"\[!?[^\]/]+\]|.", glob, re.DOTALL)
+    special = {"*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        special.get(sign) or (sign.replace("[!", "[^", 1) if len(sign) > 1 else re.escape(sign))
+        for sign in signs
+    )
 
 
 def _result_of(command: CommandAnswer, answer: Answer, timeout_s: float) -> ProcessResult:

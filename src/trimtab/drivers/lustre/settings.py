@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trimtab.drivers.local.settings import read_queue
 from trimtab.drivers.lustre.backing import Backing
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.view import ServerView, View
@@ -86,20 +87,14 @@ def _of_server(
 
 
 def _beneath(backing: Backing) -> Settings:
-    found: Settings = {}
-    drives = {drive.name for drive in backing.description.own_drives}
+    found: Settings = backing.settings()
     of_drives: dict[str, dict[str, str]] = {}
-    for name, setting in backing.settings().items():
-        kind, _, rest = name.partition("/")
-        device, _, knob = rest.partition("/")
-        if kind == "block" and device in drives and len(drives) > 1:
-            if isinstance(setting, Setting):
-                of_drives.setdefault(knob, {})[device] = setting.value
-        else:
-            found[name] = setting
+    for drive in backing.drives:
+        for knob, value in read_queue(backing.host, drive.name).items():
+            of_drives.setdefault(knob, {})[drive.name] = value
     for knob, values in of_drives.items():
-        name = f"drives/{knob}"
-        found[name] = Setting(name, folded(values), f"/sys/class/block/*/{knob}")
+        name = f"drives/queue/{knob}"
+        found[name] = Setting(name, folded(values), f"/sys/class/block/*/queue/{knob}")
     found["devices"] = Setting("devices", _tree(backing), "/sys/class/block")
     if backing.ext4 is not None:
         found |= _of_ldiskfs(backing)

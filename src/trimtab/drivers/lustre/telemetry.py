@@ -27,6 +27,7 @@ Cpu = dict[str, float | NotAvailable]
 
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
 _INODES: Final = ("inodes_total", "inodes_free")
+_NOT_COUNTED: Final = NotAvailable("the server's processors were not looked at")
 _NOT_METADATA: Final = frozenset({"statfs"})
 """Counted beside the operations of ``md_stats``; every client's ``df`` asks, no job does."""
 
@@ -36,11 +37,10 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
     servers = view.serving(target)
     server = servers[0] if len(servers) == 1 else None
     backing = None if server is None else read_backing(server, target)
-    busy = NotAvailable(why_not_served(view, target))
     if backing is None or server is None:
-        beneath: Iterable[Reading] = _nothing(busy.reason)
+        beneath: Iterable[Reading] = _nothing(why_not_served(view, target))
     else:
-        beneath = backing.readings(cpu.get(server.name, busy))
+        beneath = backing.readings(cpu.get(server.name, _NOT_COUNTED))
     own = [
         *_space(view, target, backing),
         *state_readings(view, target, server, backing),
