@@ -170,7 +170,10 @@ def insert_unless_there(connection: Connection, table: Table, **values: Any) -> 
         from sqlalchemy.dialects.postgresql import insert as insert_to
     else:
         from sqlalchemy.dialects.sqlite import insert as insert_to
-    return insert_to(table).values(values).on_conflict_do_nothing()
+    row = insert_to(table).values(values).on_conflict_do_nothing()
+    # Whoever needs to know whether there was one asks for the count, which SQLAlchemy drops for
+    # insertions unless it is told not to.
+    return row.execution_options(preserve_rowcount=True)
 
 
 def _insert_all(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
