@@ -31,6 +31,7 @@ _PROCESSORS: Final = 2
 """Tasks are proposed as for a small node: enough to measure, not to load."""
 _LOOKUP_S: Final = 5.0
 _ADDRESS: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)@[a-z0-9]+")
+_NAME_LENGTH: Final = 64
 _NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -209,12 +210,16 @@ def _sort_servers(found: Discovery, view: View, names: Sequence[str]) -> None:
             home[target] = name
     servers = replace(found.site.servers, oss=oss, mds=mds, home=home)
     found.site = replace(found.site, servers=servers)
-    found.found.append(f"MDS {fold_nodes(mds) or 'none'}; OSS {fold_nodes(oss) or 'none'}")
+    found.found.append(f"MDS {_folded(mds)}; OSS {_folded(oss)}")
     if home:
         found.comments["servers.home"] = [
             "where each target was when this file was written, or is registered first;",
             "correct it if something had failed over then",
         ]
+
+
+def _folded(names: tuple[str, ...]) -> str:
+    return fold_nodes(names) if names else "none"
 
 
 def _tell_what_is_readable(found: Discovery, view: View) -> None:
@@ -230,7 +235,7 @@ def _tell_what_is_readable(found: Discovery, view: View) -> None:
             if command is not None and command.exit_code != 0 and not command.stdout:
                 found.not_found.append(server.why_no(key))
     for version, names in versions.items():
-        found.found.append(f"Lustre {version} on {fold_nodes(tuple(names))}")
+        found.found.append(f"Lustre {version} on {_folded(tuple(names))}")
     unserved = [target for target in view.targets if not view.serving(target)]
     if view.servers and unserved:
         found.not_found.append(f"no server that answered serves {', '.join(unserved[:12])}")
@@ -269,4 +274,4 @@ def _propose_probe(found: Discovery, state: bounded.PathState, execute: Execute)
 
 def _name_of(text: str) -> str:
     """Return a site's name from a mount point or a file system's name."""
-    return _NOT_A_NAME.sub("-", text.lower()).strip("-") or "root"
+    return _NOT_A_NAME.sub("-", text.lower())[:_NAME_LENGTH].strip("-") or "root"

@@ -17,7 +17,7 @@ import pytest
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.drivers.lustre.collecting import Answer, parse_answer, program
-from trimtab.drivers.lustre.collector import Lines
+from trimtab.drivers.lustre.collector import Lines, without_sudo
 from trimtab.drivers.lustre.collector_tree import Refused, Tree, allowed
 from trimtab.launch.process import ProcessResult, execute
 
@@ -494,3 +494,42 @@ def test_the_kernel_sees_no_writing_call(tmp_path: Path) -> None:
         asks = re.match(r"ioctl\(\d+, (TCGETS|FIONBIO|FIOCLEX)\b", call)
         assert asks or call.startswith(("open", "+++", "---", "<...")), line
         assert not any(flag in call for flag in ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC")), line
+
+
+class _Told:
+    """A command that has ended, as far as `without_sudo` looks at it."""
+
+    def __init__(self, **told: Any) -> None:
+        self.command = {"key": "parameters", "argv": told["argv"]}
+        self._told = {"exit_code": 0, "stdout": "", "stderr": "", **told}
+
+    def answer(self) -> dict[str, Any]:
+        return self._told
+
+
+@pytest.mark.parametrize(
+    ("told", "again"),
+    [
+        ({"exit_code": 1, "stderr": "sudo: a password is required\n"}, True),
+        ({"exit_code": 1, "stderr": "error: get_param: no such thing\n"}, False),
+        ({"exit_code": 1, "stderr": "sudo: late\n", "stdout": "version=2.17.57\n"}, False),
+        ({"exit_code": 0, "stderr": "sudo: unable to resolve host\n"}, False),
+    ],
+)
+def test_what_sudo_refuses_is_run_without_it(told: dict[str, Any], again: bool) -> None:
+    job = _Told(argv=["sudo", "-n", "lctl", "get_param", "version"], **told)
+    answer: dict[str, Any] = {"skipped": []}
+    commands = [job]
+    found = without_sudo(job, commands, {"sudo": ["sudo", "-n"]}, answer)
+    if not again:
+        assert found is None
+        assert commands == [job]
+        return
+    assert found is not None
+    assert found["argv"] == ["lctl", "get_param", "version"]
+    assert commands == []
+    ((_, why),) = answer["skipped"]
+    assert "a password is required" in why
+    # The second time there are no words of sudo's in front, and nothing is run a third time.
+    second = _Told(argv=found["argv"], exit_code=1, stderr="sudo: odd\n")
+    assert without_sudo(second, [second], {"sudo": ["sudo", "-n"]}, answer) is None

@@ -59,8 +59,8 @@ def _facts(site: Site) -> Iterator[tuple[str, str]]:
     if servers.names:
         from trimtab.site.nodes import fold_nodes
 
-        yield "mds", fold_nodes(servers.mds) or "none"
-        yield "oss", fold_nodes(servers.oss) or "none"
+        for name, nodes in (("mds", servers.mds), ("oss", servers.oss)):
+            yield name, fold_nodes(nodes) if nodes else "none"
         yield (
             "reached by",
             "this host itself" if servers.reach == "local" else " ".join(servers.ssh.command),

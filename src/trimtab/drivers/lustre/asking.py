@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.collecting import parse_answer, program
+from trimtab.drivers.lustre.collector import HUNG_LIMIT, hanging
 from trimtab.drivers.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
 from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
 from trimtab.drivers.lustre.reads import CLIENT_IMPORTS, CLIENT_PARAMETERS, server_request
@@ -18,8 +20,6 @@ from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
 
 CLIENT_TIMEOUT_S: Final = 20.0
-"""``lfs df`` answers in milliseconds, or not at all: with a target lost it can hang beyond
-SIGKILL, which is why it runs in a child that is given up."""
 SUDO: Final = ("sudo", "-n")
 _OUTPUT_LIMIT_BYTES: Final = 32 * 2**20
 _GRACE_S: Final = 5.0
@@ -37,15 +37,25 @@ def ask_name(path: str, execute: Execute) -> str | None:
     return next((df.file_system for df in found if df.file_system is not None), None)
 
 
-def ask_client(file_system: str, path: str, execute: Execute) -> ClientView:
-    """Return what this host sees of the file system; what fails is told, not raised."""
+def ask_client(
+    file_system: str, path: str, execute: Execute, *, timeout_s: float = CLIENT_TIMEOUT_S
+) -> ClientView:
+    """Return what this host sees of the file system; what fails is told, not raised.
+
+    ``lfs df`` answers in milliseconds, or not at all: with a target lost it can hang beyond
+    SIGKILL. It runs in a child that is given up, and once it has hung it is not asked further.
+    """
+    ask = partial(execute, timeout_s=timeout_s, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
     problems: list[str] = []
     # -l: never wait for a target that is not connected; -v: flags, and lost targets by name.
-    space, why = _lfs_df(("lfs", "df", "-lv", path), file_system, execute)
-    inodes, why_no_inodes = _lfs_df(("lfs", "df", "-lvi", path), file_system, execute)
+    space, why, hung = _lfs_df(("lfs", "df", "-lv", path), file_system, ask)
+    inodes: dict[str, LfsDfLine] = {}
+    why_no_inodes = None
+    if not hung:
+        inodes, why_no_inodes, _ = _lfs_df(("lfs", "df", "-lvi", path), file_system, ask)
     problems += dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
-    parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), execute, problems)
-    imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), execute, problems)
+    parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), ask, problems)
+    imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), ask, problems)
     return ClientView(
         parameters=parameters,
         links=tuple(links(imports, file_system, on="this client")),
@@ -86,26 +96,30 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
 
 
 def _lfs_df(
-    argv: Sequence[str], file_system: str, execute: Execute
-) -> tuple[dict[str, LfsDfLine], str | None]:
-    """Return the lines by target, and why some or all are missing."""
-    try:
-        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
-    except ToolError as error:
-        return {}, error.message
+    argv: Sequence[str], file_system: str, ask: Execute
+) -> tuple[dict[str, LfsDfLine], str | None, bool]:
+    """Return the lines by target, why some or all are missing, and whether it hung."""
     told = " ".join(argv)
+    waiting = hanging().get(argv[0], 0)
+    if waiting >= HUNG_LIMIT:
+        # A watch would add one an hour for as long as the target is lost.
+        return {}, f"{told} was not started: {waiting} of them hang already", True
+    try:
+        result = ask(argv)
+    except ToolError as error:
+        return {}, error.message, False
     found = parse_lfs_df(_text(result.stdout), _text(result.stderr), inodes="i" in argv[2])
     ours = [df for df in found if df.file_system in (file_system, None)]
     lines = {line.target: line for df in ours for line in df.lines}
     if result.timed_out:
-        return lines, f"{told} did not answer in {CLIENT_TIMEOUT_S:g} s"
+        return lines, f"{told} did not answer in {result.timeout_s:g} s", True
     if not lines:
-        return {}, f"{told}: {_why_nothing(result, ours)}"
+        return {}, f"{told}: {_why_nothing(result, ours)}", False
     # Its exit code says nothing: 107 with every line there, 0 with lines left out.
     problems = [problem for df in ours for problem in df.problems]
     if any(not df.complete for df in ours) or problems:
-        return lines, f"{told}: {'; '.join(problems) or 'not whole'}"
-    return lines, None
+        return lines, f"{told}: {'; '.join(problems) or 'not whole'}", False
+    return lines, None, False
 
 
 def _why_nothing(result: ProcessResult, found: Sequence[LfsDf]) -> str:
@@ -115,10 +129,10 @@ def _why_nothing(result: ProcessResult, found: Sequence[LfsDf]) -> str:
     return f"{result.problem or 'it printed nothing'}{complaint(result)}"
 
 
-def _lctl(argv: Sequence[str], execute: Execute, problems: list[str]) -> Parameters:
+def _lctl(argv: Sequence[str], ask: Execute, problems: list[str]) -> Parameters:
     """Return what lctl printed; its exit code says nothing, that it ended by itself does."""
     try:
-        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
+        result = ask(argv)
     except ToolError as error:
         problems.append(error.message)
         return NOTHING

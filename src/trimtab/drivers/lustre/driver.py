@@ -88,7 +88,9 @@ class LustreDriver:
     def view(self) -> View:
         """Return what client and servers say now: one round trip."""
         servers = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
-        client = ask_client(self._file_system, self._path, self._execute)
+        client = ask_client(
+            self._file_system, self._path, self._execute, timeout_s=self._servers.timeout_s
+        )
         self._view = View(self._file_system, client, servers, dict(self._servers.home))
         return self._view
 

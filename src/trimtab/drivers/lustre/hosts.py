@@ -37,7 +37,11 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
 def _partly(server: ServerView) -> str | None:
     """Return what a server left out, ``None`` when it told everything that it was asked."""
     # Files that may not be read are told where they are missed; a limit or deadline is told here.
-    left = [reason for name, reason in server.answer.skipped.items() if not name]
+    left = [
+        reason
+        for name, reason in server.answer.skipped.items()
+        if not name or reason.endswith("run without it")
+    ]
     # Without these two a server's targets are not known; what else is missing is told where it is.
     for key in ("parameters", "imports"):
         command = server.answer.command(key)

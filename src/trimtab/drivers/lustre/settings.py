@@ -32,6 +32,9 @@ _LDISKFS: Final = (
     "fstrim_min_blocks",
     "fstrim_avg_frag_no_delay",
     "fstrim_delay_secs",
+    "first_error_time",
+    "last_error_time",
+    "last_error_func",
 )
 _LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table")
 _NAMED_DRIVES: Final = 4

@@ -144,15 +144,20 @@ class ServerView:
             return f"{self.name} did not answer: {self.answer.problem}"
         command = self.answer.command(key)
         if command is None:
+            late = next((why for name, why in self.answer.skipped.items() if name), None)
+            each = any("each" in one for one in self.request["commands"] if one["key"] == key)
+            if each and late is None:
+                return f"{self.name} has no device to ask"
             return f"{self.name} had no time left for it"
+        sudo = len(self.request["sudo"] or ()) if command.argv[:1] == ("sudo",) else 0
+        words = f"{' '.join(command.argv[sudo : sudo + 2])} on {self.name}"
         if command.error is not None:
-            return f"{' '.join(command.argv[:2])} on {self.name}: {command.error}"
+            return f"{words}: {command.error}"
         if command.timed_out:
-            return f"{' '.join(command.argv[:2])} on {self.name} did not end in its time"
+            return f"{words} did not end in its time"
         if not command.stdout and command.exit_code != 0:
             said = command.stderr.strip().splitlines()
-            end = f": {said[0][:160]}" if said else f" ended with {command.exit_code}"
-            return f"{' '.join(command.argv[:2])} on {self.name}{end}"
+            return f"{words}{f': {said[0][:160]}' if said else f' ended with {command.exit_code}'}"
         return f"not available on this kernel and version ({what or key} on {self.name})"
 
     def _parameters(self, key: str) -> Parameters:

@@ -1,0 +1,237 @@
+"""init, site, targets, snapshot and watch, run as a user runs them, on every kind of site."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.fake_lustre.install import Installed, install
+from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support import loopback
+from tests.support.command import TRIMTAB, Ended, trimtab
+
+SHORT = {"duration": '"1s"', "block_size": '"16MiB"', "tasks_per_node": "2", "jitter": '"0s"'}
+
+
+@dataclass
+class Place:
+    """A site of a test: where it is mounted, and what commands need to know of it."""
+
+    path: Path
+    store: Path
+    file: Path
+    options: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    fake: Installed | None = None
+
+    def run(self, *arguments: object) -> Ended:
+        return trimtab(*arguments, store=self.store, timeout_s=120.0, **self.environment)
+
+    def make(self) -> Ended:
+        """Write the site file as a user does, then make its probe short."""
+        ended = self.run("init", self.path, "--out", self.file, "--name", "here", *self.options)
+        if self.file.exists():
+            text = self.file.read_text()
+            for key, value in SHORT.items():
+                text = re.sub(rf"(?m)^(# )?{key} = .*$", f"{key} = {value}", text, count=1)
+            text = re.sub(r"(?m)^benchmark = .*$", 'benchmark = "builtin"', text, count=1)
+            text = re.sub(r"(?m)^launcher = .*$", 'launcher = "local"', text, count=1)
+            self.file.write_text(text)
+        return ended
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Place:
+    mount = tmp_path / "scratch"
+    mount.mkdir()
+    state = FakeLustre.small(mount=str(mount))
+    installed = install(state, tmp_path / "fake")
+    ssh = ("--ssh", " ".join(installed.ssh), "--servers", state.servers[0].name)
+    return Place(
+        mount,
+        tmp_path / "t.db",
+        tmp_path / "here.toml",
+        options=("--driver", "lustre", *ssh),
+        environment={"PATH": installed.path},
+        fake=installed,
+    )
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("lustre", id="fake-lustre"),
+        pytest.param("ext4", marks=pytest.mark.kernel),
+        pytest.param("xfs", marks=pytest.mark.kernel),
+    ]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "lustre":
+        yield request.getfixturevalue("fake")
+        return
+    if reason := loopback.why_no_loop_devices(request.param):
+        pytest.skip(reason)
+    with loopback.mounted(tmp_path, fs=request.param) as mounted:
+        yield Place(mounted.mount_point, tmp_path / "t.db", tmp_path / "here.toml")
+
+
+def test_a_site_from_its_discovery_to_its_watch(place: Place) -> None:
+    made = place.make()
+    assert made.code == 0, made.stderr
+    assert "here" in made.stdout
+
+    held = place.run("site", place.file, "--validate", "--json")
+    assert held.code == 0, held.stdout
+    assert all(one["ok"] is not False for one in held.document["checked"])
+
+    seen = place.run("targets", place.file, "--json")
+    assert seen.code == 0, seen.stderr
+    assert seen.document["complete"] is True
+    kinds = {target["kind"] for target in seen.document["targets"]}
+    assert kinds == ({"ost", "mdt"} if place.fake else {"file-system"})
+    assert all(target["fullness"] is not None for target in seen.document["targets"])
+
+    kept = place.run("snapshot", place.file, "--json")
+    assert kept.code == 0, kept.stderr
+    at = kept.document["snapshot"]["at"]
+    recalled = place.run("targets", place.file, "--at", at, "--json")
+    assert recalled.code == 0, recalled.stderr
+    assert recalled.document["kept"] is True
+    assert recalled.document["targets"] == kept.document["snapshot"]["targets"]
+    assert recalled.document["hosts"] == kept.document["snapshot"]["hosts"]
+
+    watched = place.run("watch", place.file, "--once", "--json")
+    assert watched.code == 0, watched.stderr
+    slots = {slot["item"]: slot for slot in watched.document["slots"]}
+    assert set(slots) == {"snapshot", "probe:hourly"}
+    assert {slot["state"] for slot in slots.values()} == {"done"}
+    probe = slots["probe:hourly"]
+    assert probe["before"]
+    assert probe["after"]
+    assert {verdict["status"] for verdict in probe["verdicts"]} == {"cannot_tell"}
+    shown = place.run("show", probe["run"], "--json")
+    assert shown.document["run"]["status"] == "ok", shown.stdout
+    assert shown.document["run"]["site"] == "here"
+    assert [path.name for path in place.path.iterdir() if path.name.startswith(".trimtab")] == []
+
+    again = place.run("watch", place.file, "--once", "--json")
+    assert [slot["item"] for slot in again.document["slots"]] == ["snapshot"]
+    runs = place.run("runs", "--json").document["runs"]
+    assert [run["id"] for run in runs] == [probe["run"]]
+
+
+def test_tables_are_for_people(place: Place) -> None:
+    place.make()
+    table = place.run("targets", place.file)
+    assert table.code == 0
+    assert "TARGET" in table.stdout
+    name = place.run("targets", place.file, "--json").document["targets"][0]["name"]
+    detail = place.run("targets", place.file, name)
+    assert "TELEMETRY" in detail.stdout
+    assert "SETTINGS" in detail.stdout
+    unknown = place.run("targets", place.file, "OST9999")
+    assert unknown.code == 2
+    assert name in unknown.stderr
+
+
+def test_a_failing_target_and_a_dead_server_are_told_and_kept(fake: Place) -> None:
+    fake.make()
+    assert fake.fake is not None
+    with fake.fake.changing() as state:
+        state.target("OST0001").up = False
+    seen = fake.run("targets", fake.file, "--json").document
+    worst = seen["targets"][0]
+    assert worst["name"] == "OST0001"
+    assert worst["troubles"][0]["id"] == "lost"
+    with fake.fake.changing() as state:
+        state.kill_server(state.servers[0].name)
+    kept = fake.run("snapshot", fake.file, "--json")
+    assert kept.code == 0, kept.stderr
+    snapshot = kept.document["snapshot"]
+    assert snapshot["complete"] is False
+    (server,) = [host for host in snapshot["hosts"] if host["role"] == "server"]
+    assert server["answered"] is False
+    assert server["problem"]
+    held = fake.run("site", fake.file, "--validate")
+    assert held.code == 3
+    assert "did not answer" in held.stdout or "no answer" in held.stdout
+
+
+def test_lfs_that_hangs_costs_its_deadline_and_no_more(fake: Place) -> None:
+    fake.make()
+    fake.file.write_text(re.sub(r'# timeout = "20s"', 'timeout = "4s"', fake.file.read_text()))
+    assert fake.fake is not None
+    with fake.fake.changing() as state:
+        state.faults.append(Fault("hang", command="lfs", seconds=60))
+    ended = fake.run("targets", fake.file, "--json")
+    assert ended.code == 0, ended.stderr
+    client = next(host for host in ended.document["hosts"] if host["role"] == "client")
+    assert "did not answer in" in client["problem"]
+    # The server's own count stands in, and says so.
+    used = [
+        reading
+        for target in ended.document["targets"]
+        for reading in target["telemetry"]
+        if reading["name"] == "used_bytes"
+    ]
+    assert all("server's own count" in reading["source"] for reading in used)
+
+
+def test_init_refuses_to_write_over_a_file(fake: Place) -> None:
+    fake.make()
+    before = fake.file.read_text()
+    again = fake.run("init", fake.path, "--out", fake.file, *fake.options)
+    assert again.code == 4
+    assert fake.file.read_text() == before
+
+
+def test_init_without_servers_says_what_is_missing(fake: Place) -> None:
+    ended = fake.run("init", fake.path, "--driver", "lustre", "--json", "--servers", "nowhere")
+    assert ended.code == 0, ended.stderr
+    assert any("nowhere" in line for line in ended.document["not_found"])
+
+
+def test_what_is_no_lustre_is_wrong_use(tmp_path: Path) -> None:
+    ended = trimtab("init", tmp_path, "--driver", "lustre", store=tmp_path / "t.db")
+    assert ended.code == 2
+    assert "lfs" in ended.stderr
+
+
+def test_a_site_is_found_by_its_name(fake: Place, tmp_path: Path) -> None:
+    fake.make()
+    sites = tmp_path / "sites"
+    sites.mkdir()
+    shutil.copy(fake.file, sites / "here.toml")
+    fake.environment["TRIMTAB_SITES"] = str(sites)
+    assert fake.run("targets", "here", "--json").document["site"] == "here"
+    unknown = fake.run("targets", "there")
+    assert unknown.code == 2
+    assert "here" in unknown.stderr
+
+
+def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
+    fake.make()
+    environment = {**fake.environment, "TRIMTAB_STORE": str(fake.store)}
+    first = subprocess.Popen(
+        [str(TRIMTAB), "watch", str(fake.file)],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert first.stderr is not None
+        first.stderr.readline()
+        time.sleep(0.2)
+        second = fake.run("watch", fake.file, "--once")
+        assert second.code == 4, second.stderr
+    finally:
+        first.terminate()
+        assert first.wait(60) == 130
+        assert first.stderr is not None
+        first.stderr.close()
