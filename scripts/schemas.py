@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report.documents import check, kept
+from trimtab.report.documents import check, kept, site
 from trimtab.site.schema import json_schema
 
 DOCUMENTS = {
@@ -14,6 +14,11 @@ DOCUMENTS = {
     "status": kept.StatusDocument,
     "runs": kept.RunsDocument,
     "show": kept.ShowDocument,
+    "init": site.InitDocument,
+    "site": site.SiteDocument,
+    "targets": site.TargetsDocument,
+    "snapshot": site.SnapshotDocument,
+    "watch": site.WatchDocument,
     "error": check.FailureDocument,
 }
 
@@ -26,7 +31,7 @@ def main(directory: str) -> None:
         name: document.model_json_schema(mode="serialization")
         for name, document in DOCUMENTS.items()
     }
-    for name, schema in (schemas | {"site": json_schema()}).items():
+    for name, schema in (schemas | {"site-file": json_schema()}).items():
         (target / f"{name}.json").write_text(json.dumps(schema, indent=2) + "\n")
 
 

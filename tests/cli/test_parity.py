@@ -67,12 +67,21 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
     schemas = tmp_path / "schemas"
     script = ROOT / "scripts" / "schemas.py"
     subprocess.run([sys.executable, str(script), str(schemas)], check=True)
-    (run,) = trimtab("runs", "--json", store=store).document["runs"]
+    runs = trimtab("runs", "--json", store=store).document["runs"]
+    target = str(store.parent / "target")
+    site = store.parent / "parity.toml"
+    if not site.exists():
+        site.write_text(f'[site]\nname = "parity"\ndriver = "local"\npath = "{target}"\n')
     arguments = {
-        "check": (str(store.parent / "target"), "--no-probe"),
+        "check": (target, "--no-probe"),
+        "init": (target,),
+        "site": (site, "--validate"),
+        "targets": (site,),
+        "snapshot": (site,),
+        "watch": (site, "--once"),
         "status": (),
         "runs": (),
-        "show": (run["id"],),
+        "show": (runs[-1]["id"],),
     }[name]
     ended = trimtab(name, *arguments, "--json", store=store)
     assert ended.code == 0, ended.stderr
