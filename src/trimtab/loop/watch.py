@@ -182,12 +182,8 @@ class Watch:
         return tuple(ended)
 
     def _forever(self) -> None:
-        ready = False
         while True:
             self.step(self._clock())
-            if not ready:
-                ready = True
-                self._notify.ready()
             self._rest()
 
     def _once(self, now: datetime) -> tuple[Slot, ...]:
@@ -208,6 +204,7 @@ class Watch:
     def _prepared(self, now: datetime) -> Agenda:
         if self._agenda is None:
             self._take_lease(now)
+            self._notify.ready()  # taking up what an earlier watch left may be a whole probe
             self._recover(now)
             agenda = Agenda(alive_since=now)
             self._agenda = replace(
@@ -293,6 +290,8 @@ class Watch:
         if self._agenda is not None:
             reason = f"the {what} of {work.due_at:%H:%M} was still running"
             self._agenda = occupied(self._agenda, reason, since, until)
+        if slot is None:
+            self._lease_until = None  # another process may have it by now: ask
         self._renew_lease(until)
         return slot
 

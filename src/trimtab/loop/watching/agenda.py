@@ -206,7 +206,6 @@ def _reason(agenda: Agenda, item: Item, due_at: datetime) -> str:
     latest = item.latest(due_at)
     if latest < agenda.alive_since:
         return NOT_RUNNING
-    for one in reversed(agenda.occupations):
-        if one.since <= latest <= one.until:
-            return one.what
-    return HELD_UP
+    within = [one for one in agenda.occupations if one.since <= latest <= one.until]
+    # Of two, the one that began later is the reason of the other: the store, within a probe's slot.
+    return max(within, key=lambda one: one.since).what if within else HELD_UP
