@@ -8,7 +8,7 @@ from trimtab.cli import options
 
 
 @click.command("check")
-@click.argument("path")
+@click.argument("path", metavar="PATH|SITE")
 @options.as_json
 @options.store
 @click.option(
@@ -84,16 +84,12 @@ from trimtab.cli import options
 @click.option(
     "--fullness-limit",
     type=options.FRACTION,
-    default="75%",
-    show_default=True,
-    help="Fullness not to exceed.",
+    help="Fullness not to exceed. Default: the site file's, else 75%.",
 )
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    default="8%",
-    show_default=True,
-    help="COV over 48 h not to exceed.",
+    help="COV over 48 h not to exceed. Default: the site file's, else 8%.",
 )
 @click.option(
     "--allocator-statistics/--no-allocator-statistics",
@@ -115,8 +111,12 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     and writes a report. Files of the probe are removed in every case.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.check import CheckOptions, check
+    from trimtab.loop.check import CheckOptions, check, of_site
+    from trimtab.loop.sites import site_file
 
+    site = site_file(str(given["path"]))
+    if site is not None:
+        given = of_site(site, given)
     wanted = CheckOptions(**given)  # type: ignore[arg-type]
     with progress_bar(silent=as_json) as progress:
         outcome = check(wanted, progress=progress)

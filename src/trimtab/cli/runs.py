@@ -19,11 +19,13 @@ def command(
     as_json: bool, store_url: str | None, site: str | None, probe: str | None, limit: int
 ) -> None:
     """List the runs that are kept, the newest first."""
+    from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.status import site_of
     from trimtab.loop.stores import open_store
 
-    with open_store(store_url) as store:
-        name = None if site is None else site_of(store, site)
+    known = site_file(site)
+    with open_store(with_store(known, store_url)) as store:
+        name = None if site is None else site_of(store, site if known is None else known.name)
         found = store.runs(site=name, probe=probe, limit=limit)
         where = str(store.location)
     if as_json:

@@ -14,31 +14,40 @@ from trimtab.cli import options
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    default="8%",
-    show_default=True,
-    help="COV over the window not to exceed.",
+    help="COV over the window not to exceed. Default: the site file's, else 8%.",
 )
 @click.option(
     "--window",
     "window_s",
     type=options.DURATION,
-    default="48h",
-    show_default=True,
-    help="Twice the longest job.",
+    help="Twice the longest job. Default: the site file's, else 48h.",
 )
 def command(
-    where: str | None, as_json: bool, store_url: str | None, cov_goal: float, window_s: float
+    where: str | None,
+    as_json: bool,
+    store_url: str | None,
+    cov_goal: float | None,
+    window_s: float | None,
 ) -> None:
     """Say where one file system stands, or all of them, from what is kept.
 
     Shows the last runs, and for each series of comparable runs its mean, COV with interval,
     verdict and trend. Measures nothing.
     """
+    from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.status import status
     from trimtab.loop.stores import open_store
+    from trimtab.model.site import SiteLimits
 
-    with open_store(store_url) as store:
-        found = status(store, where, goal=cov_goal, window_s=window_s)
+    site = site_file(where)
+    limits = SiteLimits() if site is None else site.limits
+    with open_store(with_store(site, store_url)) as store:
+        found = status(
+            store,
+            where if site is None else site.name,
+            goal=limits.cov if cov_goal is None else cov_goal,
+            window_s=limits.window_s if window_s is None else window_s,
+        )
     if as_json:
         from trimtab.report.documents.kept import status_document
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Missing
 from trimtab.model.run import ProbeSpec, Run
+from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import Scope, VerdictStatus
 from trimtab.visible import visible
@@ -66,8 +67,8 @@ class CheckOptions:
     transfer_size_bytes: int = 1024**2
     block_size_bytes: int | None = None
     direct: bool = True
-    fullness_limit: float = 0.75
-    cov_goal: float = 0.08
+    fullness_limit: float | None = None
+    cov_goal: float | None = None
     allocator_statistics: bool = True
 
     @property
@@ -78,7 +79,23 @@ class CheckOptions:
     @property
     def limits(self) -> Limits:
         """What the file system is held to."""
-        return Limits(fullness=self.fullness_limit, cov=self.cov_goal)
+        usual = Limits()
+        return Limits(
+            fullness=usual.fullness if self.fullness_limit is None else self.fullness_limit,
+            cov=usual.cov if self.cov_goal is None else self.cov_goal,
+        )
+
+
+def of_site(site: Site, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a check with what the site file says where a person said nothing."""
+    said = {
+        "path": site.path,
+        "site": given.get("site") or site.name,
+        "store_url": given.get("store_url") or site.store.url,
+    }
+    for name, value in (("fullness_limit", site.limits.fullness), ("cov_goal", site.limits.cov)):
+        said[name] = value if given.get(name) is None else given[name]
+    return {**given, **said}
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +212,7 @@ class _Check:
             snapshot=now,
             settings={self.target: self.driver.settings(self.target)},
             run=run,
-            verdicts=() if run is None else verdicts(run, history, goal=self.wanted.cov_goal),
+            verdicts=() if run is None else verdicts(run, history, goal=self.wanted.limits.cov),
             comparisons=() if run is None else comparisons(run, history),
             findings=find_all([self._observed(now)]),
             not_available=(*self.missing, *_missing(notes, now, outcome)),

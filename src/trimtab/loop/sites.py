@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ from trimtab.errors import UsageError
 from trimtab.launch import bounded
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Site
-from trimtab.site.load import LoadedSite, load_site
+from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
 
 if TYPE_CHECKING:
@@ -44,6 +43,21 @@ def open_site(where: str) -> LoadedSite:
     if where.endswith(SITE_FILE) or not _is_path(where):
         return load_site(find_site_file(where))
     return LoadedSite(site_of_path(where), ())
+
+
+def site_file(where: str | None) -> Site | None:
+    """Return the site whose file ``where`` names or is, ``None`` for paths and unknown names.
+
+    Raises
+    ------
+    UsageError
+        There is such a file, and it is wrong.
+    """
+    if where is None or not (where.endswith(SITE_FILE) or where in known_sites()):
+        return None
+    if not where.endswith(SITE_FILE) and _is_path(where):
+        return None
+    return load_site(find_site_file(where)).site
 
 
 def _is_path(where: str) -> bool:
@@ -133,11 +147,6 @@ def know_site(store: Store, site: Site) -> None:
     )
 
 
-def with_store(site: Site, store_url: str | None) -> str | None:
+def with_store(site: Site | None, store_url: str | None) -> str | None:
     """Return where a site's results are kept: as asked on the command line, else its own place."""
-    return store_url or site.store.url
-
-
-def renamed(site: Site, name: str | None) -> Site:
-    """Return the site under another name, where one was asked for."""
-    return site if name is None else replace(site, name=name)
+    return store_url or (None if site is None else site.store.url)
