@@ -304,7 +304,7 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_kept(tmp_path: Path) -> Non
         with Store.open(path) as store:
             kept, error = _add_until_refused(store, runs)
             assert str(disk) in error.message
-            assert "No space left" in error.message
+            assert "no space left" in error.message.lower()  # for the database or for an output
             assert "free space" in (error.hint or "")
             # What was kept stands, also while the disk is still full.
             assert [run.id for run in store.runs()] == [run.id for run in reversed(kept)]
