@@ -22,7 +22,7 @@ from typing import Final
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.queue import kind_and_label, queue_attributes
-from trimtab.model.filesystem import BlockDevice
+from trimtab.model.filesystem import BlockDevice, DeviceKind
 from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.telemetry import NotAvailable
 
@@ -39,11 +39,16 @@ class _Found:
 
 
 def devices_beneath(
-    host: Host, mounts: Sequence[Mount], mount: Mount
+    host: Host, mounts: Sequence[Mount], mount: Mount, *, link_rates: bool = True
 ) -> tuple[tuple[BlockDevice, ...], tuple[str, ...]]:
     """Return every block device beneath a mount, nearest first, and what could not be seen.
 
     Each device is listed once, before those that it is made of.
+
+    Parameters
+    ----------
+    link_rates
+        Whether to look for the speed of each drive's bus: a walk up the device tree.
     """
     first = device_directory(host, mount)
     if isinstance(first, NotAvailable):
@@ -57,8 +62,11 @@ def devices_beneath(
         name = basename(directory)
         if name in found.devices:
             continue
-        beneath = _beneath(host, mounts, directory, found.notes)
-        found.devices[name] = _describe(host, directory, beneath)
+        kind, label = kind_and_label(host, directory)
+        beneath = _beneath(host, mounts, directory, kind, found.notes)
+        found.devices[name] = _described(
+            host, directory, kind, label, beneath, link_rates=link_rates
+        )
         waiting += beneath
     return tuple(found.devices.values()), tuple(dict.fromkeys(found.notes))
 
@@ -103,8 +111,15 @@ def _other_members(host: Host, mount: Mount, name: str) -> list[str]:
     return [f"whether this btrfs lies on more devices than {name} is not known"]
 
 
-def _describe(host: Host, directory: str, beneath: Sequence[str]) -> BlockDevice:
-    kind, label = kind_and_label(host, directory)
+def _described(
+    host: Host,
+    directory: str,
+    kind: DeviceKind,
+    label: str | None,
+    beneath: Sequence[str],
+    *,
+    link_rates: bool,
+) -> BlockDevice:
     # A partition has no queue directory: its disk's queue serves it.
     queue_of = dirname(directory) if kind == "partition" else directory
     sectors = host.read_number(f"{directory}/size")
@@ -119,15 +134,17 @@ def _describe(host: Host, directory: str, beneath: Sequence[str]) -> BlockDevice
         beneath=tuple(basename(inner) for inner in beneath),
         backing_file=backing if isinstance(backing, str) else None,
         direct_to_backing=bool(direct) if isinstance(direct, int) else None,
-        **queue_attributes(host, queue_of),
+        **queue_attributes(host, queue_of, link_rates=link_rates),
     )
 
 
-def _beneath(host: Host, mounts: Sequence[Mount], directory: str, notes: list[str]) -> list[str]:
+def _beneath(
+    host: Host, mounts: Sequence[Mount], directory: str, kind: DeviceKind, notes: list[str]
+) -> list[str]:
     """Return the sysfs directories of the devices that one is made of."""
-    if host.exists(f"{directory}/partition"):
+    if kind == "partition":
         return [dirname(directory)]
-    if host.exists(f"{directory}/loop"):
+    if kind == "loop":
         return _behind_loop(host, mounts, directory, notes)
     slaves = host.list_directory(f"{directory}/slaves")
     if not isinstance(slaves, NotAvailable) and slaves:

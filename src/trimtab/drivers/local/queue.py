@@ -38,7 +38,7 @@ def kind_and_label(host: Host, directory: str) -> tuple[DeviceKind, str | None]:
     return ("disk" if host.exists(f"{directory}/device") else "other"), None
 
 
-def queue_attributes(host: Host, directory: str) -> dict[str, Any]:
+def queue_attributes(host: Host, directory: str, *, link_rates: bool = True) -> dict[str, Any]:
     """Return the fields of `BlockDevice` that the queue and the drive give, by field name.
 
     What the device does not say is ``None``: device-mapper and md have no throttling of their
@@ -47,7 +47,10 @@ def queue_attributes(host: Host, directory: str) -> dict[str, Any]:
     queue = f"{directory}/queue"
     throttling_us = host.read_number(f"{queue}/wbt_lat_usec")
     rotational = host.read_number(f"{queue}/rotational")
-    link, best_link = link_rates_bytes_per_s(host, directory)
+    transport = transport_of(host, directory)
+    link, best_link = None, None
+    if link_rates:
+        link, best_link = link_rates_bytes_per_s(host, directory, transport)
     return {
         "rotational": None if isinstance(rotational, NotAvailable) else bool(rotational),
         "writeback_throttling_s": (
@@ -59,7 +62,7 @@ def queue_attributes(host: Host, directory: str) -> dict[str, Any]:
         "discard_granularity_bytes": _number(host, f"{queue}/discard_granularity"),
         "discard_max_bytes": _number(host, f"{queue}/discard_max_bytes"),
         "model": model_of(host, directory),
-        "transport": transport_of(host, directory),
+        "transport": transport,
         "link_bytes_per_s": link,
         "link_max_bytes_per_s": best_link,
     }
@@ -103,14 +106,16 @@ def transport_of(host: Host, directory: str) -> str | None:
     return None
 
 
-def link_rates_bytes_per_s(host: Host, directory: str) -> tuple[float | None, float | None]:
+def link_rates_bytes_per_s(
+    host: Host, directory: str, transport: str | None
+) -> tuple[float | None, float | None]:
     """Return what the PCIe link of an NVMe drive carries, and what both its ends could carry.
 
     Packet overhead still comes off both. Only for NVMe on PCIe: a SATA or SAS drive shares the
     link of its adapter. A slot that is slower or narrower than the drive by design is no loss:
     what the port above the drive offers is a limit too, where the system tells it.
     """
-    if transport_of(host, directory) != "pcie":
+    if transport != "pcie":
         return None, None
     start = host.resolve(f"{directory}/device")
     end = directory if isinstance(start, NotAvailable) else start

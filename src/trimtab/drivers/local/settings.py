@@ -83,8 +83,10 @@ def read_settings(
 
 def read_queue(host: Host, device: str) -> dict[str, str]:
     """Return the queue settings of one device that can be read, by their own names."""
-    directory = f"/sys/class/block/{device}/queue"
-    found = {}
+    directory = host.resolve(f"/sys/class/block/{device}/queue")
+    found: dict[str, str] = {}
+    if isinstance(directory, NotAvailable):
+        return found
     for name in _QUEUE:
         text = host.read_text(f"{directory}/{name}")
         if not isinstance(text, NotAvailable):

@@ -85,8 +85,14 @@ class Backing:
         return drives if len(drives) > 1 else ()
 
 
-def read_backing(server: ServerView, target: str) -> Backing:
-    """Return what lies beneath a target that this server serves."""
+def read_backing(server: ServerView, target: str, *, link_rates: bool = False) -> Backing:
+    """Return what lies beneath a target that this server serves.
+
+    Parameters
+    ----------
+    link_rates
+        Whether to look for the speed of each drive's bus; no telemetry needs it.
+    """
     prefix = f"{server.file_system}-{target}"
     kind, node = _kind_and_node(server, target, prefix)
     host = server.host
@@ -94,7 +100,7 @@ def read_backing(server: ServerView, target: str) -> Backing:
     devices, notes = (), ["ZFS keeps its drives to itself: see zpool status"]
     ext4 = None
     if kind != "zfs":
-        devices, found = devices_beneath(host, (), mount)
+        devices, found = devices_beneath(host, (), mount, link_rates=link_rates)
         notes = list(found)
         ext4 = Ext4(devices[0].name, "ldiskfs") if devices else None
     options = _options(host, ext4, mount)

@@ -78,8 +78,6 @@ class CollectedHost(Host):
         # What could not be read is there.
         if path in answer.files or path in answer.skipped or place in answer.skipped:
             return bool(path)
-        if not self._above_files:
-            self._above_files.update(_all_above(answer.files))
         return place.rstrip("/") in self._above_files
 
     def read_text(self, path: str, *, limit_bytes: int = LIMIT_BYTES) -> str | NotAvailable:
@@ -150,7 +148,10 @@ class CollectedHost(Host):
         above, _, name = path.rpartition("/")
         if name in _NOT_NAMES:
             return self._directory(path)
-        place = f"{self._directory(above)}/{name}"
+        if not self._above_files:
+            self._above_files.update(_all_above(self.answer.files))
+        # What files were collected from is a real directory already.
+        place = path if above in self._above_files else f"{self._directory(above)}/{name}"
         return self.answer.links.get(place) or place
 
     def _directory(self, path: str) -> str:
@@ -170,6 +171,15 @@ class CollectedHost(Host):
 
     def _missing(self, path: str) -> NotAvailable:
         skipped = self.answer.skipped
+        # All that a block device has was looked for: the commonest case, and short for that.
+        if (
+            self.answer.whole
+            and not skipped
+            and path.startswith("/sys/")
+            and path.rpartition("/")[2] in BLOCK_NAMES
+            and self.request.get("block_devices")
+        ):
+            return NotAvailable(f"{path} does not exist")
         place = self._place(path)
         reason = skipped.get(path) or skipped.get(place)
         if reason is not None:

@@ -67,6 +67,9 @@ IMPORT_LINES: Final = (
 )
 """An MDS has an import for each OST: 300 of 1.3 KB each, of which these lines matter."""
 
+SERVED_DEVICES: Final = r" (obdfilter|mdt) "
+"""An MDS has a device for each OST besides the targets that it serves."""
+
 _LDISKFS_SETTINGS: Final = (
     "errors_count",
     "first_error_time",
@@ -156,6 +159,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "devices": {
         "argv": ("lctl", "dl"),
+        "keep": SERVED_DEVICES,
         "why": "which targets the server serves",
     },
     "kernel-log": {
