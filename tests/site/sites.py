@@ -59,6 +59,7 @@ def servers(draw: st.DrawFn) -> Servers:
     return Servers(
         oss=oss,
         mds=mds,
+        clients=draw(node_sets),
         reach=draw(st.sampled_from(["ssh", "local"])),
         ssh=draw(ssh),
         sudo=draw(st.booleans()),

@@ -61,6 +61,7 @@ file_system = "scr"
 [servers]
 oss = "oss[1-2]"
 mds = "mds1"
+clients = "login1"
 reach = "ssh"
 sudo = true
 python = "/usr/libexec/platform-python"
@@ -124,6 +125,7 @@ armed = false
         servers=Servers(
             oss=("oss1", "oss2"),
             mds=("mds1",),
+            clients=("login1",),
             ssh=Ssh(("ssh", "-F", "/etc/trimtab/ssh_config"), "me", ("-v",), 8),
             sudo=True,
             python="/usr/libexec/platform-python",

@@ -81,9 +81,10 @@ def test_the_file_of_a_lustre_site_looks_as_it_should() -> None:
         "# The servers, as ClusterShell node sets.\n"
         "# as lctl dl -t says\n"
         "[servers]\n"
-        'mds = "mds1"          # metadata servers\n'
-        'oss = "oss[1-2]"      # object storage servers\n'
-        '# reach = "ssh"       # ssh, or local: they are all this host\n'
+        'mds = "mds1"                   # metadata servers\n'
+        'oss = "oss[1-2]"               # object storage servers\n'
+        '# clients = "login1,nid[1-2]"  # some of each class: atime recorded?\n'
+        '# reach = "ssh"                # ssh, or local: they are all this host\n'
     ) in text
     assert '[servers.home]\noss1 = "OST0000"\noss2 = "OST000a"\n' in text
     tables = [line for line in text.splitlines() if line.startswith("[")]

@@ -17,6 +17,8 @@ from trimtab.model.telemetry import HostSnapshot, NotAvailable, Setting, Snapsho
 from trimtab.units import format_bytes, format_duration, format_percent
 
 _CONNECTED: Final = frozenset({"FULL", "IDLE"})
+_INACTIVE: Final = "INACTIVE"
+"""A client was told not to use the target; no state of its connection."""
 _SHOWN: Final = 4
 
 Troubles = Iterator[Trouble]
@@ -59,6 +61,10 @@ def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
         if reading.name == "checksum_errors_total" and reading.value:
             text = f"{reading.value} transfers with a bad checksum"
             found.append(Trouble("bad-checksums", Severity.CRITICAL, text, reading.source))
+    atime = host.settings.get("atime_recorded")
+    if isinstance(atime, Setting) and atime.value == "false":
+        text = "reads through it do not move a file's atime: ages by atime are too old"
+        found.append(Trouble("no-atime", Severity.INFO, text, atime.source))
     return tuple(sorted(found, key=lambda trouble: trouble.severity.rank))
 
 
@@ -84,23 +90,25 @@ def _reach(seen: TargetSnapshot) -> Troubles:
     state, server = seen.reading("import_state"), seen.reading("server")
     connected = state is not None and state.value in _CONNECTED
     unserved = server is not None and server.value is None
-    if state is not None and state.value is not None and not connected:
-        apart = [
-            f"{reading.label} ({reading.value})"
-            for reading in seen.readings
-            if reading.name == "import_state" and reading.label and reading.value is not None
-        ]
-        if unserved:
+    each = [
+        reading
+        for reading in seen.readings
+        if reading.name == "import_state" and reading.label and reading.value is not None
+    ]
+    apart = [one for one in each if one.value not in _CONNECTED]
+    if server is not None and "all say that they serve" in (server.reason or ""):
+        yield Trouble("two-servers", Severity.CRITICAL, server.reason or "")
+    elif state is not None and state.value is not None and not connected:
+        # Lost to one is not lost: whoever still reaches it is named in the readings.
+        if unserved and len(apart) == len(each) and state.value != _INACTIVE:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
             yield Trouble("lost", Severity.CRITICAL, text, state.source)
         else:
-            text = f"not connected: {_some(apart)}"
+            names = _some([f"{one.label} ({one.value})" for one in apart])
+            text = f"not connected: {names}"
             yield Trouble("disconnected", Severity.CRITICAL, text, state.source)
-    elif unserved and server is not None and server.reason is not None:
-        if "all say that they serve" in server.reason:
-            yield Trouble("two-servers", Severity.CRITICAL, server.reason)
-        elif not connected:
-            yield Trouble("not-seen", Severity.WARNING, f"not seen: {server.reason}")
+    elif unserved and not connected and server is not None and server.reason is not None:
+        yield Trouble("not-seen", Severity.WARNING, f"not seen: {server.reason}")
     if seen.value("failover_active") is True:
         reading = seen.reading("failover_active")
         source = None if reading is None else reading.source
@@ -139,7 +147,8 @@ def _creation(seen: TargetSnapshot) -> Troubles:
         yield Trouble("closed", Severity.WARNING, text, overall.source)
     elif closed:
         names = _some([str(reading.label) for reading in closed])
-        text = f"closed to new objects of {names} only: {closed[0].source}"
+        only = " only" if overall is not None and overall.value is True else ""
+        text = f"closed to new objects of {names}{only}: {closed[0].source}"
         yield Trouble("partly-closed", Severity.WARNING, text, closed[0].source)
 
 

@@ -39,6 +39,9 @@ class Servers:
     ----------
     oss, mds
         Names, node sets unfolded, in their order. One machine may be both.
+    clients
+        Client nodes that are asked besides, one or two of each class (login, compute, data
+        transfer): whether reads through them move a file's atime depends on their mount.
     reach
         ``ssh``, or ``local`` where every server is this very host.
     ssh
@@ -55,6 +58,7 @@ class Servers:
 
     oss: tuple[str, ...] = ()
     mds: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
     reach: Literal["ssh", "local"] = "ssh"
     ssh: Ssh = Ssh()
     sudo: bool = False

@@ -255,6 +255,7 @@ class ServersTable(Table):
 
     oss: Nodes | None = _key("Object storage servers: a ClusterShell node set.")
     mds: Nodes | None = _key("Metadata servers: a ClusterShell node set.")
+    clients: Nodes | None = _key("Some clients of each class: do they record atime?")
     reach: Literal["ssh", "local"] | None = _key("local: every server is this host.", "ssh")
     ssh: SshTable | None = _key("How, where reach is ssh.")
     sudo: bool | None = _key("Read what needs rights through sudo -n.", False)

@@ -19,10 +19,11 @@ from tests.drivers.hosts import real_data
 
 from trimtab.drivers.lustre.asking import ask_client
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
+from trimtab.drivers.lustre.hosts import other_client
 from trimtab.drivers.lustre.reads import server_request
 from trimtab.drivers.lustre.telemetry import target_snapshot
 from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.explain.troubles import target_troubles
+from trimtab.explain.troubles import host_troubles, target_troubles
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import SiteLimits
 from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
@@ -327,6 +328,27 @@ def test_a_target_that_aborted_is_read_only_though_every_flag_denies_it(log: boo
     server = view.servers["lustre1"]
     assert server.parameters.get("health_check") == "healthy"
     assert server.parameters.number("obdfilter.scratch-OST0000.readonly") == 0
+
+
+@pytest.mark.parametrize(("option", "recorded"), [("rw", "true"), ("rw,noatime", "false")])
+def test_a_client_says_whether_reads_through_it_are_recorded(option: str, recorded: str) -> None:
+    # Seen on the running 2.17: a read through a client with noatime moved nothing.
+    view = _view()
+    node = view.servers["lustre1"]
+    files = dict(node.answer.files)
+    files["/proc/self/mountinfo"] = re.sub(
+        r" / /scratch rw - lustre (\S+) rw,",
+        rf" / /scratch rw - lustre \1 {option},",
+        files["/proc/self/mountinfo"],
+    )
+    answer = Answer(node="login1", files=files, links={}, whole=True)
+    host = other_client(ServerView("login1", "scratch", answer, node.request))
+    said = host.settings["atime_recorded"]
+    assert isinstance(said, Setting)
+    assert said.value == recorded
+    assert [one.id for one in host_troubles(host)] == ([] if recorded == "true" else ["no-atime"])
+    elsewhere = other_client(ServerView("login1", "other", answer, node.request))
+    assert isinstance(elsewhere.settings["atime_recorded"], NotAvailable)
 
 
 def test_nothing_that_is_missing_on_a_kernel_is_a_zero() -> None:

@@ -68,10 +68,13 @@ def ask_client(
 
 
 def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[str, ServerView]:
-    """Return the view of every server; one that is dead has an answer that says so."""
-    names = servers.names
-    if not names:
+    """Return the view of every server and client; one that is dead has an answer that says so.
+
+    Clients are asked the same: of what only servers have they say that it is not there.
+    """
+    if not (servers.names or servers.clients):
         return {}
+    names = tuple(dict.fromkeys((*servers.names, *servers.clients)))
     request = server_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
     stdin = program(request)
     argv = (servers.python, "-I", "-S", "-")

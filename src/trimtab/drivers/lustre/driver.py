@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
+from trimtab.drivers.host import Host
 from trimtab.drivers.local.counters import CpuTimes, busy_fraction, read_cpu_times
+from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.asking import ask_client, ask_servers
 from trimtab.drivers.lustre.backing import Backing, read_backing
-from trimtab.drivers.lustre.hosts import client_snapshot, server_snapshot
+from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_snapshot
 from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
@@ -25,6 +27,7 @@ from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
 from trimtab.launch.process import ProcessResult
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
+from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
@@ -105,11 +108,14 @@ class LustreDriver:
 
     def view(self) -> View:
         """Return what client and servers say now: one round trip."""
-        servers = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
+        asked = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
+        serving = set(self._servers.names)
+        servers = {name: one for name, one in asked.items() if name in serving}
+        others = {name: one for name, one in asked.items() if name not in serving}
         client = ask_client(
             self._file_system, self._path, self._execute, timeout_s=self._servers.timeout_s
         )
-        self._view = View(self._file_system, client, servers, dict(self._servers.home))
+        self._view = View(self._file_system, client, servers, dict(self._servers.home), others)
         return self._view
 
     def snapshot(self, at: datetime) -> Snapshot:
@@ -119,8 +125,9 @@ class LustreDriver:
         with _no_search_for_cycles():
             targets = tuple(target_snapshot(view, target, cpu) for target in view.targets)
         hosts = (
-            client_snapshot(view, platform.node()),
+            client_snapshot(view, platform.node(), self._mount()),
             *(server_snapshot(server, cpu) for server in view.servers.values()),
+            *(other_client(client) for client in view.clients.values()),
         )
         complete = not view.client.problems and all(
             host.answered and host.problem is None for host in hosts
@@ -219,6 +226,10 @@ class LustreDriver:
         if find is None:
             return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
         return find()
+
+    def _mount(self) -> Mount | None:
+        """Return the mount of the site's path on this host, from the mount table alone."""
+        return find_mount(mount_table(Host()), self._path)
 
     def _latest(self) -> Snapshot:
         return self._last or self.snapshot(self._clock())

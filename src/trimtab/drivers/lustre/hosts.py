@@ -7,7 +7,7 @@ from typing import Final
 from trimtab.drivers.lustre.collecting import CommandAnswer
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes
-from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.drivers.lustre.view import ServerView, View, mounted_file_system
 from trimtab.model.mounts import Mount
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
 
@@ -96,16 +96,37 @@ def client_snapshot(view: View, name: str, mount: Mount | None = None) -> HostSn
             found[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
         else:
             found[setting] = NotAvailable(f"not available on this client ({pattern})")
-    if mount is not None:
-        found["mount_options"] = Setting(
-            "mount_options", ",".join(mount.all_options), "/proc/self/mountinfo"
-        )
-        found["atime_recorded"] = Setting(
-            "atime_recorded", str(records_atime(mount)).lower(), "/proc/self/mountinfo"
-        )
+    if mount is None or mounted_file_system(mount) != view.file_system:
+        reason = f"{view.file_system} is not mounted at the site's path here"
+        found["atime_recorded"] = NotAvailable(reason)
+    else:
+        found |= _of_mount(mount)
     problems = "; ".join(view.client.problems) or None
     answered = bool(view.client.space or view.client.links or found.get("lustre_version"))
     return HostSnapshot(name, "client", answered, problem=problems, settings=found)
+
+
+def other_client(client: ServerView) -> HostSnapshot:
+    """Return another client: its versions, and whether reads through it are recorded."""
+    if not client.answered:
+        return HostSnapshot(client.name, "client", False, client.answer.problem)
+    found = _server_settings(client)
+    mount = client.client_mount
+    if mount is None:
+        reason = f"{client.file_system} is not mounted on {client.name}"
+        found["atime_recorded"] = NotAvailable(reason)
+    else:
+        found |= _of_mount(mount)
+    return HostSnapshot(client.name, "client", settings=found)
+
+
+def _of_mount(mount: Mount) -> dict[str, Setting | NotAvailable]:
+    source = "/proc/self/mountinfo"
+    recorded = str(records_atime(mount)).lower()
+    return {
+        "mount_options": Setting("mount_options", ",".join(mount.all_options), source),
+        "atime_recorded": Setting("atime_recorded", recorded, source),
+    }
 
 
 def records_atime(mount: Mount) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trimtab.drivers.lustre.backing import Backing
-from trimtab.drivers.lustre.view import Link, ServerView, View
+from trimtab.drivers.lustre.view import INACTIVE, Link, ServerView, View
 from trimtab.model.telemetry import NotAvailable, Reading
 
 CONNECTED: Final = frozenset({"FULL", "IDLE"})
@@ -55,9 +55,9 @@ def lost(view: View, target: str) -> str | None:
     """Return why a target counts as lost from here, ``None`` if anybody still reaches it.
 
     Nobody is connected to it and no server says that it serves it: numbers of ``lfs df`` are then
-    the last that were known.
+    the last that were known. A client that was told not to use it knows nothing of that.
     """
-    links = [link for link in view.links_to(target) if link.state is not None]
+    links = [link for link in view.links_to(target) if link.state not in (None, INACTIVE)]
     if not links or view.serving(target) or any(link.state in CONNECTED for link in links):
         return None
     states = ", ".join(sorted({str(link.state) for link in links}))
@@ -98,10 +98,15 @@ def _failover(view: View, target: str) -> Reading:
 
 
 def _import_state(view: View, target: str) -> Iterator[Reading]:
-    """Yield the worst state of a target's connections, and each that is not whole by who has it."""
+    """Yield the worst state of a target's connections; where one is not whole, each by who has it.
+
+    Those that are whole stand beside it: whom the target is lost to tells what is broken.
+    """
     links = view.links_to(target)
     known = [link for link in links if link.state is not None]
-    worst = next((link for link in known if link.state not in CONNECTED), None)
+    apart = [link for link in known if link.state not in CONNECTED]
+    # Switched off here is less than lost: it says nothing of the target.
+    worst = next((link for link in apart if link.state != INACTIVE), next(iter(apart), None))
     shown = worst or next(iter(known), None)
     if shown is None:
         yield Reading("import_state", None, reason=f"nobody's connection to {target} is seen")
@@ -111,7 +116,7 @@ def _import_state(view: View, target: str) -> Iterator[Reading]:
         if link.state is None:
             reason = f"{link.source} names no state"
             yield Reading("import_state", None, reason=reason, label=link.by)
-        elif link.state not in CONNECTED:
+        elif apart:
             yield Reading("import_state", link.state, source=link.source, label=link.by)
 
 
@@ -131,7 +136,8 @@ def _one_of_each(links: tuple[Link, ...]) -> tuple[Link, ...]:
 def _creation(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
     """Yield whether new objects can be made, and each MDT for which that is not so or not known.
 
-    A target is closed as a whole when its server closes it, or when every MDT does.
+    A target is closed as a whole when its server closes it, or when every MDT does: of one that
+    did not answer that is not known.
     """
     name = "create_enabled"
     if target.startswith("MDT"):
@@ -148,6 +154,10 @@ def _creation(view: View, target: str, server: ServerView | None) -> Iterator[Re
     elif any(reading.value for reading in known):
         source = next(reading.source for reading in known if reading.value)
         yield Reading(name, True, source=source)
+    elif len(known) < len(by_mdt):
+        silent = next(reading for reading in by_mdt if reading.value is None)
+        reason = f"{known[0].source}; of {silent.label}: {silent.reason}"
+        yield Reading(name, None, reason=reason)
     else:
         yield Reading(name, False, source=known[0].source)
     # One row for each MDT would be 5,000 on a large system, all alike: those that are.
@@ -259,6 +269,10 @@ def _read_only(
     if backing.description.read_only:
         return Reading(name, True, source=f"mount options on {server.name}")
     if backing.ext4 is None:
+        if backing.description.fs_type == "ldiskfs":
+            # Its flag stays 0 when it aborts its journal, so without errors_count nothing is known.
+            reason = f"no device of {target} was found on {server.name}: errors_count is not known"
+            return Reading(name, None, reason=reason)
         if flag is None:
             return Reading(name, None, reason=server.why_no("parameters", f"{kind}.*.readonly"))
         return Reading(name, False, source=f"{parameter}=0 on {server.name}")

@@ -28,8 +28,14 @@ Cpu = dict[str, float | NotAvailable]
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
 _INODES: Final = ("inodes_total", "inodes_free")
 _NOT_COUNTED: Final = NotAvailable("the server's processors were not looked at")
-_NOT_METADATA: Final = frozenset({"statfs"})
-"""Counted beside the operations of ``md_stats``; every client's ``df`` asks, no job does."""
+_NOT_METADATA: Final = frozenset({
+    "statfs",
+    "samedir_rename", "crossdir_rename", "parallel_rename_file", "parallel_rename_dir",
+    "read", "write", "read_bytes", "write_bytes", "punch",
+})  # fmt: skip
+"""What ``md_stats`` counts beside the operations: every client's ``df`` asks ``statfs``, no job
+does; each rename is counted as ``rename`` already; the rest moves data that lies on the MDT
+(lustre/mdt/mdt_lproc.c, ``mdt_stats``)."""
 
 
 def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:

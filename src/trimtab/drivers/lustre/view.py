@@ -118,6 +118,14 @@ class ServerView:
         return found
 
     @cached_property
+    def client_mount(self) -> Mount | None:
+        """The mount of the file system as a client of it, ``None`` where there is none."""
+        text = self.host.read_text("/proc/self/mountinfo")
+        mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
+        found = (mount for mount in mounts if mounted_file_system(mount) == self.file_system)
+        return next(found, None)
+
+    @cached_property
     def nids(self) -> tuple[str, ...]:
         """Its own NIDs, without the loopback's."""
         text = self.parameters.get("nis")
@@ -133,7 +141,8 @@ class ServerView:
     def kernel_log(self) -> KernelLog | NotAvailable:
         """The lines of its kernel log that matter."""
         found = self.answer.command("kernel-log")
-        if found is None or found.exit_code != 0:
+        # Of half a log nothing is known: what it does not show may stand in the rest.
+        if found is None or found.exit_code != 0 or not found.complete:
             return NotAvailable(self.why_no("kernel-log"))
         first = found.first_line
         return parse_kernel_log(found.stdout if first is None else f"{first}\n{found.stdout}")
@@ -144,11 +153,7 @@ class ServerView:
             return f"{self.name} did not answer: {self.answer.problem}"
         command = self.answer.command(key)
         if command is None:
-            late = next((why for name, why in self.answer.skipped.items() if name), None)
-            each = any("each" in one for one in self.request["commands"] if one["key"] == key)
-            if each and late is None:
-                return f"{self.name} has no device to ask"
-            return f"{self.name} had no time left for it"
+            return self._why_not_run(key)
         sudo = len(self.request["sudo"] or ()) if command.argv[:1] == ("sudo",) else 0
         words = f"{' '.join(command.argv[sudo : sudo + 2])} on {self.name}"
         if command.error is not None:
@@ -158,7 +163,22 @@ class ServerView:
         if not command.stdout and command.exit_code != 0:
             said = command.stderr.strip().splitlines()
             return f"{words}{f': {said[0][:160]}' if said else f' ended with {command.exit_code}'}"
+        if not command.complete:
+            return f"{words}: its output was cut"
         return f"not available on this kernel and version ({what or key} on {self.name})"
+
+    def _why_not_run(self, key: str) -> str:
+        """Return why a command is not among the answers: skipped, or there was nothing to ask."""
+        asked = next((one for one in self.request["commands"] if one["key"] == key), None)
+        if asked is None:
+            return f"{self.name} was not asked for it"
+        words = " ".join(word for word in asked["argv"] if word != "{}")
+        for name, why in self.answer.skipped.items():
+            if words in name:
+                return f"{self.name}: {why}"
+        if asked.get("each"):
+            return f"{self.name} has no device to ask"
+        return f"{self.name} had no time left for it"
 
     def _parameters(self, key: str) -> Parameters:
         command = self.answer.command(key)
@@ -196,12 +216,15 @@ class View:
     ----------
     home
         Target to the server that serves it when nothing has failed over, as the site file says.
+    clients
+        Other clients that were asked, by name.
     """
 
     file_system: str
     client: ClientView
     servers: Mapping[str, ServerView]
     home: Mapping[str, str] = field(default_factory=dict)
+    clients: Mapping[str, ServerView] = field(default_factory=dict)
 
     def serving(self, target: str) -> tuple[ServerView, ...]:
         """Return the servers that say they serve a target: one, when all is well."""
@@ -279,6 +302,16 @@ def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link
                 current_nid=None if seen is None else seen.current_connection,
                 source=f"{name} on {on}",
             )
+
+
+def mounted_file_system(mount: Mount) -> str | None:
+    """Return the file system that a client's mount is of, ``None`` for other mounts.
+
+    The source is ``NIDS:/NAME`` or ``NIDS:/NAME/SUBDIRECTORY``; a server's is its device.
+    """
+    if mount.fs_type != "lustre" or ":/" not in mount.source:
+        return None
+    return mount.source.rpartition(":/")[2].split("/")[0] or None
 
 
 def service_of(mount: Mount) -> str | None:
