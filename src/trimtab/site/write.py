@@ -222,7 +222,9 @@ def _server_blocks(servers: Servers) -> Iterator[_Block]:
     lines = (
         _nodes("mds", servers.mds, '"mds[1-2]"', "metadata servers"),
         _nodes("oss", servers.oss, '"oss[01-08]"', "object storage servers"),
-        _nodes("clients", servers.clients, '"login1,nid[1-2]"', "some of each class: atime recorded?"),
+        _nodes(
+            "clients", servers.clients, '"login1,nid[1-2]"', "some of each class: atime recorded?"
+        ),
         _usual("reach", servers.reach, usual.reach, "ssh, or local: they are all this host"),
         _usual("sudo", servers.sudo, usual.sudo, "read what needs rights with sudo -n"),
         _usual("python", servers.python, usual.python, "on the servers, 3.6 or later"),
