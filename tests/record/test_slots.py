@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +14,7 @@ from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 
 from trimtab.errors import RefusedError, UnreadableError
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import schema
+from trimtab.record import schema, slots
 from trimtab.record.pruning import Pruned
 from trimtab.record.raw import YOUNG_S
 from trimtab.record.slots import Slot, SlotState
@@ -166,6 +167,28 @@ def test_who_has_lost_the_lease_claims_nothing(store: Store) -> None:
     with pytest.raises(RefusedError, match="b:2:2"):
         claimed(store)
     assert store.open_slots("scratch") == ()
+
+
+def test_what_is_taken_over_while_it_is_finished_stays_taken_over(
+    store: Store, open_store: OpenStore
+) -> None:
+    assert claimed(store)
+    kept: list[bool] = []
+    run = a_run(0)
+    with open_store() as other:
+        finishing = threading.Thread(
+            target=lambda: kept.append(other.finish_slot(replace(a_slot(), run=run.id), run=run))
+        )
+        with store._writing() as connection:
+            began = a_slot(state=SlotState.STARTED, holder="b:2:2")
+            assert slots.claim(connection, began)
+            finishing.start()
+            # Long enough for it to ask: however late it is, it may not find its own slot.
+            finishing.join(0.5)
+        finishing.join()
+    assert kept == [False]
+    assert store.open_slots("scratch") == (began,)
+    assert store.runs() == ()
 
 
 def test_a_state_of_a_newer_program_is_said(store: Store) -> None:

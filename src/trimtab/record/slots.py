@@ -103,16 +103,19 @@ def put(connection: Connection, slot: Slot) -> bool:
     number = queries.site_number(connection, slot.site)
     values = _row(slot, number)
     table = schema.slot
-    this = (table.c.site == number, table.c.item == slot.item, table.c.due_at == slot.due_at)
-    columns = select(table.c.number, table.c.state, table.c.holder)
-    there = connection.execute(columns.where(*this)).one_or_none()
-    if there is None:
-        added = connection.execute(queries.insert_unless_there(connection, table, **values))
-        return added.rowcount == 1
-    if there.state != SlotState.STARTED or there.holder != slot.holder:
-        return False
-    connection.execute(update(table).where(table.c.number == there.number).values(values))
-    return True
+    # Asked and changed in one statement: a takeover by another host that comes in between waits for
+    # it, or is seen by it, on PostgreSQL too.
+    ours = update(table).where(
+        table.c.site == number,
+        table.c.item == slot.item,
+        table.c.due_at == slot.due_at,
+        table.c.state == SlotState.STARTED.value,
+        table.c.holder.is_not_distinct_from(slot.holder),
+    )
+    if connection.execute(ours.values(values)).rowcount == 1:
+        return True
+    added = connection.execute(queries.insert_unless_there(connection, table, **values))
+    return added.rowcount == 1
 
 
 def claim(connection: Connection, slot: Slot) -> bool:
