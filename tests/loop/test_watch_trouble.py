@@ -294,6 +294,27 @@ def test_once_takes_a_snapshot_and_runs_what_is_not_yet_done(store: Store) -> No
     assert store.lease("scratch") is None
 
 
+@pytest.mark.parametrize("hours_away", [3, 1200])
+def test_once_after_a_watch_hides_nothing_that_was_missed(store: Store, hours_away: int) -> None:
+    clock, site = Moving(), a_site(snapshots="every 6h")
+    _watched(store, site, clock, 2.5)
+    clock.at = MONDAY + (2 + hours_away + 0.9) * HOUR
+    a_watch(site, store, clock).run(once=True)
+    _watched(store, site, clock, hours_away + 4.5)
+    slots = store.slots("scratch", item="probe:hourly")
+    states = [one.state for one in slots]
+    if hours_away < 1000:
+        due = [MONDAY + hour * HOUR for hour in range(1, hours_away + 5)]
+        assert [one.due_at for one in slots] == due
+        missed = hours_away - 1
+        assert states == [SlotState.DONE] * 2 + [SlotState.MISSED] * missed + [SlotState.DONE] * 3
+    else:  # so many are one event, which says from when to when
+        assert states == [SlotState.DONE] * 2 + [SlotState.MISSED] + [SlotState.DONE] * 3
+        (event,) = store.events()
+        assert event.at == MONDAY + 3 * HOUR
+        assert event.until == MONDAY + (1 + hours_away) * HOUR
+
+
 def test_what_has_outlived_its_retention_goes_once_a_day(store: Store) -> None:
     clock = Moving()
     site = a_site(store=SiteStore(retention_s=24 * 3600.0))

@@ -190,6 +190,8 @@ class Watch:
         """Take a snapshot and run every probe whose latest slot has not ended."""
         self._take_lease(now)
         ended = self._recover(now)
+        for item in self._items:
+            self._settle_before(item, now)
         if taken := self._guarded(partial(self._work.snapshot, SNAPSHOT, now)):
             ended.append(taken)
         for item in self._items:
@@ -273,6 +275,20 @@ class Watch:
             return  # of a program that knew more kinds of schedules
         agenda = Agenda(alive_since=now, positions=(position(before, last.due_at),))
         for work in decide(agenda, now):
+            if not isinstance(work, Begin):
+                self._do(work)
+
+    def _settle_before(self, item: Item, now: datetime) -> None:
+        """Keep what was missed before the latest slot: a later one hides it from the next watch."""
+        store, name = self.store, self.site.name
+        begun = self._patience.keep(
+            "reading slots",
+            lambda: store.last_slot(name, item.name, until=now, state=SlotState.BEGUN),
+        )
+        if begun is None:
+            return  # nothing watched it, so nothing was missed
+        then = item.latest(item.until(now))
+        for work in decide(Agenda(alive_since=then, positions=(self._position(item, now),)), then):
             if not isinstance(work, Begin):
                 self._do(work)
 
