@@ -194,26 +194,14 @@ def _sort_servers(found: Discovery, view: View, names: Sequence[str]) -> None:
         for name in names
         if name not in mds or any(one.startswith("OST") for one in view.servers[name].served)
     )
-    home = {}
-    for target in view.targets:
-        by_nid = next(
-            (
-                view.server_of_nid.get(link.nids[0])
-                for link in view.links_to(target)
-                if len(link.nids) > 1
-            ),
-            None,
-        )
-        serving = view.serving(target)
-        name = by_nid or (serving[0].name if len(serving) == 1 else None)
-        if name is not None:
-            home[target] = name
+    serving = {target: view.serving(target) for target in view.targets}
+    home = {target: found[0].name for target, found in serving.items() if len(found) == 1}
     servers = replace(found.site.servers, oss=oss, mds=mds, home=home)
     found.site = replace(found.site, servers=servers)
     found.found.append(f"MDS {_folded(mds)}; OSS {_folded(oss)}")
     if home:
         found.comments["servers.home"] = [
-            "where each target was when this file was written, or is registered first;",
+            "where each target was when this file was written:",
             "correct it if something had failed over then",
         ]
 

@@ -12,6 +12,7 @@ from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.explain.troubles import site_state
 from trimtab.model.site import Servers, SiteLimits
 from trimtab.model.target import SiteState
+from trimtab.model.telemetry import Setting
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Change = Callable[[FakeLustre], object]
@@ -213,7 +214,7 @@ def test_a_target_that_moves_between_two_snapshots_is_seen_at_its_partner() -> N
     assert (second.target.server, second.value("failover_active")) == ("oss2", True)
 
 
-def test_home_without_a_site_file_is_the_first_nid() -> None:
+def test_without_a_home_nothing_is_said_of_failover_but_who_may_serve() -> None:
     fake = FakeLustre.pair()
     fake.fail_over("OST0001")
     driver = LustreDriver(
@@ -227,5 +228,8 @@ def test_home_without_a_site_file_is_the_first_nid() -> None:
     assert seen is not None
     reading = seen.reading("failover_active")
     assert reading is not None
-    assert reading.value is True
-    assert "oss1" in (reading.source or "")
+    assert reading.value is None
+    assert "servers.home" in (reading.reason or "")
+    partners = seen.settings["failover/servers"]
+    assert isinstance(partners, Setting)
+    assert sorted(partners.value.split()) == ["oss1", "oss2"]

@@ -45,7 +45,7 @@ def target_settings(
     view: View, target: str, server: ServerView | None, backing: Backing | None
 ) -> Settings:
     """Return every named setting of a target; those known to exist and unreadable say why."""
-    found: Settings = dict(_of_mds(view, target))
+    found: Settings = {**dict(_of_mds(view, target)), **dict(_partners(view, target))}
     if server is None or backing is None:
         found["server"] = NotAvailable(why_not_served(view, target))
         return found
@@ -69,6 +69,18 @@ def _of_mds(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailab
             name = f"osp/{parameter}"
             pattern = f"osp.{view.file_system}-{target}-osc-MDT*.{parameter}"
             yield name, Setting(name, folded(values), pattern)
+
+
+def _partners(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailable]]:
+    """Yield the servers that may serve a target, by the NIDs that its connections list."""
+    link = next((one for one in view.links_to(target) if one.nids), None)
+    name = "failover/servers"
+    if link is None:
+        yield name, NotAvailable(f"nobody's connection to {target} is seen")
+        return
+    # A NID of a server that did not answer stands for itself.
+    servers = dict.fromkeys(view.server_of_nid.get(nid, nid) for nid in link.nids)
+    yield name, Setting(name, " ".join(servers), link.source)
 
 
 def _of_server(

@@ -76,25 +76,21 @@ def _server(view: View, target: str) -> Reading:
 
 
 def _failover(view: View, target: str) -> Reading:
-    """Return whether a target is served elsewhere than at home.
+    """Return whether a target is served elsewhere than at home, which the site file knows.
 
-    Home is what the site file says; else the server of the first NID that the target's
-    connections list, which is where it was first registered.
+    The order of ``failover_nids`` in an import does not tell: the one in use may be moved to the
+    head (import_set_conn in lustre/ldlm/ldlm_lib.c), and a server can have several.
     """
     name = "failover_active"
     servers = view.serving(target)
     if len(servers) != 1:
         return Reading(name, None, reason=why_not_served(view, target))
-    home, source = view.home.get(target), "the site file's [servers.home]"
+    home = view.home.get(target)
     if home is None:
-        listed = next((link for link in view.links_to(target) if len(link.nids) > 1), None)
-        if listed is None:
-            return Reading(name, None, reason="the site file names no home for it")
-        home, source = view.server_of_nid.get(listed.nids[0]), listed.source
-        if home is None:
-            reason = f"no server that answered has {listed.nids[0]}, its first NID"
-            return Reading(name, None, reason=reason)
-    return Reading(name, servers[0].name != home, source=f"home is {home}: {source}")
+        reason = "the site file's [servers.home] names no home for it"
+        return Reading(name, None, reason=reason)
+    source = f"home is {home}: the site file's [servers.home]"
+    return Reading(name, servers[0].name != home, source=source)
 
 
 def _import_state(view: View, target: str) -> Iterator[Reading]:
