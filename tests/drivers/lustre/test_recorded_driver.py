@@ -358,3 +358,13 @@ def test_nothing_that_is_missing_on_a_kernel_is_a_zero() -> None:
     settings = _seen(_view(), "OST0000").settings
     assert all(isinstance(one, Setting) or one.reason for one in settings.values())
     assert any(isinstance(one, NotAvailable) for one in settings.values())
+
+
+def test_histograms_of_the_disk_io_are_kept_as_they_were_counted() -> None:
+    settings = _seen(_view("mballoc/31_brw"), "OST0002").settings
+    time = settings["brw_stats/io_time"]
+    assert isinstance(time, Setting)
+    assert time.value == "write 1:3440 2:364 4:227 8:256 16:496 32:26 64:18 ms"
+    discarded = settings["ldiskfs/vdf/lifetime_discard_kbytes"]
+    assert isinstance(discarded, Setting)
+    assert discarded.value == "0"

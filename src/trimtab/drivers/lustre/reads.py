@@ -31,6 +31,7 @@ SERVER_PARAMETERS: Final = (
     "obdfilter.*.recovery_status",
     "obdfilter.*.checksum_type",
     "obdfilter.*.stats",
+    "obdfilter.*.brw_stats",
     # MDT
     "mdt.*.readonly",
     "mdt.*.no_create",
@@ -47,6 +48,7 @@ SERVER_PARAMETERS: Final = (
     "osd-*.*.kbytesavail",
     "osd-*.*.filestotal",
     "osd-*.*.filesfree",
+    "osd-*.*.brw_stats",
     # LNet
     "nis",
     "stats",

@@ -12,6 +12,7 @@ from typing import Final
 from trimtab.drivers.local.settings import read_queue
 from trimtab.drivers.lustre.backing import Backing
 from trimtab.drivers.lustre.state import why_not_served
+from trimtab.drivers.lustre.statistics import Histogram, parse_brw_stats
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable, Setting
@@ -32,11 +33,20 @@ _LDISKFS: Final = (
     "fstrim_min_blocks",
     "fstrim_avg_frag_no_delay",
     "fstrim_delay_secs",
+    "lifetime_discard_kbytes",
+    "lifetime_discard_ops",
     "first_error_time",
     "last_error_time",
     "last_error_func",
 )
-_LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table")
+_LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table", "discard_stats")
+_HISTOGRAMS: Final = {
+    "disk I/O size": "disk_io_size",
+    "disk fragmented I/Os": "disk_fragmented_ios",
+    "I/O time (1/1000s)": "io_time",
+    "block maps msec": "block_maps",
+}
+"""Sections of ``brw_stats`` that tell a struggling allocator or drive, by the name kept."""
 _NAMED_DRIVES: Final = 4
 """So many drives that differ are named; of more their number is told."""
 
@@ -50,6 +60,7 @@ def target_settings(
         found["server"] = NotAvailable(why_not_served(view, target))
         return found
     found |= dict(_of_server(view, target, server))
+    found |= dict(_histograms(view, target, server))
     found |= _beneath(backing)
     return found
 
@@ -99,6 +110,31 @@ def _of_server(
             yield name, NotAvailable(server.why_no("parameters", parameter))
         else:
             yield name, Setting(name, value.strip(), f"{parameter} on {server.name}")
+
+
+def _histograms(view: View, target: str, server: ServerView) -> Iterator[tuple[str, Setting]]:
+    """Yield what ``brw_stats`` counted since the target was mounted: ``write 1048576:312 B``."""
+    device = f"{view.file_system}-{target}"
+    for parameter in (
+        f"osd-ldiskfs.{device}.brw_stats",
+        f"osd-zfs.{device}.brw_stats",
+        f"obdfilter.{device}.brw_stats",
+    ):
+        text = server.parameters.get(parameter)
+        if text is None:
+            continue
+        for title, histogram in parse_brw_stats(text).items():
+            name = f"brw_stats/{_HISTOGRAMS.get(title)}"
+            if title in _HISTOGRAMS and histogram.complete and histogram.buckets:
+                yield name, Setting(name, _counted(histogram), f"{parameter} on {server.name}")
+        return
+
+
+def _counted(histogram: Histogram) -> str:
+    reads = [f"{one.start}:{one.reads}" for one in histogram.buckets if one.reads]
+    writes = [f"{one.start}:{one.writes}" for one in histogram.buckets if one.writes]
+    parts = [f"{word} {' '.join(of)}" for word, of in (("read", reads), ("write", writes)) if of]
+    return f"{'; '.join(parts)} {histogram.bucket_unit or ''}".strip()
 
 
 def _beneath(backing: Backing) -> Settings:
