@@ -60,7 +60,8 @@ def servers(draw: st.DrawFn) -> Servers:
         oss=oss,
         mds=mds,
         clients=draw(node_sets),
-        reach=draw(st.sampled_from(["ssh", "local"])),
+        # This host is one server.
+        reach=draw(st.sampled_from(["ssh", "local"])) if len({*oss, *mds}) < 2 else "ssh",
         ssh=draw(ssh),
         sudo=draw(st.booleans()),
         python=draw(words),

@@ -175,6 +175,12 @@ armed = false
         (SITE + "[probe.options]\nx = 1", ":6", "[probe.options] x: there is no", "benchmark"),
         (SITE + "[servers]\nssh = {usr = 1}", ":6", "[servers.ssh] usr: there is no", "'user'"),
         (SITE + "[limits]\n\n# x\nfullness = 75", ":8", "[limits] fullness: '75' is", '"75%"'),
+        (
+            SITE + '[servers]\noss = "a,b"\nreach = "local"',
+            ":7",
+            '[servers] reach: "local" is one server, this host; a, b are 2',
+            "ssh",
+        ),
         (SITE + "[limits]\nfullness = 0", ":6", "more than 0", None),
         (SITE + "[limits]\nfullness = true", ":6", "True is not a fraction", None),
         (SITE + "[limits]\nfullness = nan", ":6", "not a fraction", None),
@@ -490,6 +496,17 @@ def test_root_reads_no_file_that_others_can_change(
         load_site(path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert load_site(path).site.name == "scratch"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+def test_root_reads_no_file_that_a_group_can_change_unless_it_is_roots(tmp_path: Path) -> None:
+    path = write(tmp_path / "scratch.toml")
+    path.chmod(0o664)
+    os.chown(path, 0, 0)
+    assert load_site(path).site.name == "scratch"
+    os.chown(path, 0, 1000)
+    with pytest.raises(UsageError, match="can be written by group 1000"):
+        load_site(path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")

@@ -111,6 +111,12 @@ def _path(site: Site) -> Iterator[Problem]:
 
 def _servers(site: Site) -> Iterator[Problem]:
     servers = site.servers
+    if servers.reach == "local" and len(servers.names) > 1:
+        yield Problem(
+            ("servers", "reach"),
+            f'"local" is one server, this host; {_some(servers.names)} are {len(servers.names)}',
+            'name one, the same under oss and mds, or take reach = "ssh"',
+        )
     for target, node in servers.home.items():
         if node not in servers.names:
             yield Problem(

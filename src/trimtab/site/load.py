@@ -181,6 +181,8 @@ def _refuse_foreign(name: str, state: os.stat_result) -> None:
         why = f"belongs to user {state.st_uid}"
     elif state.st_mode & stat.S_IWOTH:
         why = "can be written by everyone"
+    elif state.st_mode & stat.S_IWGRP and state.st_gid != 0:
+        why = f"can be written by group {state.st_gid}"
     else:
         return
     raise UsageError(
