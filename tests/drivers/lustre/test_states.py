@@ -11,6 +11,7 @@ from tests.fake_lustre.state import FakeLustre
 
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
 from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.drivers.lustre.hosts import other_client
 from trimtab.drivers.lustre.reads import server_request
 from trimtab.drivers.lustre.state import lost
 from trimtab.drivers.lustre.telemetry import target_snapshot
@@ -176,6 +177,14 @@ def test_what_lies_behind_the_end_of_an_output_is_not_called_unknown_to_the_kern
         ),
     )
     assert cut.why_no("parameters", "stats") == "lctl get_param on oss1: its output was cut"
+
+
+def test_a_client_whose_mount_table_did_not_come_is_not_said_to_have_nothing_mounted() -> None:
+    request = server_request(deadline_s=20.0, sudo=None)
+    path = "/proc/self/mountinfo"
+    answer = Answer(node="login1", skipped={path: f"{path} did not answer in 3 s"}, whole=True)
+    seen = other_client(ServerView("login1", "scratch", answer, request))
+    assert seen.settings["atime_recorded"] == NotAvailable(f"{path} did not answer in 3 s")
 
 
 def test_half_a_kernel_log_proves_nothing() -> None:

@@ -112,7 +112,10 @@ def other_client(client: ServerView) -> HostSnapshot:
         return HostSnapshot(client.name, "client", False, client.answer.problem)
     found = _server_settings(client)
     mount = client.client_mount
-    if mount is None:
+    table = client.host.read_text("/proc/self/mountinfo")
+    if isinstance(table, NotAvailable):
+        found["atime_recorded"] = table
+    elif mount is None:
         reason = f"{client.file_system} is not mounted on {client.name}"
         found["atime_recorded"] = NotAvailable(reason)
     else:
