@@ -177,7 +177,7 @@ def test_lfs_that_hangs_costs_its_deadline_and_no_more(fake: Place) -> None:
     used = [
         reading
         for target in ended.document["targets"]
-        for reading in target["telemetry"]
+        for reading in target["readings"]
         if reading["name"] == "used_bytes"
     ]
     assert all("server's own count" in reading["source"] for reading in used)

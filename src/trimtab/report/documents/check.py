@@ -17,6 +17,12 @@ from trimtab.model.run import RawOutput, Run, Sample
 from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
 from trimtab.model.verdict import Comparison, Verdict
 from trimtab.report.documents.base import Bounds, Document, bounds, fields, level
+from trimtab.report.documents.telemetry import (
+    ReadingDocument,
+    SettingDocument,
+    reading_documents,
+    setting_documents,
+)
 
 
 class VerdictDocument(Document):
@@ -89,26 +95,6 @@ class FindingDocument(Document):
     why: str
     fix: FixDocument
     confidence: float
-
-
-class ReadingDocument(Document):
-    """One telemetry value with its source, or the reason why there is none."""
-
-    name: str
-    label: str | None
-    value: float | int | str | bool | None
-    unit: str | None
-    source: str | None
-    reason: str | None
-
-
-class SettingDocument(Document):
-    """One named setting."""
-
-    name: str
-    value: str | None
-    source: str | None
-    reason: str | None
 
 
 class TargetDocument(Document):
@@ -334,11 +320,8 @@ def target_document(
         kind=target.target.kind,
         server=target.target.server,
         fullness=target.fullness(),
-        readings=tuple(
-            ReadingDocument.model_validate(fields(reading, ReadingDocument))
-            for reading in target.readings
-        ),
-        settings=tuple(_setting(name, value) for name, value in sorted(settings.items())),
+        readings=reading_documents(target.readings),
+        settings=setting_documents(dict(sorted(settings.items()))),
     )
 
 
@@ -370,12 +353,6 @@ def output_document(output: RawOutput) -> OutputDocument:
             "sha256": hashlib.sha256(output.stdout).hexdigest(),
         }
     )
-
-
-def _setting(name: str, value: Setting | NotAvailable) -> SettingDocument:
-    if isinstance(value, NotAvailable):
-        return SettingDocument(name=name, value=None, source=None, reason=value.reason)
-    return SettingDocument(name=name, value=value.value, source=value.source, reason=None)
 
 
 def _missing(missing: Missing) -> MissingDocument:

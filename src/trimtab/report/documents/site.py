@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from trimtab.model.site import Checked, Site
 from trimtab.model.target import SiteState, TargetState, Trouble
-from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
+from trimtab.model.telemetry import HostSnapshot
 from trimtab.record.slots import Slot
 from trimtab.report.documents.base import Document, fields
 from trimtab.report.documents.check import VerdictDocument, verdict_document
-
-Value = float | int | str | bool | None
+from trimtab.report.documents.telemetry import (
+    ReadingDocument,
+    SettingDocument,
+    reading_documents,
+    setting_documents,
+)
 
 
 class TroubleDocument(Document):
@@ -24,27 +28,7 @@ class TroubleDocument(Document):
     source: str | None
 
 
-class ReadingDocument(Document):
-    """One value of telemetry with its source, or why there is none."""
-
-    name: str
-    label: str | None
-    value: Value
-    unit: str | None
-    source: str | None
-    reason: str | None
-
-
-class SettingDocument(Document):
-    """One named setting, or why it cannot be read."""
-
-    name: str
-    value: str | None
-    source: str | None
-    reason: str | None
-
-
-class TargetDocument(Document):
+class SeenTargetDocument(Document):
     """One target with everything that is known of it."""
 
     name: str
@@ -52,7 +36,7 @@ class TargetDocument(Document):
     server: str | None
     fullness: float | None
     troubles: tuple[TroubleDocument, ...]
-    telemetry: tuple[ReadingDocument, ...]
+    readings: tuple[ReadingDocument, ...]
     settings: tuple[SettingDocument, ...]
 
 
@@ -64,7 +48,7 @@ class HostDocument(Document):
     answered: bool
     problem: str | None
     troubles: tuple[TroubleDocument, ...]
-    telemetry: tuple[ReadingDocument, ...]
+    readings: tuple[ReadingDocument, ...]
     settings: tuple[SettingDocument, ...]
 
 
@@ -76,7 +60,7 @@ class TargetsDocument(Document):
     driver: str
     complete: bool
     kept: bool
-    targets: tuple[TargetDocument, ...]
+    targets: tuple[SeenTargetDocument, ...]
     hosts: tuple[HostDocument, ...]
 
 
@@ -190,16 +174,16 @@ def watch_document(site: str, store: str, slots: Iterable[Slot]) -> WatchDocumen
     )
 
 
-def _target(state: TargetState) -> TargetDocument:
+def _target(state: TargetState) -> SeenTargetDocument:
     seen = state.seen
-    return TargetDocument(
+    return SeenTargetDocument(
         name=state.name,
         kind=seen.target.kind,
         server=seen.target.server,
         fullness=seen.fullness(),
         troubles=_troubles(state.troubles),
-        telemetry=_readings(seen.readings),
-        settings=_settings(seen.settings),
+        readings=reading_documents(seen.readings),
+        settings=setting_documents(seen.settings),
     )
 
 
@@ -210,8 +194,8 @@ def _host(host: HostSnapshot, troubles: Sequence[Trouble]) -> HostDocument:
         answered=host.answered,
         problem=host.problem,
         troubles=_troubles(troubles),
-        telemetry=_readings(host.readings),
-        settings=_settings(host.settings),
+        readings=reading_documents(host.readings),
+        settings=setting_documents(host.settings),
     )
 
 
@@ -219,17 +203,4 @@ def _troubles(troubles: Sequence[Trouble]) -> tuple[TroubleDocument, ...]:
     return tuple(
         TroubleDocument(id=one.id, severity=one.severity.value, text=one.text, source=one.source)
         for one in troubles
-    )
-
-
-def _readings(readings: Sequence[Reading]) -> tuple[ReadingDocument, ...]:
-    return tuple(ReadingDocument.model_validate(fields(one, ReadingDocument)) for one in readings)
-
-
-def _settings(settings: Mapping[str, Setting | NotAvailable]) -> tuple[SettingDocument, ...]:
-    return tuple(
-        SettingDocument(name=name, value=one.value, source=one.source, reason=None)
-        if isinstance(one, Setting)
-        else SettingDocument(name=name, value=None, source=None, reason=one.reason)
-        for name, one in settings.items()
     )
