@@ -131,6 +131,14 @@ def test_what_the_timer_goes_through(files: dict[str, str], covered: bool, tmp_p
     assert isinstance(answer, NotAvailable) is not covered
 
 
+def test_an_fstab_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    machine = _machine(tmp_path, **{UNIT: LISTED})
+    (tmp_path / "etc" / "fstab").mkdir(parents=True)
+    answer = timer_covers(machine, _description())
+    assert isinstance(answer, NotAvailable)
+    assert "/etc/fstab" in answer.reason
+
+
 def test_a_mount_point_with_a_space_in_fstab(tmp_path: Path) -> None:
     machine = _machine(tmp_path, etc__fstab="/dev/sdb /my\\040scratch xfs rw 0 0\n")
     assert isinstance(timer_covers(machine, _description("/my scratch")), str)

@@ -171,6 +171,8 @@ def timer_covers(host: Host, description: PathDescription) -> str | NotAvailable
         return "fstrim.service trims every mounted file system"
     fstab = host.read_text("/etc/fstab")
     if isinstance(fstab, NotAvailable):
+        if fstab.reason != "/etc/fstab does not exist":
+            return fstab  # it may list the mount or not
         return "there is no /etc/fstab, so fstrim.service trims what is mounted"
     entries = [
         words
