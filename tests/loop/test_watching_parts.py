@@ -36,6 +36,12 @@ def test_a_person_reads_text_in_which_no_sign_acts() -> None:
     stream = _Terminal()
     configured(stream).warning("slot missed", extra=fields(item="a\x1b[2J"))
     assert stream.getvalue().endswith("warning: slot missed item=a\\x1b[2J\n")
+    try:
+        raise OSError("b\x1b[2J\udcff")
+    except OSError:
+        configured(stream).exception("a slot failed")
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().encode().count(b"OSError: b\\x1b[2J") == 1
 
 
 def test_a_process_that_is_gone_is_known_by_its_start() -> None:

@@ -58,7 +58,10 @@ class TextLine(logging.Formatter):
         words = [f"{_time(record):%Y-%m-%d %H:%M:%S} {level}{record.getMessage()}"]
         words += [f"{name}={value}" for name, value in getattr(record, "fields", {}).items()]
         line = visible(" ".join(words))
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        traced = self.formatException(record.exc_info).splitlines()
+        return "\n".join((line, *map(visible, traced)))
 
 
 def _time(record: logging.LogRecord) -> datetime:
