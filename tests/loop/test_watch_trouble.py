@@ -166,6 +166,31 @@ def test_a_clock_that_goes_back_gives_nothing_twice(store: Store) -> None:
     assert len(store.runs()) == 6
 
 
+def test_slots_that_a_clock_ahead_has_missed_are_done_when_their_time_comes(store: Store) -> None:
+    clock, site = Moving(), a_site(snapshots="every 6h")
+    watch = a_watch(site, store, clock)
+
+    def until(hour: float) -> None:
+        while clock.at < MONDAY + hour * HOUR:
+            watch.step(clock.at)
+            clock.at += HOUR / 4
+
+    until(2.5)
+    clock.at += 72 * HOUR  # set wrongly, and mended a minute later
+    watch.step(clock.at)
+    clock.at -= 72 * HOUR - HOUR / 60
+    until(12.2)
+    done = [one for one in store.slots("scratch") if one.state is SlotState.DONE]
+    hours = [one.due_at for one in done if one.item != "snapshot"]
+    assert hours == [MONDAY + hour * HOUR for hour in range(1, 13)]
+    snapshots = [one.due_at for one in done if one.item == "snapshot"]
+    assert snapshots == [MONDAY + 6 * HOUR, MONDAY + 12 * HOUR]
+    measured = {one.run for one in done if one.run is not None}
+    assert {run.status for run in store.runs() if run.id in measured} == {RunStatus.OK}
+    assert len(measured) == 12
+    assert store.integrity(contents=True) == ()
+
+
 def test_a_clock_that_was_years_ahead_does_not_end_the_watch(store: Store) -> None:
     clock = Moving(MONDAY + timedelta(days=3000))
     a_watch(a_site(), store, clock).step(clock.at)

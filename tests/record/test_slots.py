@@ -13,6 +13,7 @@ from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 
 from trimtab.errors import RefusedError, UnreadableError
+from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.record import schema, slots
 from trimtab.record.pruning import Pruned
@@ -189,6 +190,19 @@ def test_what_is_taken_over_while_it_is_finished_stays_taken_over(
     assert kept == [False]
     assert store.open_slots("scratch") == (began,)
     assert store.runs() == ()
+
+
+def test_a_slot_that_was_missed_is_claimed_after_all_and_its_empty_run_goes(store: Store) -> None:
+    run = replace(a_run(0, outputs=()), samples=(), status=RunStatus.NOT_STARTED, problem="missed")
+    missed = a_slot(state=SlotState.MISSED, started_at=None, holder=None, run=run.id)
+    assert store.finish_slot(missed, run=run)
+    assert not store.finish_slot(missed, run=run)  # a miss takes the place of nothing
+    assert claimed(store)
+    (slot,) = store.open_slots("scratch")
+    assert slot == a_slot(state=SlotState.STARTED)
+    assert store.runs() == ()
+    assert store.finish_slot(replace(slot, state=SlotState.DONE, run=run.id), run=a_run(0))
+    assert not claimed(store)
 
 
 def test_a_state_of_a_newer_program_is_said(store: Store) -> None:

@@ -8,8 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, or_, select, update
 
+from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.record import queries, schema
 from trimtab.record.rows import understood
@@ -98,7 +99,8 @@ def of_site(site: str) -> Select[Any]:
 def put(connection: Connection, slot: Slot) -> bool:
     """Return whether the slot was put in place of nothing, or of one that the holder had started.
 
-    What has ended stays as it is, and so does what another process has started.
+    What has ended stays as it is, and so does what another process has started. A miss gives way
+    to what came of the slot after all, see `claim`.
     """
     number = queries.site_number(connection, slot.site)
     values = _row(slot, number)
@@ -109,8 +111,7 @@ def put(connection: Connection, slot: Slot) -> bool:
         table.c.site == number,
         table.c.item == slot.item,
         table.c.due_at == slot.due_at,
-        table.c.state == SlotState.STARTED.value,
-        table.c.holder.is_not_distinct_from(slot.holder),
+        _may_be_put(slot),
     )
     if connection.execute(ours.values(values)).rowcount == 1:
         return True
@@ -118,25 +119,50 @@ def put(connection: Connection, slot: Slot) -> bool:
     return added.rowcount == 1
 
 
+def _may_be_put(slot: Slot) -> ColumnElement[bool]:
+    """Return the condition on what is there in the slot's place."""
+    table = schema.slot.c
+    own = and_(
+        table.state == SlotState.STARTED.value, table.holder.is_not_distinct_from(slot.holder)
+    )
+    if slot.state is SlotState.MISSED:
+        return own
+    return or_(own, table.state == SlotState.MISSED.value)
+
+
 def claim(connection: Connection, slot: Slot) -> bool:
-    """Return whether the slot is now its holder's: there was none, or one that had not ended."""
+    """Return whether the slot is now its holder's: there was none, or one that had not ended.
+
+    One that was missed is claimed as well, and the run that said so goes: a clock that was ahead
+    for a while has missed all slots up to there, and their time still comes.
+    """
     number = queries.site_number(connection, slot.site)
     table = schema.slot
     values = _row(slot, number)
     added = connection.execute(queries.insert_unless_there(connection, table, **values))
     if added.rowcount == 1:
         return True
+    this = (
+        table.c.site == number,
+        table.c.item == slot.item,
+        table.c.due_at == slot.due_at,
+    )
     taken_over = connection.execute(
         update(table)
-        .where(
-            table.c.site == number,
-            table.c.item == slot.item,
-            table.c.due_at == slot.due_at,
-            table.c.state == SlotState.STARTED.value,
-        )
+        .where(*this, table.c.state == SlotState.STARTED.value)
         .values(started_at=slot.started_at, holder=slot.holder)
     )
-    return taken_over.rowcount == 1
+    if taken_over.rowcount == 1:
+        return True
+    absent = connection.execute(select(table.c.run).where(*this)).scalar()
+    missed = connection.execute(
+        update(table).where(*this, table.c.state == SlotState.MISSED.value).values(values)
+    )
+    if missed.rowcount == 1 and absent is not None:
+        run = schema.run.c
+        nothing = (run.id == absent, run.status == RunStatus.NOT_STARTED.value)
+        connection.execute(delete(schema.run).where(*nothing))
+    return missed.rowcount == 1
 
 
 def _row(slot: Slot, site_number: int) -> dict[str, Any]:
