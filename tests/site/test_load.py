@@ -560,3 +560,11 @@ def test_the_schema_finds_what_the_loader_finds() -> None:
     validator = jsonschema.Draft202012Validator(schema.json_schema())
     found = {error.json_path for error in validator.iter_errors(tomllib.loads(SITE + wrong))}
     assert found == {"$.limits.fullness", "$.limits.window", "$.probe.a.nodes", "$.probe.a"}
+
+
+def test_a_snapshot_that_could_take_longer_than_the_watchdog_waits_is_refused() -> None:
+    servers = '[servers]\noss = "oss[001-157]"\nmds = "oss001"\ntimeout = "5m"\n'
+    with pytest.raises(UsageError, match="a snapshot would take"):
+        parse_site(LUSTRE + servers, "x")
+    fine = '[servers]\noss = "oss[001-157]"\nmds = "oss001"\ntimeout = "20s"\n'
+    assert parse_site(LUSTRE + fine, "x").site.servers.timeout_s == 20.0

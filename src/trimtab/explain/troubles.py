@@ -13,11 +13,17 @@ from trimtab.explain.findings.inodes_nearly_used import LIMIT as INODE_LIMIT
 from trimtab.model.finding import Severity
 from trimtab.model.site import SiteLimits
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
-from trimtab.model.telemetry import HostSnapshot, NotAvailable, Setting, Snapshot, TargetSnapshot
+from trimtab.model.telemetry import (
+    CONNECTED,
+    INACTIVE,
+    HostSnapshot,
+    NotAvailable,
+    Setting,
+    Snapshot,
+    TargetSnapshot,
+)
 from trimtab.units import format_bytes, format_duration, format_percent
 
-_CONNECTED: Final = frozenset({"FULL", "IDLE"})
-_INACTIVE: Final = "INACTIVE"
 """A client was told not to use the target; no state of its connection."""
 _SHOWN: Final = 4
 
@@ -88,19 +94,21 @@ def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
 def _reach(seen: TargetSnapshot) -> Troubles:
     """Yield what keeps people from reaching the target at all."""
     state, server = seen.reading("import_state"), seen.reading("server")
-    connected = state is not None and state.value in _CONNECTED
+    connected = state is not None and state.value in CONNECTED
     unserved = server is not None and server.value is None
     each = [
         reading
         for reading in seen.readings
         if reading.name == "import_state" and reading.label and reading.value is not None
     ]
-    apart = [one for one in each if one.value not in _CONNECTED]
-    if server is not None and "all say that they serve" in (server.reason or ""):
-        yield Trouble("two-servers", Severity.CRITICAL, server.reason or "")
+    apart = [one for one in each if one.value not in CONNECTED]
+    claimed = [one for one in seen.readings if one.name == "server" and one.label]
+    if len(claimed) > 1:
+        names = _some([str(one.value) for one in claimed])
+        yield Trouble("two-servers", Severity.CRITICAL, f"{names} all say that they serve it")
     elif state is not None and state.value is not None and not connected:
         # Lost to one is not lost: whoever still reaches it is named in the readings.
-        if unserved and len(apart) == len(each) and state.value != _INACTIVE:
+        if unserved and len(apart) == len(each) and state.value != INACTIVE:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
             yield Trouble("lost", Severity.CRITICAL, text, state.source)
         else:
@@ -121,7 +129,7 @@ def _writes(seen: TargetSnapshot) -> Troubles:
     read_only, errors = seen.reading("read_only"), seen.number("errors_total")
     if read_only is not None and read_only.value is True:
         yield Trouble("read-only", Severity.CRITICAL, "read-only", read_only.source)
-    elif read_only is not None and "may have turned read-only" in (read_only.reason or ""):
+    elif errors and read_only is not None and read_only.value is None:
         yield Trouble("may-be-read-only", Severity.CRITICAL, "may be read-only", read_only.reason)
     if errors:
         reading = seen.reading("errors_total")

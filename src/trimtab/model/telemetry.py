@@ -50,6 +50,12 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
 """Every telemetry name with its unit; ``None`` marks states, names and times."""
 
 
+CONNECTED: Final = frozenset({"FULL", "IDLE"})
+"""Values of ``import_state`` that are well. IDLE has no traffic and reconnects by itself."""
+INACTIVE: Final = "INACTIVE"
+"""Not a state of an import: the client was told not to use the target."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotAvailable:
     """What a driver answers when it cannot know or do something: why not."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from trimtab.model.site import Site, SiteProbe
+from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.schedule import parse_schedule
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
@@ -16,6 +17,10 @@ from trimtab.visible import visible
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
 _HOST_LAUNCHERS = ("local", "mpi")
+SNAPSHOT_LIMIT_S: Final = 480.0
+"""A watch gives no sign of life while a snapshot is taken; after ten minutes without one systemd
+starts it again (``WatchdogSec`` in deploy/)."""
+_CONNECTING_S: Final = 5.0
 _SECTOR_BYTES = 4096
 
 
@@ -117,6 +122,12 @@ def _servers(site: Site) -> Iterator[Problem]:
             f'"local" is one server, this host; {_some(servers.names)} are {len(servers.names)}',
             'name one, the same under oss and mds, or take reach = "ssh"',
         )
+    if (most_s := _longest_snapshot_s(servers)) > SNAPSHOT_LIMIT_S:
+        yield Problem(
+            ("servers", "timeout"),
+            f"if every server hung a snapshot would take {format_duration(most_s)}",
+            f"lower timeout or raise ssh.fanout: {format_duration(SNAPSHOT_LIMIT_S)} at most",
+        )
     for target, node in servers.home.items():
         if node not in servers.names:
             yield Problem(
@@ -125,6 +136,16 @@ def _servers(site: Site) -> Iterator[Problem]:
                 f"servers: {_some(servers.names)}",
             )
             return
+
+
+def _longest_snapshot_s(servers: Servers) -> float:
+    """Return what a snapshot takes when all hang: rounds of the fan-out, and the client's tools.
+
+    The client runs three tools, each with the same deadline as a server.
+    """
+    nodes = len({*servers.names, *servers.clients})
+    rounds = math.ceil(nodes / servers.ssh.fanout) if servers.reach == "ssh" else min(nodes, 1)
+    return (rounds + 3) * (servers.timeout_s + _CONNECTING_S)
 
 
 def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:

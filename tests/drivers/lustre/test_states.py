@@ -241,3 +241,47 @@ def test_a_rename_is_one_operation_and_data_on_an_mdt_is_none() -> None:
     )
     reading = _reading(_with(view, changed), "MDT0000", "metadata_operations_total")
     assert reading.value == 12
+
+
+def test_an_mdt_that_two_servers_claim_is_believed_of_neither() -> None:
+    fake = FakeLustre.pair()
+    view = _view(fake)
+    claimed = view.servers["mds1"].answer
+    assert isinstance(view.servers, dict)
+    view.servers["mds2"] = ServerView(
+        "mds2", "scratch", replace(claimed, node="mds2"), view.servers["mds2"].request
+    )
+    again = View("scratch", view.client, view.servers)
+    mdt = target_snapshot(again, "MDT0000", {})
+    assert [one.id for one in target_troubles(mdt, SiteLimits())][:1] == ["two-servers"]
+    names = [one.value for one in mdt.readings if one.name == "server" and one.label]
+    assert names == ["mds1", "mds2"]
+    # Whether an OST is open to it is then not known either.
+    ost = target_snapshot(again, "OST0000", {})
+    of_mdt = ost.reading("create_enabled", "MDT0000")
+    assert of_mdt is not None
+    assert of_mdt.value is None
+    assert "all say" in (of_mdt.reason or "")
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_bytes_of_data_on_an_mdt_are_told_where_they_are_counted(listed: bool) -> None:
+    fake = FakeLustre.pair()
+    view = _view(fake)
+    server = view.servers["mds1"]
+    line = "write_bytes 3 samples [bytes] 4096 65536 135168 1\n" if listed else ""
+
+    def with_data(command: CommandAnswer) -> CommandAnswer:
+        head = "mdt.scratch-MDT0000.md_stats=\n"
+        text = f"{head}snapshot_time 1.5 secs.nsecs\n{line}open 7 samples [usecs] 1 2 9 30\n"
+        return replace(command, stdout=text + command.stdout)
+
+    commands = tuple(
+        with_data(one) if one.key == "parameters" else one for one in server.answer.commands
+    )
+    answer = replace(server.answer, commands=commands)
+    assert isinstance(view.servers, dict)
+    view.servers["mds1"] = ServerView("mds1", "scratch", answer, server.request)
+    mdt = target_snapshot(View("scratch", view.client, view.servers), "MDT0000", {})
+    assert mdt.number("client_bytes_written_total") == (135168 if listed else None)
+    assert mdt.number("metadata_operations_total") == 7

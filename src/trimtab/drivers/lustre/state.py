@@ -15,21 +15,17 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from typing import Final
 
 from trimtab.drivers.lustre.backing import Backing
-from trimtab.drivers.lustre.view import INACTIVE, Link, ServerView, View
-from trimtab.model.telemetry import NotAvailable, Reading
-
-CONNECTED: Final = frozenset({"FULL", "IDLE"})
-"""IDLE is an import without traffic, which reconnects by itself (``osc.*.idle_timeout``)."""
+from trimtab.drivers.lustre.view import Link, ServerView, View
+from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, Reading
 
 
 def state_readings(
     view: View, target: str, server: ServerView | None, backing: Backing | None
 ) -> Iterator[Reading]:
     """Yield ``server``, ``failover_active``, ``import_state``, ``create_enabled`` and the rest."""
-    yield _server(view, target)
+    yield from _server(view, target)
     yield _failover(view, target)
     yield from _import_state(view, target)
     yield from _creation(view, target, server)
@@ -38,7 +34,10 @@ def state_readings(
 
 
 def why_not_served(view: View, target: str) -> str:
-    """Return why no server can be named: who did not answer, or that all did and none has it."""
+    """Return why no server can be named: who did not answer, or that none has it, or several."""
+    if servers := view.serving(target):
+        names = " and ".join(server.name for server in servers)
+        return f"{names} all say that they serve {target}"
     silent = [server for server in view.servers.values() if not server.answered]
     home = view.home.get(target)
     if home is not None and any(server.name == home for server in silent):
@@ -64,15 +63,17 @@ def lost(view: View, target: str) -> str | None:
     return f"{target} is not connected ({states})"
 
 
-def _server(view: View, target: str) -> Reading:
-    servers = view.serving(target)
+def _server(view: View, target: str) -> Iterator[Reading]:
+    """Yield who serves a target; where several say so, each with its own name as label."""
+    name, servers = "server", view.serving(target)
     if len(servers) == 1:
         source = f"{servers[0].served[target]} on {servers[0].name}"
-        return Reading("server", servers[0].name, source=source)
-    if servers:
-        names = " and ".join(server.name for server in servers)
-        return Reading("server", None, reason=f"{names} all say that they serve {target}")
-    return Reading("server", None, reason=why_not_served(view, target))
+        yield Reading(name, servers[0].name, source=source)
+        return
+    yield Reading(name, None, reason=why_not_served(view, target))
+    for server in servers:
+        source = f"{server.served[target]} on {server.name}"
+        yield Reading(name, server.name, source=source, label=server.name)
 
 
 def _failover(view: View, target: str) -> Reading:

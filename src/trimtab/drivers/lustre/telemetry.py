@@ -124,13 +124,10 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     moved = ("client_bytes_written_total", "client_bytes_read_total")
     operations = "metadata_operations_total"
     is_mdt = target.startswith("MDT")
-    if is_mdt:
-        reason = "an MDT counts operations, not bytes"
-        yield from (Reading(name, None, reason=reason) for name in moved)
-    else:
+    names = (operations, *moved) if is_mdt else moved
+    if not is_mdt:
         yield Reading(operations, None, reason="an OST serves no metadata operations")
     if server is None:
-        names = (operations,) if is_mdt else moved
         reason = why_not_served(view, target)
         yield from (Reading(name, None, reason=reason) for name in names)
         return
@@ -143,12 +140,16 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     stats = None if text is None else parse_stats(text)
     if stats is None:
         reason = server.why_no("parameters", parameter)
-        names = (operations,) if is_mdt else moved
         yield from (Reading(name, None, reason=reason) for name in names)
-    elif is_mdt:
+        return
+    if is_mdt:
         yield Reading(operations, _operations(stats), source=parameter)
-    else:
-        for name, counter in zip(moved, ("write_bytes", "read_bytes"), strict=True):
+    for name, counter in zip(moved, ("write_bytes", "read_bytes"), strict=True):
+        if is_mdt and counter not in stats.counters:
+            # Data-on-MDT is counted where there is some; older versions do not count it at all.
+            reason = f"{parameter} lists no {counter}: no data on this MDT, or it is not counted"
+            yield Reading(name, None, reason=reason)
+        else:
             yield _bytes(name, stats, counter, parameter)
 
 

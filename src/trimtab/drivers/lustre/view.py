@@ -18,11 +18,9 @@ from trimtab.drivers.lustre.names import parse_name
 from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
 from trimtab.drivers.lustre.statistics import parse_nis
 from trimtab.model.mounts import Mount, parse_mountinfo
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import INACTIVE, NotAvailable
 
 NOTHING: Final = parse_parameters("")
-INACTIVE: Final = "INACTIVE"
-"""Not a state of an import: the client was told not to use the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +239,12 @@ class View:
 
     @cached_property
     def mds_of(self) -> dict[str, ServerView]:
-        """MDT to the server that serves it."""
-        return {target: servers[0] for target, servers in self._serving.items() if _is_mdt(target)}
+        """MDT to the server that serves it; of one that two servers claim nothing is believed."""
+        return {
+            target: servers[0]
+            for target, servers in self._serving.items()
+            if _is_mdt(target) and len(servers) == 1
+        }
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
