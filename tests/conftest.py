@@ -7,6 +7,7 @@ tool must not look like success. Only what no package can bring is excused, by n
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,10 @@ from hypothesis import settings
 # Properties are tried without a deadline: on a busy machine a timing would decide the test.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # Under nohup SIGHUP is ignored, and Trimtab leaves it so: here it has to stop what it meets.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 EXCUSED = ("ior is not on PATH",)
 """IOR is in no package registry; its recorded outputs stand for it."""
