@@ -17,9 +17,9 @@ from trimtab.launch.fleet import FanOut, fan_out
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.plan import Request, plan_probe
-from trimtab.loop.sites import file_system_of
 from trimtab.loop.tools import choose
 from trimtab.model.filesystem import PathDescription
+from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.model.telemetry import NotAvailable
 from trimtab.site.nodes import fold_nodes, unfold_nodes
@@ -108,7 +108,9 @@ def _lustre(
     wanted: Wanted, description: PathDescription, execute: Execute, reach: FanOut
 ) -> Discovery:
     # Of what is mounted here the mount table tells; a name that lfs prints is as good.
-    file_system = file_system_of(description) or ask_name(wanted.path, execute)
+    file_system = lustre_name(description.fs_type, description.source) or ask_name(
+        wanted.path, execute
+    )
     if file_system is None:
         raise UsageError(
             f"{visible(wanted.path)} is no Lustre file system that lfs df knows",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UsageError
 from trimtab.launch import bounded
-from trimtab.model.filesystem import PathDescription
+from trimtab.model import mounts
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
@@ -72,7 +72,7 @@ def site_of_path(path: str) -> Site:
             name=description.identity,
             driver="lustre",
             path=description.mount_point,
-            file_system=file_system_of(description),
+            file_system=mounts.lustre_name(description.fs_type, description.source),
         )
     return Site(name=description.identity, driver="local", path=description.real_path)
 
@@ -107,23 +107,14 @@ def lustre_name(site: Site) -> str:
     """
     if site.file_system is not None:
         return site.file_system
-    name = file_system_of(LocalDriver(site.path).description)
+    description = LocalDriver(site.path).description
+    name = mounts.lustre_name(description.fs_type, description.source)
     if name is None:
         raise UsageError(
             f"{site.path} is no mount of Lustre that tells its file system",
             hint="name it in the site file: [site] file_system",
         )
     return name
-
-
-def file_system_of(description: PathDescription) -> str | None:
-    """Return Lustre's name of the file system that a client has mounted, ``None`` for others.
-
-    The source of the mount is ``NIDS:/NAME`` or ``NIDS:/NAME/SUBDIRECTORY``.
-    """
-    if description.kind != "lustre" or description.source.startswith("/"):
-        return None
-    return description.source.rpartition(":/")[2].split("/")[0] or None
 
 
 def know_site(store: Store, site: Site) -> None:

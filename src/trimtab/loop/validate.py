@@ -11,8 +11,9 @@ from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import execute
 from trimtab.loop.site_probe import instrument_of, spec_of
-from trimtab.loop.sites import OpenDriver, file_system_of, open_driver
+from trimtab.loop.sites import OpenDriver, open_driver
 from trimtab.model.filesystem import PathDescription
+from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Checked, Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.location import locate
@@ -47,7 +48,7 @@ def _path(site: Site) -> Iterator[Checked]:
 
 def _kind(site: Site, description: PathDescription) -> Iterator[Checked]:
     if site.driver == "lustre":
-        mounted = file_system_of(description)
+        mounted = lustre_name(description.fs_type, description.source)
         what = f"file system {site.file_system or '(as mounted)'}"
         if mounted is None:
             yield Checked(

@@ -226,3 +226,20 @@ def _parse_line(line: str) -> Mount | None:
         source=unescape(after[1]),
         super_options=tuple(unescape(option) for option in after[2].split(",")),
     )
+
+
+def lustre_name(fs_type: str, source: str) -> str | None:
+    """Return Lustre's name of the file system that a client has mounted, ``None`` for others.
+
+    The source of a client's mount is ``NIDS:/NAME`` or ``NIDS:/NAME/SUBDIRECTORY``; a server's
+    mount of a target is of a device.
+
+    Examples
+    --------
+    >>> lustre_name("lustre", "10.0.2.15@tcp:10.0.2.16@tcp:/scratch/home")
+    'scratch'
+    >>> lustre_name("lustre", "/dev/vdd")
+    """
+    if fs_type != "lustre" or ":/" not in source:
+        return None
+    return source.rpartition(":/")[2].split("/")[0] or None

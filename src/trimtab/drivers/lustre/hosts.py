@@ -7,8 +7,8 @@ from typing import Final
 from trimtab.drivers.lustre.collecting import CommandAnswer
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes
-from trimtab.drivers.lustre.view import ServerView, View, mounted_file_system
-from trimtab.model.mounts import Mount
+from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.model.mounts import Mount, lustre_name
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
 
 _NO_ATIME: Final = frozenset({"noatime", "ro"})
@@ -96,7 +96,7 @@ def client_snapshot(view: View, name: str, mount: Mount | None = None) -> HostSn
             found[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
         else:
             found[setting] = NotAvailable(f"not available on this client ({pattern})")
-    if mount is None or mounted_file_system(mount) != view.file_system:
+    if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
         found["atime_recorded"] = NotAvailable(reason)
     else:

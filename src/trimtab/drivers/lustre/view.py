@@ -17,7 +17,7 @@ from trimtab.drivers.lustre.lfs_df import LfsDfLine
 from trimtab.drivers.lustre.names import parse_name
 from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
 from trimtab.drivers.lustre.statistics import parse_nis
-from trimtab.model.mounts import Mount, parse_mountinfo
+from trimtab.model.mounts import Mount, lustre_name, parse_mountinfo
 from trimtab.model.telemetry import INACTIVE, NotAvailable
 
 NOTHING: Final = parse_parameters("")
@@ -120,7 +120,11 @@ class ServerView:
         """The mount of the file system as a client of it, ``None`` where there is none."""
         text = self.host.read_text("/proc/self/mountinfo")
         mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
-        found = (mount for mount in mounts if mounted_file_system(mount) == self.file_system)
+        found = (
+            mount
+            for mount in mounts
+            if lustre_name(mount.fs_type, mount.source) == self.file_system
+        )
         return next(found, None)
 
     @cached_property
@@ -304,16 +308,6 @@ def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link
                 current_nid=None if seen is None else seen.current_connection,
                 source=f"{name} on {on}",
             )
-
-
-def mounted_file_system(mount: Mount) -> str | None:
-    """Return the file system that a client's mount is of, ``None`` for other mounts.
-
-    The source is ``NIDS:/NAME`` or ``NIDS:/NAME/SUBDIRECTORY``; a server's is its device.
-    """
-    if mount.fs_type != "lustre" or ":/" not in mount.source:
-        return None
-    return mount.source.rpartition(":/")[2].split("/")[0] or None
 
 
 def service_of(mount: Mount) -> str | None:
