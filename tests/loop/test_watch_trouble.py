@@ -28,7 +28,7 @@ from tests.support.watched import (
 )
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, UnreadableError
-from trimtab.loop.watch import LEASE_S
+from trimtab.loop.watching.lease import LEASE_S
 from trimtab.model.event import EventKind
 from trimtab.model.run import RunStatus
 from trimtab.model.site import Site, SiteProbe, SiteStore

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Connection
 from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 
@@ -47,9 +48,23 @@ def a_slot(hour: int = 0, state: SlotState = SlotState.DONE, **changes: object) 
 
 
 def claimed(store: Store, hour: int = 0, holder: str = "a:1:1") -> bool:
-    """Return whether the slot of that hour could be claimed."""
+    """Return whether the slot of that hour could be claimed, under a lease of its holder."""
+    until = NOON + (hour + 1) * HOUR
+    assert store.take_lease("scratch", holder, now=NOON, until=until, gone=lambda _: True) is None
+    return claim(store, hour, holder)
+
+
+def claim(store: Store, hour: int = 0, holder: str = "a:1:1") -> bool:
+    """Return whether the slot of that hour could be claimed under the lease that there is."""
     at = NOON + hour * HOUR
-    return store.claim_slot("scratch", "probe:hourly", at, started_at=at, holder=holder)
+    return store.claim_slot(
+        "scratch",
+        "probe:hourly",
+        at,
+        started_at=at,
+        holder=holder,
+        lease_until=at + HOUR,
+    )
 
 
 def test_a_slot_is_claimed_until_it_has_ended(store: Store) -> None:
@@ -166,8 +181,66 @@ def test_a_lease_is_one_process_s_until_it_lapses(store: Store) -> None:
 def test_who_has_lost_the_lease_claims_nothing(store: Store) -> None:
     store.take_lease("scratch", "b:2:2", now=NOON, until=NOON + HOUR)
     with pytest.raises(RefusedError, match="b:2:2"):
-        claimed(store)
+        claim(store)
+    store.release_lease("scratch", "b:2:2")
+    with pytest.raises(RefusedError, match="given back"):
+        claim(store)
     assert store.open_slots("scratch") == ()
+
+
+def test_a_claim_under_a_lease_that_has_ended_renews_it(store: Store) -> None:
+    store.take_lease("scratch", "a:1:1", now=NOON, until=NOON + HOUR)
+    assert claim(store, 5)
+    lease = store.lease("scratch")
+    assert lease == slots.Lease("scratch", "a:1:1", NOON, NOON + 6 * HOUR)
+    now = NOON + 5 * HOUR
+    assert store.take_lease("scratch", "b:2:2", now=now, until=now + HOUR) == lease
+
+
+def test_a_lease_that_is_taken_while_its_last_holder_claims_is_gone(
+    store: Store, open_store: OpenStore
+) -> None:
+    store.take_lease("scratch", "a:1:1", now=NOON, until=NOON + HOUR)
+    before = store.lease("scratch")
+    told: list[str] = []
+
+    def late() -> None:
+        try:
+            claim(other, 5)
+        except RefusedError as error:
+            told.append(error.message)
+
+    with open_store() as other:
+        claiming = threading.Thread(target=late)
+        with store._writing() as connection:
+            now = NOON + 5 * HOUR
+            assert slots.put_lease(
+                connection, slots.Lease("scratch", "b:2:2", now, now + HOUR), before
+            )
+            claiming.start()
+            # Long enough for it to ask: however late it is, the lease may not be its own.
+            claiming.join(0.5)
+        claiming.join()
+    assert len(told) == 1
+    assert "b:2:2" in told[0]
+    assert store.open_slots("scratch") == ()
+
+
+def test_a_lease_lost_to_several_in_a_row_is_told_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = iter("bcd")
+    put = slots.put_lease
+
+    def lost(connection: Connection, lease: slots.Lease, there: slots.Lease | None) -> bool:
+        assert put(connection, replace(lease, holder=next(others)), there)
+        return False
+
+    monkeypatch.setattr(slots, "put_lease", lost)
+    there = store.take_lease(
+        "scratch", "a", now=NOON, until=NOON + HOUR, gone=lambda holder: holder != "d"
+    )
+    assert there == store.lease("scratch") == slots.Lease("scratch", "d", NOON, NOON + HOUR)
 
 
 def test_what_is_taken_over_while_it_is_finished_stays_taken_over(

@@ -35,6 +35,7 @@ from trimtab.loop.watching.agenda import (
     wake_at,
 )
 from trimtab.loop.watching.keeping import Patience
+from trimtab.loop.watching.lease import LEASE_S, lease_end
 from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.probing import ProbeRunner
 from trimtab.loop.watching.slot_work import ENDED_WHILE_IT_RAN, SlotWork
@@ -45,8 +46,6 @@ from trimtab.site.schedule import jitter_s, parse_schedule
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
-LEASE_S: Final = 1800.0
-"""A watch on another host that says nothing for so long is taken to be gone."""
 REST_MAX_S: Final = 60.0
 """The longest sleep: a clock that is set forward is noticed within a minute."""
 BACKWARDS: Final = timedelta(seconds=1)
@@ -366,7 +365,7 @@ class Watch:
             "naming the site",
             lambda: store.ensure_site(site.name, driver=site.driver, path=site.path),
         )
-        until = now + timedelta(seconds=LEASE_S)
+        until = lease_end(now)
         there = self._patience.keep(
             "taking the lease",
             lambda: store.take_lease(
@@ -392,7 +391,7 @@ class Watch:
         now = self._clock()
         if self._lease_is_fresh(now):
             return
-        until = now + timedelta(seconds=LEASE_S)
+        until = lease_end(now)
         try:
             with shielded():
                 if self.store.renew_lease(self.site.name, self._holder, until):
@@ -408,7 +407,7 @@ class Watch:
         """Renew the lease when half of it is over."""
         if self._lease_is_fresh(now):
             return
-        until = now + timedelta(seconds=LEASE_S)
+        until = lease_end(now)
         store, name = self.store, self.site.name
         if not self._patience.keep(
             "renewing the lease", lambda: store.renew_lease(name, self._holder, until)

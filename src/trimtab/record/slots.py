@@ -74,7 +74,7 @@ class Lease:
     Attributes
     ----------
     holder
-        ``host:process id:start of the process``.
+        As `trimtab.loop.watching.holder.own` names it.
     taken_at
         Since when.
     until
@@ -228,6 +228,14 @@ def put_lease(connection: Connection, lease: Lease, instead_of: Lease | None) ->
         table.c.until == instead_of.until,
     )
     return connection.execute(update(table).where(*same).values(values)).rowcount == 1
+
+
+def renew_lease(connection: Connection, site: str, holder: str, until: datetime) -> bool:
+    """Return whether the lease, lapsed or not, is still the holder's; its end is put off."""
+    number = select(schema.site.c.number).where(schema.site.c.name == site).scalar_subquery()
+    table = schema.lease
+    this = (table.c.site == number, table.c.holder == holder)
+    return connection.execute(update(table).where(*this).values(until=until)).rowcount == 1
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:

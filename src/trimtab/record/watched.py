@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select
 
 from trimtab.errors import RefusedError
 from trimtab.model.event import Event
@@ -16,7 +16,6 @@ from trimtab.record import queries, rows, schema, slots
 from trimtab.record.door import Door
 from trimtab.record.slots import Lease, Slot, SlotState
 
-_LEASE_ATTEMPTS = 3
 _NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
 
 
@@ -24,24 +23,39 @@ class WatchRecords(Door):
     """The part of the store that the watch writes."""
 
     def claim_slot(
-        self, site: str, item: str, due_at: datetime, *, started_at: datetime, holder: str
+        self,
+        site: str,
+        item: str,
+        due_at: datetime,
+        *,
+        started_at: datetime,
+        holder: str,
+        lease_until: datetime,
     ) -> bool:
         """Begin a slot and return whether there is something to do.
 
         A slot that was started and never ended is taken over; one that has ended stays as it is,
         and the answer is False.
 
+        Parameters
+        ----------
+        lease_until
+            Aware; the holder's lease on the site is put off to then, in the same transaction.
+
         Raises
         ------
         RefusedError
-            Another process holds the lease on the site by now.
+            The holder does not have the lease on the site by now. Nothing was kept.
         """
         slot = Slot(site, item, due_at, SlotState.STARTED, started_at, holder=holder)
         with self._writing() as connection:
-            lease = slots.lease_of(connection, site)
-            if lease is not None and lease.holder != holder:
+            # Renewed and not only read: a lease may have ended while its holder was held up, and
+            # who takes it at this moment waits for the end of this transaction, or goes first.
+            if not slots.renew_lease(connection, site, holder, lease_until):
+                there = slots.lease_of(connection, site)
+                since = there and f"{there.holder} since {there.taken_at.isoformat()}"
                 raise RefusedError(
-                    f"{site} is watched by {lease.holder} since {lease.taken_at.isoformat()}",
+                    f"{site} is watched by {since or 'nobody: the lease was given back'}",
                     hint="this watch was held up for longer than its lease; start it again",
                 )
             return slots.claim(connection, slot)
@@ -170,8 +184,7 @@ class WatchRecords(Door):
             Whether a holder is known to be no more.
         """
         wanted = Lease(site, holder, now, until)
-        there = None
-        for _ in range(_LEASE_ATTEMPTS):  # another process may take it in between
+        while True:  # each time that it is lost in between, another process took or renewed it
             with self._writing() as connection:
                 there = slots.lease_of(connection, site)
                 free = there is None or there.until <= now or there.holder == holder
@@ -179,19 +192,11 @@ class WatchRecords(Door):
                     return there
                 if slots.put_lease(connection, wanted, there):
                     return None
-        return there
 
     def renew_lease(self, site: str, holder: str, until: datetime) -> bool:
         """Put off the end of a lease and return whether it is still the holder's."""
         with self._writing() as connection:
-            there = slots.lease_of(connection, site)
-            if there is None or there.holder != holder:
-                return False
-            number = queries.site_number(connection, site)
-            table = schema.lease
-            this = (table.c.site == number, table.c.holder == holder)
-            changed = connection.execute(update(table).where(*this).values(until=until))
-            return changed.rowcount == 1
+            return slots.renew_lease(connection, site, holder, until)
 
     def release_lease(self, site: str, holder: str) -> None:
         """Give a lease back; one that is another's stays."""

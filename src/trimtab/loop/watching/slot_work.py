@@ -25,6 +25,7 @@ from trimtab.launch.notify import Notifier
 from trimtab.loop.judging import verdicts
 from trimtab.loop.watching.agenda import PROBE_PREFIX, MissMany
 from trimtab.loop.watching.keeping import Patience
+from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.missing import (
     Absent,
@@ -169,7 +170,12 @@ class SlotWork:
         return self.patience.keep(
             "claiming a slot",
             lambda: self.store.claim_slot(
-                self.site.name, item, due_at, started_at=begun, holder=self.holder
+                self.site.name,
+                item,
+                due_at,
+                started_at=begun,
+                holder=self.holder,
+                lease_until=lease_end(self.clock()),
             ),
         )
 
