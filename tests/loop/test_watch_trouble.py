@@ -297,7 +297,7 @@ def test_a_stop_that_lasts_is_a_failed_run_and_no_zero(store: Store) -> None:
     with pytest.raises(Interrupted):
         a_watch(a_site(), store, clock, probe=probe).run()
     clock.at = MONDAY + 1.9 * HOUR
-    a_watch(a_site(), store, clock, probe=probe).step(clock.at)
+    a_watch(a_site(), store, clock, probe=probe, holder="here:2:2").step(clock.at)
     (run,) = store.runs()
     assert (run.status, run.problem) == (RunStatus.FAILED, "the watch ended while it ran")
     assert probe.cleaned == [run.id]
@@ -347,6 +347,85 @@ def test_what_has_outlived_its_retention_goes_once_a_day(store: Store) -> None:
     assert len(store.runs()) == 72
     oldest = min(one.at for one in store.snapshots("scratch"))
     assert MONDAY + timedelta(hours=47) <= oldest <= MONDAY + timedelta(hours=50)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_clock_that_was_set_forward_removes_nothing_for_a_day(store: Store, back: bool) -> None:
+    clock, jump = Moving(), timedelta(days=31)
+    log, lines = a_log()
+    site = a_site(snapshots="every 6h", store=SiteStore(retention_s=30 * 86400.0))
+    watch = a_watch(site, store, clock, log=log)
+
+    def hours(count: float) -> None:
+        end = clock.at + count * HOUR
+        while clock.at < end:
+            watch.step(clock.at)
+            clock.at += HOUR / 4
+
+    def kept() -> int:
+        return len(store.snapshots("scratch", until=MONDAY + 60 * HOUR))
+
+    hours(60)  # well past the first pruning, which finds nothing
+    before = kept()
+    assert before > 100
+    clock.set_forward(jump)
+    hours(1)
+    assert "the clock was set" in lines.text()
+    if back:
+        clock.set_forward(-jump)
+    hours(23)
+    # The next watch knows nothing of the jump, and waits for a day by itself.
+    watch = a_watch(site, store, clock, log=log)
+    hours(23)
+    assert kept() == before
+    hours(2)  # a day has gone by as it should: that is the time now, whatever it was before
+    assert kept() == (before if back else 0)
+
+
+def test_a_clock_that_is_slewed_is_trusted(store: Store) -> None:
+    clock = Moving()
+    watch = a_watch(a_site(store=SiteStore(retention_s=24 * 3600.0)), store, clock)
+    while clock.at < MONDAY + 75 * HOUR:
+        watch.step(clock.at)
+        clock.at += HOUR / 4
+        clock.set_forward(timedelta(seconds=0.45))  # 500 ppm
+    oldest = min(one.at for one in store.snapshots("scratch"))
+    assert oldest >= MONDAY + 48 * HOUR
+
+
+@pytest.mark.parametrize("state", [SlotState.DONE, SlotState.STARTED])
+def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
+    store: Store, state: SlotState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = Moving(), Counter[str]()
+    finish, open_slots = store.finish_slot, store.open_slots
+
+    def finishing(slot: Slot, **named: Any) -> bool:
+        if slot.state is state and clock.at < MONDAY + 1.5 * HOUR:
+            raise KeyError("a bug")
+        return finish(slot, **named)
+
+    def looking(site: str) -> tuple[Slot, ...]:
+        looks["at open slots"] += 1
+        return open_slots(site)
+
+    monkeypatch.setattr(store, "finish_slot", finishing)
+    monkeypatch.setattr(store, "open_slots", looking)
+    probe = SimulatedProbe(clock)
+    first, *others = _watched(store, a_site(), clock, 3.1, probe=probe)
+    assert [one.state for one in others] == [SlotState.DONE] * 2
+    assert looks["at open slots"] <= 4
+    assert first.detail is not None
+    assert first.detail.startswith("an error of the watch ended it")
+    assert first.run is not None
+    run = store.run(first.run)
+    if state is SlotState.DONE:  # the run was kept, and all that comes after it still comes
+        assert (first.state, run.status) == (SlotState.DONE, RunStatus.OK)
+        assert first.after is not None
+    else:
+        assert (first.state, run.status) == (SlotState.FAILED, RunStatus.FAILED)
+        assert probe.cleaned == [run.id]
+    assert store.open_slots("scratch") == ()
 
 
 def test_memory_stays_flat_over_a_month(store: Store) -> None:

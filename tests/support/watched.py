@@ -38,10 +38,20 @@ class Moving:
     def __init__(self, at: datetime = MONDAY) -> None:
         self.at = at
         self.sleeps = 0
+        self._set_by = timedelta()
 
     def __call__(self) -> datetime:
         """Return the time now."""
         return self.at
+
+    def set_forward(self, by: timedelta) -> None:
+        """Set the clock; no time passes."""
+        self.at += by
+        self._set_by += by
+
+    def elapsed_s(self) -> float:
+        """Return the time that has passed, however the clock was set meanwhile."""
+        return (self.at - self._set_by - MONDAY).total_seconds()
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -146,6 +156,7 @@ def a_watch(
         "driver": MemoryDriver(clock=clock),
         "probe": SimulatedProbe(clock),
         "clock": clock,
+        "elapsed_s": clock.elapsed_s,
         "sleep": sleep,
         "log": a_log()[0],
         "holder": "here:1:1",

@@ -26,21 +26,21 @@ from trimtab.loop.watching.agenda import (
     Begin,
     Item,
     Miss,
-    Position,
     Work,
     advanced,
     decide,
     occupied,
-    position,
     wake_at,
 )
+from trimtab.loop.watching.beginnings import Beginnings
 from trimtab.loop.watching.keeping import Patience
 from trimtab.loop.watching.lease import LEASE_S, lease_end
 from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.probing import ProbeRunner
-from trimtab.loop.watching.slot_work import ENDED_WHILE_IT_RAN, SlotWork
+from trimtab.loop.watching.retention import Retention, since_boot_s
+from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
 from trimtab.model.site import Site
-from trimtab.record.slots import Slot, SlotState
+from trimtab.record.slots import Slot
 from trimtab.site.schedule import jitter_s, parse_schedule
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ if TYPE_CHECKING:
 
 REST_MAX_S: Final = 60.0
 """The longest sleep: a clock that is set forward is noticed within a minute."""
+RECOVER_AGAIN_S: Final = 3600.0
+"""So often is looked for slots that an error left half done: one that stays is told every hour."""
 BACKWARDS: Final = timedelta(seconds=1)
 """A clock that goes back by less is being slewed."""
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def items(site: Site) -> tuple[Item, ...]:
@@ -90,6 +91,8 @@ class Watch:
         Told how things stand: `trimtab.launch.notify.from_environment`.
     holder, gone
         This process, and whether another is known to be no more.
+    elapsed_s
+        Returns the seconds since some moment, by a clock that nobody sets.
 
     Raises
     ------
@@ -110,9 +113,11 @@ class Watch:
         notify: Notifier | None = None,
         holder: str | None = None,
         gone: Callable[[str], bool] = holders.gone,
+        elapsed_s: Callable[[], float] = since_boot_s,
     ) -> None:
         self.site, self.store = site, store
         self._clock, self._sleep, self._gone = clock, sleep, gone
+        self._elapsed_s = elapsed_s
         self.log = log or logging.getLogger(NAME)
         self._notify = notify or Notifier()
         self._holder = holder or holders.own()
@@ -130,10 +135,12 @@ class Watch:
             self._holder,
             self._alive,
         )
+        self._beginnings = Beginnings(site.name, store, self._patience, self._do)
+        self._retention = Retention(site, store, self.log, elapsed_s)
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
-        self._pruned_on: datetime | None = None
+        self._recovered_s = 0.0
 
     def run(self, *, once: bool = False) -> tuple[Slot, ...]:
         """Watch until interrupted; with ``once`` do what is not yet done, and return the slots.
@@ -168,8 +175,10 @@ class Watch:
         RefusedError
             Another process watches the site.
         """
-        agenda = self._prepared(now)
-        ended: list[Slot] = []
+        self._prepare(now)
+        if ended := self._recover_again(now):
+            now = self._clock()
+        agenda = self._known()
         while work := decide(agenda, now):
             for one in work:
                 if (slot := self._do(one)) is not None:
@@ -177,7 +186,7 @@ class Watch:
                 # What failed is not tried again: in its grace it would fail again and again.
                 agenda = self._agenda = advanced(self._known(), one)
             now = self._clock()
-        self._prune(now)
+        self._retention.prune(self._clock())
         return tuple(ended)
 
     def _forever(self) -> None:
@@ -190,7 +199,7 @@ class Watch:
         self._take_lease(now)
         ended = self._recover(now)
         for item in self._items:
-            self._settle_before(item, now)
+            self._beginnings.settle_before(item, now)
         if taken := self._guarded(partial(self._work.snapshot, SNAPSHOT, now)):
             ended.append(taken)
         for item in self._items:
@@ -202,14 +211,14 @@ class Watch:
 
     # Setting up
 
-    def _prepared(self, now: datetime) -> Agenda:
+    def _prepare(self, now: datetime) -> None:
         if self._agenda is None:
             self._take_lease(now)
             self._notify.ready()  # taking up what an earlier watch left may be a whole probe
             self._recover(now)
             agenda = Agenda(alive_since=now)
             self._agenda = replace(
-                agenda, positions=tuple(self._position(one, now) for one in self._items)
+                agenda, positions=tuple(self._beginnings.position(one, now) for one in self._items)
             )
             self.log.info("watching", extra=fields(site=self.site.name, holder=self._holder))
         elif self._latest is not None and now < self._latest - BACKWARDS:
@@ -217,11 +226,10 @@ class Watch:
                 "the clock went back",
                 extra=fields(by_s=(self._latest - now).total_seconds()),
             )
-            positions = tuple(self._position(one, now) for one in self._items)
+            positions = tuple(self._beginnings.position(one, now) for one in self._items)
             self._agenda = replace(self._agenda, positions=positions)
         self._latest = now
         self._renew_lease(now)
-        return self._agenda
 
     def _known(self) -> Agenda:
         assert self._agenda is not None
@@ -229,6 +237,7 @@ class Watch:
 
     def _recover(self, now: datetime) -> list[Slot]:
         """Close what an earlier watch had under way, or go on with it where there is time."""
+        self._recovered_s = self._elapsed_s()
         by_name = {one.name: one for one in self._items}
         ended = []
         store, name = self.store, self.site.name
@@ -239,57 +248,26 @@ class Watch:
                 ended.append(closed)
         return ended
 
+    def _recover_again(self, now: datetime) -> list[Slot]:
+        """Do now and then what is done at the start: an error may have left a slot half done.
+
+        Between two slots none is under way, so one that is started and not ended is such a one.
+        """
+        if self._elapsed_s() - self._recovered_s < RECOVER_AGAIN_S:
+            return []
+        ended = self._recover(now)
+        if ended and self._agenda is not None:
+            reason = "an unfinished slot was taken up again"
+            self._agenda = occupied(self._agenda, reason, now, self._clock())
+        return ended
+
     def _take_up(self, slot: Slot, *, again: bool) -> Slot | None:
+        reason = AN_ERROR_ENDED_IT if slot.holder == self._holder else ENDED_WHILE_IT_RAN
         if slot.run is not None:
-            return self._work.go_on(slot)
+            return self._work.go_on(slot, reason)
         if again:
             return self._work.probe(slot.item, slot.due_at)
-        return self._work.give_up(slot, ENDED_WHILE_IT_RAN)
-
-    def _position(self, item: Item, now: datetime) -> Position:
-        """Return how far an item has come by what is kept; new items begin now."""
-        store, name = self.store, self.site.name
-        begun = self._patience.keep(
-            "reading slots",
-            lambda: store.last_slot(name, item.name, until=now, state=SlotState.BEGUN),
-        )
-        last = self._patience.keep(
-            "reading slots", lambda: store.last_slot(name, item.name, until=now)
-        )
-        if begun is not None and last is not None:
-            if begun.detail == str(item.schedule):
-                return position(item, last.due_at)
-            self._settle(item, begun, last, now)
-        slot = Slot(name, item.name, now, SlotState.BEGUN, detail=str(item.schedule))
-        if not self._patience.keep("beginning", lambda: store.finish_slot(slot)):
-            slot = replace(slot, due_at=now + _MICROSECOND)
-            self._patience.keep("beginning", lambda: store.finish_slot(slot))
-        return position(item, now)
-
-    def _settle(self, item: Item, begun: Slot, last: Slot, now: datetime) -> None:
-        """Keep what was missed by the schedule that an item had before."""
-        try:
-            before = replace(item, schedule=parse_schedule(begun.detail or ""))
-        except TrimtabError:
-            return  # of a program that knew more kinds of schedules
-        agenda = Agenda(alive_since=now, positions=(position(before, last.due_at),))
-        for work in decide(agenda, now):
-            if not isinstance(work, Begin):
-                self._do(work)
-
-    def _settle_before(self, item: Item, now: datetime) -> None:
-        """Keep what was missed before the latest slot: a later one hides it from the next watch."""
-        store, name = self.store, self.site.name
-        begun = self._patience.keep(
-            "reading slots",
-            lambda: store.last_slot(name, item.name, until=now, state=SlotState.BEGUN),
-        )
-        if begun is None:
-            return  # nothing watched it, so nothing was missed
-        then = item.latest(item.until(now))
-        for work in decide(Agenda(alive_since=then, positions=(self._position(item, now),)), then):
-            if not isinstance(work, Begin):
-                self._do(work)
+        return self._work.give_up(slot, reason)
 
     # Doing
 
@@ -323,21 +301,6 @@ class Watch:
     def _outage(self, since: datetime, until: datetime) -> None:
         if self._agenda is not None:
             self._agenda = occupied(self._agenda, "the store could not be used", since, until)
-
-    def _prune(self, now: datetime) -> None:
-        """Once a day let go what has outlived its retention."""
-        retention_s = self.site.store.retention_s
-        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        if retention_s is None or day == self._pruned_on:
-            return
-        self._pruned_on = day
-        before = now - timedelta(seconds=retention_s)
-        try:
-            removed = self.store.prune(self.site.name, before, now=now)
-        except TrimtabError as error:
-            self.log.error("nothing was pruned", extra=fields(problem=error.message))
-            return
-        self.log.info("pruned", extra=fields(snapshots=removed.snapshots, outputs=removed.outputs))
 
     # Waiting
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 ENDED_WHILE_IT_RAN: Final = "the watch ended while it ran"
+AN_ERROR_ENDED_IT: Final = "an error of the watch ended it"
 _ATTEMPTS: Final = 6
 """For reading what can be done without: a minute in all."""
 _TELLS_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED)
@@ -131,20 +132,20 @@ class SlotWork:
         )
         return self._ended(slot) if kept else None
 
-    def go_on(self, slot: Slot) -> Slot | None:
-        """Do the rest of a slot whose run is kept, and return it, ended."""
+    def go_on(self, slot: Slot, reason: str) -> Slot | None:
+        """Do the rest of a slot whose run is kept, and return it, ended; ``reason``: why now."""
         identifier = slot.run
         if identifier is None or not self._claim(slot.item, slot.due_at, slot.started_at):
             return None
         run = self.patience.keep(
             "reading a run", lambda: self.store.run(identifier), attempts=_ATTEMPTS
         )
-        detail = f"{ENDED_WHILE_IT_RAN}: what comes after the run was done by the next one"
+        detail = f"{reason}: what comes after the run was done later"
         return self._conclude(
             replace(slot, holder=self.holder, detail=_and(slot.detail, detail)), run
         )
 
-    def give_up(self, slot: Slot, reason: str = ENDED_WHILE_IT_RAN) -> Slot | None:
+    def give_up(self, slot: Slot, reason: str) -> Slot | None:
         """Close a slot that was started and from which nothing came."""
         if not self._claim(slot.item, slot.due_at, slot.started_at):
             return None
