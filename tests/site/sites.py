@@ -88,8 +88,6 @@ def probes(draw: st.DrawFn, name: str, launchers: list[str]) -> SiteProbe:
         jitter_s=draw(st.just(0.0) | durations),
         direct=draw(st.booleans()),
         directory=draw(st.none() | texts.filter(lambda text: text[0] != "/" and ".." not in text)),
-        target_pinning=draw(st.booleans()),
-        options=draw(options),
     )
 
 

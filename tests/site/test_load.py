@@ -96,14 +96,14 @@ timeout = "5m"
 jitter = "2m"
 direct = false
 directory = "trimtab/probes"
-target_pinning = true
-options = {"-F" = "", tasks = 3}
+target_pinning = false
+options = {}
 
 [probe.asked]
 
 [launcher.ompi]
 kind = "mpi"
-options = {map-by = "node"}
+options = {map-by = "node", "-q" = "", tasks = 3}
 
 [store]
 url = "postgresql://host/trimtab"
@@ -150,12 +150,10 @@ armed = false
                 jitter_s=120.0,
                 direct=False,
                 directory="trimtab/probes",
-                target_pinning=True,
-                options={"-F": "", "tasks": "3"},
             ),
             SiteProbe("asked"),
         ),
-        launchers=(SiteLauncher("ompi", "mpi", {"map-by": "node"}),),
+        launchers=(SiteLauncher("ompi", "mpi", {"map-by": "node", "-q": "", "tasks": "3"}),),
         store=SiteStore("postgresql://host/trimtab", "/var/lib/trimtab/raw", 400 * 86400.0),
         policies={"trim": False},
     )
@@ -199,6 +197,18 @@ armed = false
         (SITE + "[probe.a]\nnodes = true", ":6", "True is not a whole number", None),
         (SITE + "[probe.a]\nnodes = 0", ":6", "0 is to be at least 1", None),
         (SITE + "[probe.a]\nnodes = 4", ":6", "does not have yet", "nodes = 1"),
+        (
+            SITE + "[probe.a]\ntarget_pinning = true",
+            ":6",
+            "[probe.a] target_pinning: this version cannot place a file on every target yet",
+            "target_pinning = false",
+        ),
+        (
+            SITE + '[probe.a]\noptions = {fsync = 1, "-F" = ""}',
+            ":6",
+            "[probe.a] options: this version does not pass options to benchmarks yet: fsync, -F",
+            "leave options out",
+        ),
         (SITE + "[probe.a]\ndirect = 1", ":6", "1 is neither true nor false", None),
         (SITE + '[probe.a]\nbenchmark = "iro"', ":6", "'iro' is not", "'ior'"),
         (SITE + '[probe.a]\nlauncher = "srun"', ":6", "there is no launcher 'srun'", "local, mpi"),

@@ -151,6 +151,7 @@ def _longest_snapshot_s(servers: Servers) -> float:
 def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     table = ("probe", probe.name)
     yield from _launcher(site, probe)
+    yield from _not_yet(probe)
     if probe.direct and probe.transfer_size_bytes % _SECTOR_BYTES:
         yield Problem(
             (*table, "transfer_size"),
@@ -169,6 +170,23 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             (*table, "directory"),
             f"{visible(str(directory)[:200])!r} is not below the site's path",
             'write it relative to the path, without ".."',
+        )
+
+
+def _not_yet(probe: SiteProbe) -> Iterator[Problem]:
+    """Yield what no run can do: left undone, it would measure something else."""
+    if probe.target_pinning:
+        yield Problem(
+            ("probe", probe.name, "target_pinning"),
+            "this version cannot place a file on every target yet",
+            "write target_pinning = false for now",
+        )
+    if probe.options:
+        names = _some(visible(name[:80]) for name in probe.options)
+        yield Problem(
+            ("probe", probe.name, "options"),
+            f"this version does not pass options to benchmarks yet: {names}",
+            "leave options out for now",
         )
 
 

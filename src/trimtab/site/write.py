@@ -324,7 +324,7 @@ def _probe_block(probe: SiteProbe) -> _Block:
         _jitter(probe.jitter_s),
         _usual("direct", probe.direct, usual.direct, "O_DIRECT, past the client's cache"),
         _optional("directory", probe.directory, '"probes"', "below the site's path"),
-        _usual("target_pinning", probe.target_pinning, usual.target_pinning, "a file a target"),
+        _usual("target_pinning", probe.target_pinning, usual.target_pinning, "not yet"),
         _options(probe.options),
     )
     title = "A probe: a benchmark with fixed parameters, so that its runs can be compared."
