@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,13 @@ from tests.fake_lustre.install import Installed, install
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support import loopback
 from tests.support.command import TRIMTAB, Ended, trimtab
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.errors import RefusedError
+from trimtab.loop.site_probe import SiteProbeRunner
+from trimtab.loop.sites import utc_now
+from trimtab.loop.watching.probing import RunContext
+from trimtab.site.load import load_site
 
 SHORT = {"duration": '"1s"', "block_size": '"16MiB"', "tasks_per_node": "2", "jitter": '"0s"'}
 
@@ -235,3 +243,84 @@ def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
         assert first.wait(60) == 130
         assert first.stderr is not None
         first.stderr.close()
+
+
+def test_a_name_that_is_a_directory_too_is_no_trap(fake: Place, tmp_path: Path) -> None:
+    fake.make()
+    sites = tmp_path / "sites"
+    sites.mkdir()
+    shutil.copy(fake.file, sites / "here.toml")
+    (tmp_path / "here").mkdir()
+    fake.environment |= {"TRIMTAB_SITES": str(sites)}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "TRIMTAB_STORE": str(fake.store), **fake.environment}
+        return subprocess.run(
+            [str(TRIMTAB), *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    both = run("targets", "here")
+    assert both.returncode == 2
+    assert "./here" in both.stderr
+    # A service starts in /, where the name of a site may be a directory: the site is meant.
+    watched = run("watch", "here", "--once", "--json")
+    assert watched.returncode == 0, watched.stderr
+    assert json.loads(watched.stdout)["site"] == "here"
+    # The site's own path under its name is the site.
+    (tmp_path / "here").rmdir()
+    (tmp_path / "here").symlink_to(fake.path)
+    assert json.loads(run("targets", "here", "--json").stdout)["driver"] == "lustre"
+
+
+def test_a_watch_of_nothing_is_refused(tmp_path: Path) -> None:
+    ended = trimtab("watch", tmp_path, store=tmp_path / "t.db")
+    assert ended.code == 2
+    assert "nothing is scheduled" in ended.stderr
+
+
+def test_what_is_not_lustre_now_is_not_probed_as_lustre(fake: Place) -> None:
+    fake.make()
+    assert fake.fake is not None
+    with fake.fake.changing() as state:
+        state.mount = "/elsewhere"  # lfs no longer knows the site's path: the client is unmounted
+    ended = fake.run("watch", fake.file, "--once")
+    assert ended.code == 3
+    assert "is it mounted?" in ended.stderr
+    assert fake.run("site", fake.file, "--validate").code == 3
+    assert fake.run("check", fake.file, "--no-probe").code == 3
+    assert fake.run("runs", "--json").document["runs"] == []
+
+
+@pytest.mark.kernel
+def test_a_probe_on_another_file_system_than_the_sites_is_refused(tmp_path: Path) -> None:
+    if reason := loopback.why_no_loop_devices("ext4"):
+        pytest.skip(reason)
+    with loopback.mounted(tmp_path, fs="ext4") as mounted:
+        place = Place(mounted.mount_point, tmp_path / "t.db", tmp_path / "here.toml")
+        place.make()
+        site = load_site(place.file).site
+        identity = LocalDriver(site.path).description.identity
+        assert place.run("watch", place.file, "--once").code == 0
+    # Unmounted: the directory is still there, on the disk above.
+    mounted.mount_point.mkdir(exist_ok=True)
+    runner = SiteProbeRunner(site, utc_now, identity)
+    context = RunContext("01a1fac2-4c80-7638-9044-92581e291b40", utc_now(), lambda *_: None)
+    with pytest.raises(RefusedError, match="is kept as"):
+        runner(site.probes[0], context)
+    ended = place.run("watch", place.file, "--once")
+    assert ended.code == 3
+    assert "is kept as" in ended.stderr
+    assert place.run("site", place.file, "--validate").code == 3
+
+
+def test_a_table_of_nothing_is_no_success(fake: Place) -> None:
+    assert fake.fake is not None
+    fake.make()
+    with fake.fake.changing() as state:
+        state.kill_server(state.servers[0].name)
+        state.faults += [Fault("empty", command="lfs"), Fault("empty", command="lctl")]
+    ended = fake.run("targets", fake.file, "--json")
+    assert ended.code == 3
+    assert ended.document["complete"] is False
+    assert fake.run("snapshot", fake.file).code == 3

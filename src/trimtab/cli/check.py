@@ -112,11 +112,13 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
+    from trimtab.loop.place import refuse_wrong_place
     from trimtab.loop.sites import site_file
 
-    site = site_file(str(given["path"]))
-    if site is not None:
-        given = of_site(site, given)
+    loaded = site_file(str(given["path"]))
+    if loaded is not None:
+        refuse_wrong_place(loaded.site, None)
+        given = of_site(loaded.site, given)
     wanted = CheckOptions(**given)  # type: ignore[arg-type]
     with progress_bar(silent=as_json) as progress:
         outcome = check(wanted, progress=progress)

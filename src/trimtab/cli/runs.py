@@ -23,7 +23,8 @@ def command(
     from trimtab.loop.status import site_of
     from trimtab.loop.stores import open_store
 
-    known = site_file(site)
+    loaded = site_file(site)
+    known = None if loaded is None else loaded.site
     with open_store(with_store(known, store_url)) as store:
         name = None if site is None else site_of(store, site if known is None else known.name)
         found = store.runs(site=name, probe=probe, limit=limit)

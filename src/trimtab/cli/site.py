@@ -18,11 +18,14 @@ def command(where: str, as_json: bool, validate: bool) -> None:
     that names the file, the line and the key. Exits with 3 when reality differs.
     """
     from trimtab.errors import ToolError
-    from trimtab.loop.sites import open_site
+    from trimtab.loop.sites import identity_of, open_site
     from trimtab.loop.validate import validate as held_against_reality
 
     loaded = open_site(where)
-    checked = held_against_reality(loaded.site) if validate else ()
+    checked = ()
+    if validate:
+        identity = identity_of(loaded.site)
+        checked = held_against_reality(loaded.site, identity=identity)
     wrong = [one for one in checked if one.ok is False]
     if as_json:
         from trimtab.report.documents.site import site_document

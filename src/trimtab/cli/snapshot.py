@@ -18,7 +18,7 @@ def command(where: str, as_json: bool, store_url: str | None) -> None:
     """
     from trimtab.loop.sites import open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
-    from trimtab.loop.targets import keep
+    from trimtab.loop.targets import keep, refuse_silence
 
     site = open_site(where).site
     with open_store(with_store(site, store_url), create=True) as store:
@@ -33,3 +33,4 @@ def command(where: str, as_json: bool, store_url: str | None) -> None:
         from trimtab.cli.render.targets import print_kept
 
         print_kept(identifier, place, state)
+    refuse_silence(state, reported=as_json)

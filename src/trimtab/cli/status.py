@@ -39,7 +39,8 @@ def command(
     from trimtab.loop.stores import open_store
     from trimtab.model.site import SiteLimits
 
-    site = site_file(where)
+    loaded = site_file(where)
+    site = None if loaded is None else loaded.site
     limits = SiteLimits() if site is None else site.limits
     with open_store(with_store(site, store_url)) as store:
         found = status(

@@ -29,7 +29,7 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.loop.sites import open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
-    from trimtab.loop.targets import look, recall
+    from trimtab.loop.targets import look, recall, refuse_silence
     from trimtab.units import parse_moment
 
     site = open_site(where).site
@@ -48,6 +48,7 @@ def command(
         from trimtab.report.documents.site import targets_document
 
         click.echo(targets_document(state, names).to_json())
+        refuse_silence(state, reported=True)
         return
     from trimtab.cli.render.targets import print_target, print_targets
 
@@ -55,3 +56,4 @@ def command(
         print_target(state, known[name])
     if not names:
         print_targets(state)
+    refuse_silence(state)

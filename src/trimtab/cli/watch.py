@@ -22,26 +22,44 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
 
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
+    from trimtab.errors import ToolError, UsageError
     from trimtab.launch.notify import from_environment
+    from trimtab.loop.place import refuse_wrong_place
     from trimtab.loop.site_probe import SiteProbeRunner
-    from trimtab.loop.sites import know_site, open_driver, open_site, utc_now, with_store
+    from trimtab.loop.sites import (
+        kept_identity,
+        know_site,
+        open_driver,
+        open_site,
+        site_file,
+        utc_now,
+        with_store,
+    )
     from trimtab.loop.stores import open_store
-    from trimtab.loop.watch import Watch
+    from trimtab.loop.watch import Watch, items
     from trimtab.loop.watching.log import configured
+    from trimtab.model.run import RunStatus
+    from trimtab.record.slots import SlotState
 
     if as_json and not once:
         raise click.UsageError("--json goes with --once: a watch has no end to print")
-    loaded = open_site(where)
+    loaded = site_file(where, only_sites=True) or open_site(where)
     site, log = loaded.site, configured()
+    if not once and not items(site):
+        raise UsageError(
+            f"nothing is scheduled for {site.name}: there is nothing to wait for",
+            hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
+        )
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        know_site(store, site)
+        refuse_wrong_place(site, kept_identity(store, site))
+        identity = know_site(store, site)
         watch = Watch(
             site,
             store,
             open_driver(site, clock=utc_now),
-            SiteProbeRunner(site, utc_now),
+            SiteProbeRunner(site, utc_now, identity),
             clock=utc_now,
             sleep=time.sleep,
             log=log,
@@ -58,3 +76,10 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
         from trimtab.cli.render.watch import print_slots
 
         print_slots(site.name, place, slots, runs)
+    failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
+    failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
+    if failed:
+        names = ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))
+        error = ToolError(f"{site.name}: not as it should be: {names}")
+        error.reported = as_json
+        raise error

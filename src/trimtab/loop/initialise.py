@@ -20,8 +20,9 @@ from trimtab.loop.plan import Request, plan_probe
 from trimtab.loop.tools import choose
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
-from trimtab.model.site import Servers, Site, SiteProbe
+from trimtab.model.site import Servers, Site, SiteProbe, Ssh
 from trimtab.model.telemetry import NotAvailable
+from trimtab.site.checks import NAME
 from trimtab.site.nodes import fold_nodes, unfold_nodes
 from trimtab.visible import visible
 
@@ -41,10 +42,11 @@ class Wanted:
 
     Attributes
     ----------
-    servers
-        A node set.
     driver
         ``local`` or ``lustre``.
+    servers, sudo, user, ssh
+        Of Lustre alone. ``servers`` is a node set; without ``ssh`` the program of that name
+        reaches them.
     """
 
     path: str
@@ -53,7 +55,7 @@ class Wanted:
     servers: str | None = None
     sudo: bool = False
     user: str | None = None
-    ssh: tuple[str, ...] = ("ssh",)
+    ssh: tuple[str, ...] | None = None
 
 
 @dataclass
@@ -74,10 +76,12 @@ def discover(
     Raises
     ------
     UsageError
-        The path is missing, or no file system of the kind that was named.
+        The path is missing, or no file system of the kind that was named; the name is not one of
+        a site; what only Lustre has is said of another file system.
     NoAnswer
         It does not answer.
     """
+    _refuse_name(wanted.name)
     description = LocalDriver(wanted.path, execute=execute).description
     state = bounded.describe(wanted.path)
     if state.kind != "directory":
@@ -86,9 +90,36 @@ def discover(
     if driver == "lustre":
         found = _lustre(wanted, description, execute, reach)
     else:
+        _refuse_what_is_of_lustre(wanted, description)
         found = _local(wanted, description)
+    if description.real_path != description.mount_point:
+        found.not_found.append(
+            f"{visible(wanted.path)} is no mount point: it is part of "
+            f"{visible(description.mount_point)} ({visible(description.source)})"
+        )
     _propose_probe(found, state, execute)
     return found
+
+
+def _refuse_name(name: str | None) -> None:
+    # The file that is written would be refused too, with a line of what is not there yet.
+    if name is not None and not NAME.fullmatch(name):
+        raise UsageError(
+            f"--name: {visible(name[:80])!r} is not a name",
+            hint="small letters, digits and, between them, dashes; 64 at most",
+        )
+
+
+def _refuse_what_is_of_lustre(wanted: Wanted, description: PathDescription) -> None:
+    if not wanted.sudo and wanted.servers is wanted.ssh is wanted.user is None:
+        return
+    of_lustre = "--servers, --ssh, --sudo and --user are for Lustre"
+    if description.kind == "lustre":
+        raise UsageError(f"{of_lustre}, and --driver is local", hint="take --driver lustre")
+    raise UsageError(
+        f"{visible(wanted.path)} is no Lustre mount; {of_lustre}",
+        hint="name the mount point of a client, or leave them out",
+    )
 
 
 def _local(wanted: Wanted, description: PathDescription) -> Discovery:
@@ -179,7 +210,7 @@ def _ask(
     wanted: Wanted, names: tuple[str, ...], file_system: str, reach: FanOut, found: Discovery
 ) -> dict[str, ServerView]:
     here = names == ("localhost",)
-    ssh = replace(Servers().ssh, command=wanted.ssh, user=wanted.user)
+    ssh = Ssh(command=wanted.ssh or Ssh().command, user=wanted.user)
     servers = Servers(oss=names, reach="local" if here else "ssh", ssh=ssh, sudo=wanted.sudo)
     found.site = replace(found.site, servers=servers)
     return ask_servers(servers, file_system, fan_out=reach)

@@ -13,6 +13,7 @@ from trimtab.errors import RefusedError, ToolError
 from trimtab.launch import bounded
 from trimtab.launch.launchers import LAUNCHERS, Execute
 from trimtab.launch.process import execute as run_process
+from trimtab.loop.place import why_wrong_place
 from trimtab.loop.probe import (
     DIRECTORY_PREFIX,
     Directories,
@@ -138,10 +139,13 @@ class SiteProbeRunner:
     ----------
     clock
         Returns the time now, aware UTC.
+    identity
+        Of the file system that is kept under the site's name; probes run on no other.
     """
 
     site: Site
     clock: Callable[[], datetime]
+    identity: str | None = None
     execute: Execute = run_process
     directories: Directories = field(default_factory=Directories)
 
@@ -152,10 +156,13 @@ class SiteProbeRunner:
         ------
         TrimtabError
             It could not be started: the file system does not answer, is read-only or too full,
-            or there is nothing to measure with.
+            another one is mounted there, or there is nothing to measure with.
         """
         path = self._path(probe)
         driver = LocalDriver(path, execute=self.execute, clock=self.clock)
+        why = why_wrong_place(self.site, driver.description, self.identity, execute=self.execute)
+        if why is not None:
+            raise RefusedError(why)
         spec = spec_of(probe, _writable_bytes(path), os.cpu_count() or 1)
         instrument = instrument_of(probe, self.site, self.execute)
         around = Surroundings(

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.local.driver import LocalDriver
-from trimtab.errors import UsageError
+from trimtab.errors import UnreadableError, UsageError
 from trimtab.launch import bounded
+from trimtab.loop.stores import open_store
 from trimtab.model import mounts
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
@@ -32,36 +33,53 @@ def utc_now() -> datetime:
 def open_site(where: str) -> LoadedSite:
     """Return the site of a name, a site file or a PATH.
 
-    An argument with ``/`` or the name of an existing directory is a PATH: a site is made up for
-    it, local or a Lustre client's view. Anything else is a SITE, and so is a ``.toml`` file.
+    A ``.toml`` file is a SITE, what has a ``/`` is a PATH. Of other words the name of a site file
+    comes first, then a directory here, for which a site is made up: local, or a Lustre client's
+    view. A name that is both is refused unless the directory is the site's own path.
 
     Raises
     ------
     UsageError
-        There is no such site, or its file is wrong.
+        There is no such site, its file is wrong, or the word means two things.
     """
-    if where.endswith(SITE_FILE) or not _is_path(where):
-        return load_site(find_site_file(where))
-    return LoadedSite(site_of_path(where), ())
+    site = site_file(where)
+    if site is not None:
+        return site
+    if "/" in where or bounded.describe(where).kind == "directory":
+        return LoadedSite(site_of_path(where), ())
+    return load_site(find_site_file(where))
 
 
-def site_file(where: str | None) -> Site | None:
+def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | None:
     """Return the site whose file ``where`` names or is, ``None`` for paths and unknown names.
 
+    Parameters
+    ----------
+    only_sites
+        Whether a directory of the same name does not matter: a service starts in ``/``, where
+        ``scratch`` is one.
+
     Raises
     ------
     UsageError
-        There is such a file, and it is wrong.
+        There is such a file, and it is wrong, or a directory has the same name.
     """
-    if where is None or not (where.endswith(SITE_FILE) or where in known_sites()):
+    if where is None:
         return None
-    if not where.endswith(SITE_FILE) and _is_path(where):
+    is_file = where.endswith(SITE_FILE)
+    if not is_file and ("/" in where or where not in known_sites()):
         return None
-    return load_site(find_site_file(where)).site
-
-
-def _is_path(where: str) -> bool:
-    return "/" in where or bounded.describe(where).kind == "directory"
+    path = find_site_file(where)
+    loaded = load_site(path)
+    if is_file or only_sites:
+        return loaded
+    here = bounded.describe(where)
+    if here.kind == "directory" and here.real_path != bounded.describe(loaded.site.path).real_path:
+        raise UsageError(
+            f"{where} is a site, and a directory here",
+            hint=f"write ./{where} for the directory, or {path} for the site",
+        )
+    return loaded
 
 
 def site_of_path(path: str) -> Site:
@@ -117,8 +135,8 @@ def lustre_name(site: Site) -> str:
     return name
 
 
-def know_site(store: Store, site: Site) -> None:
-    """Name a site in the store, so that something can be kept under it.
+def know_site(store: Store, site: Site) -> str | None:
+    """Name a site in the store, so that something can be kept under it; return its identity.
 
     Raises
     ------
@@ -129,13 +147,28 @@ def know_site(store: Store, site: Site) -> None:
         identity = LocalDriver(site.path).description.identity
     except UsageError:
         identity = None  # not mounted now: what the servers say can be kept all the same
-    store.ensure_site(
+    kept = store.ensure_site(
         site.name,
         driver=site.driver,
         identity=identity,
         path=site.path,
         timezone=site.timezone,
     )
+    return kept.identity
+
+
+def kept_identity(store: Store, site: Site) -> str | None:
+    """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
+    return next((one.identity for one in store.sites() if one.name == site.name), None)
+
+
+def identity_of(site: Site) -> str | None:
+    """Return the identity under which a site is kept in its own store, if there is one yet."""
+    try:
+        with open_store(site.store.url) as store:
+            return kept_identity(store, site)
+    except UnreadableError:
+        return None
 
 
 def with_store(site: Site | None, store_url: str | None) -> str | None:

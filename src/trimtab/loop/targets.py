@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.errors import UsageError
+from trimtab.errors import ToolError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
 from trimtab.loop.sites import know_site
@@ -46,3 +46,27 @@ def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
     return identifier, site_state(site.name, snapshot, site.limits, kept=True)
+
+
+def refuse_silence(state: SiteState, *, reported: bool = False) -> None:
+    """Raise where nothing answered: a table of nothing must not look like success to a script.
+
+    Parameters
+    ----------
+    reported
+        Whether the document that says so was printed already.
+
+    Raises
+    ------
+    ToolError
+        No machine of the site answered, or no target is known.
+    """
+    hosts = state.snapshot.hosts
+    if state.targets and (not hosts or any(host.answered for host in hosts)):
+        return
+    error = ToolError(
+        f"nothing answered for {state.site}",
+        hint="see why: trimtab site SITE --validate",
+    )
+    error.reported = reported
+    raise error

@@ -10,10 +10,10 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import execute
+from trimtab.loop.place import why_wrong_place
 from trimtab.loop.site_probe import instrument_of, spec_of
 from trimtab.loop.sites import OpenDriver, open_driver
 from trimtab.model.filesystem import PathDescription
-from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Checked, Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.location import locate
@@ -21,20 +21,27 @@ from trimtab.units import format_bytes
 from trimtab.visible import visible
 
 
-def validate(site: Site, *, open_with: OpenDriver = open_driver) -> tuple[Checked, ...]:
+def validate(
+    site: Site, *, identity: str | None = None, open_with: OpenDriver = open_driver
+) -> tuple[Checked, ...]:
     """Return every statement of a site that can be held against reality.
 
     Looks and asks; writes nothing, on the file system or in the store.
+
+    Parameters
+    ----------
+    identity
+        Of the file system that is kept under the site's name; ``None`` where none is.
     """
-    found = [*_path(site)]
-    if found[0].ok:
+    found = [*_path(site, identity)]
+    if all(one.ok for one in found):
         found += _probes(site)
     found += _answers(site, open_with)
     found += _store(site)
     return tuple(found)
 
 
-def _path(site: Site) -> Iterator[Checked]:
+def _path(site: Site, identity: str | None) -> Iterator[Checked]:
     what = f"path {site.path}"
     try:
         description = LocalDriver(site.path).description
@@ -43,22 +50,20 @@ def _path(site: Site) -> Iterator[Checked]:
         yield Checked(what, False, error.message)
         return
     yield Checked(what, state.kind == "directory", f"{description.fs_type} {description.source}")
-    yield from _kind(site, description)
+    yield from _kind(site, description, identity)
 
 
-def _kind(site: Site, description: PathDescription) -> Iterator[Checked]:
-    if site.driver == "lustre":
-        mounted = lustre_name(description.fs_type, description.source)
-        what = f"file system {site.file_system or '(as mounted)'}"
-        if mounted is None:
-            yield Checked(
-                what, None, f"{site.path} is a mount of {description.fs_type}, not Lustre"
-            )
-        else:
-            same = site.file_system in (None, mounted)
-            yield Checked(what, same, f"{site.path} is a mount of {mounted}")
+def _kind(site: Site, description: PathDescription, identity: str | None) -> Iterator[Checked]:
+    what = f"file system {site.file_system or '(as mounted)'}"
+    why = why_wrong_place(site, description, identity)
+    if why is not None:
+        yield Checked(what, False, why)
+    elif site.driver == "lustre":
+        yield Checked(what, True, f"is at {site.path}")
     elif description.kind == "lustre":
         yield Checked("driver local", False, f'{site.path} is Lustre: take driver = "lustre"')
+    elif identity is not None:
+        yield Checked(what, True, f"is kept as {identity}")
 
 
 def _probes(site: Site) -> Iterator[Checked]:
