@@ -146,8 +146,9 @@ def test_a_file_is_written_for_all_to_read(tmp_path: Path) -> None:
 def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
     path = tmp_path / "scratch.toml"
     path.write_text("mine")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError) as caught:
         write_site(path, "theirs")
+    assert "--replace" in (caught.value.hint or "")
     assert path.read_text() == "mine"
     write_site(path, "theirs", replace=True)
     assert path.read_text() == "theirs"

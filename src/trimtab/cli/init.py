@@ -39,10 +39,17 @@ def command(
     import shlex
     from pathlib import Path
 
+    from trimtab.errors import UsageError
     from trimtab.loop.initialise import Wanted, discover
     from trimtab.site.write import site_text, write_site
+    from trimtab.visible import visible
 
-    command_words = ("ssh",) if ssh is None else tuple(shlex.split(ssh))
+    try:
+        command_words = None if ssh is None else tuple(shlex.split(ssh))
+    except ValueError as error:
+        raise UsageError(f"--ssh: {visible(ssh or '')!r} is not a command: {error}") from error
+    if command_words == ():
+        raise UsageError("--ssh: it names no program")
     found = discover(Wanted(ssh=command_words, **given))  # type: ignore[arg-type]
     remarks = (*found.found, *(f"not found: {text}" for text in found.not_found))
     text = site_text(found.site, found=remarks, comments=found.comments)

@@ -156,7 +156,7 @@ def _put(temporary: Path, target: Path, *, replace: bool) -> None:
 
 def _there_already(name: str) -> RefusedError:
     return RefusedError(
-        f"{name} is there already", hint="take another name, or move it out of the way"
+        f"{name} is there already", hint="take another name, or write over it with --replace"
     )
 
 

@@ -1,0 +1,123 @@
+"""`discover` and ``init``: what a person said wrongly, and what a path is part of, are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fake_lustre.install import install
+from tests.fake_lustre.state import FakeLustre
+from tests.support import loopback
+from tests.support.command import trimtab
+
+from trimtab.errors import UsageError
+from trimtab.loop.initialise import Wanted, discover
+from trimtab.model.mounts import find_mount, parse_mountinfo
+
+
+@pytest.mark.parametrize("name", ["Bad Name", "", "-a", "a" * 65, "a\n", "../x", "\x1b[1m"])
+def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"^--name: '.*' is not a name$") as caught:
+        discover(Wanted(str(tmp_path), name=name))
+    assert "small letters, digits and, between them, dashes" in (caught.value.hint or "")
+    assert caught.value.message.isprintable()
+
+
+def test_a_good_name_is_taken(tmp_path: Path) -> None:
+    assert discover(Wanted(str(tmp_path), name="a-1")).site.name == "a-1"
+
+
+OF_LUSTRE = [
+    {"servers": "oss[1-2]"},
+    {"ssh": ("ssh", "-F", "x")},
+    {"ssh": ("ssh",)},
+    {"sudo": True},
+    {"user": "root"},
+]
+
+
+@pytest.mark.parametrize("given", OF_LUSTRE)
+@pytest.mark.parametrize("driver", [None, "local"])
+def test_what_is_of_lustre_is_refused_elsewhere(
+    tmp_path: Path, given: dict, driver: str | None
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        discover(Wanted(str(tmp_path), driver=driver, **given))
+    assert caught.value.message == (
+        f"{tmp_path} is no Lustre mount; --servers, --ssh, --sudo and --user are for Lustre"
+    )
+
+
+def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
+    mount = tmp_path / "scratch"
+    mount.mkdir()
+    state = FakeLustre.small(mount=str(mount))
+    fake = install(state, tmp_path / "fake")
+    server = state.servers[0].name
+    ended = trimtab(
+        *("init", mount, "--driver", "lustre", "--servers", server, "--user", "me", "--json"),
+        *("--ssh", " ".join(fake.ssh), "--sudo"),
+        store=tmp_path / "t.db",
+        PATH=fake.path,
+    )
+    assert ended.code == 0, ended.stderr
+    text = ended.document["text"]
+    assert "sudo = true" in text
+    assert 'user = "me"' in text
+    assert fake.ssh[0] in text
+    assert any(" is no mount point: it is part of " in one for one in ended.document["not_found"])
+
+
+def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    mounts = parse_mountinfo(Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape"))
+    mount = find_mount(mounts, str(inside.resolve()))
+    assert mount is not None
+    told = f"{inside} is no mount point: it is part of {mount.mount_point} ({mount.source})"
+    assert told in discover(Wanted(str(inside))).not_found
+    # The mount itself is one, and so is a link to it.
+    (tmp_path / "link").symlink_to(mount.mount_point)
+    for path in (mount.mount_point, str(tmp_path / "link")):
+        assert not any("no mount point" in one for one in discover(Wanted(path)).not_found)
+
+
+@pytest.mark.kernel
+def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
+    if reason := loopback.why_no_loop_devices("ext4"):
+        pytest.skip(reason)
+    with loopback.mounted(tmp_path, fs="ext4") as mounted:
+        inside = mounted.mount_point / "inside"
+        inside.mkdir()
+        found = discover(Wanted(str(mounted.mount_point))).not_found
+        assert not any("no mount point" in one for one in found)
+        (told,) = [one for one in discover(Wanted(str(inside))).not_found if "mount point" in one]
+        assert told.startswith(
+            f"{inside} is no mount point: it is part of {mounted.mount_point} (/dev/loop"
+        )
+
+
+def test_init_tells_people(tmp_path: Path) -> None:
+    file, store = tmp_path / "here.toml", tmp_path / "t.db"
+
+    def init(*arguments: str):
+        return trimtab("init", tmp_path, "--out", file, *arguments, store=store)
+
+    named = init("--name", "Bad Name")
+    assert named.code == 2
+    assert "--name: 'Bad Name' is not a name" in named.stderr
+    assert ":14" not in named.stderr
+    assert init("--sudo").code == 2
+    for command in ("ssh '", ""):
+        assert (ended := init("--driver", "lustre", "--ssh", command)).code == 2
+        assert "--ssh: " in ended.stderr
+    assert not file.exists()
+    first = init("--name", "here")
+    assert first.code == 0, first.stderr
+    assert "is no mount point: it is part of" in first.stdout
+    again = init("--name", "there")
+    assert again.code == 4
+    assert "--replace" in again.stderr
+    assert 'name = "here"' in file.read_text()
+    assert init("--name", "there", "--replace").code == 0
+    assert 'name = "there"' in file.read_text()
