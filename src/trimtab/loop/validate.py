@@ -136,7 +136,7 @@ def _store(site: Site) -> Iterator[Checked]:
     except (TrimtabError, UsageError) as error:
         yield Checked(what, False, error.message)
         return
-    yield Checked(what, True, str(location))
+    yield Checked(what, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")
     for name in ("lfs", "lctl") if site.driver == "lustre" else ():
         found = shutil.which(name)
         yield Checked(name, found is not None, found or "not on PATH of this host")
