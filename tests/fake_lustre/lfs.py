@@ -169,9 +169,9 @@ class _Df:
             numbers = (used + free, used, free)
         else:
             counted = [one for one in seen if one.kind == "OST"] or list(seen)
-            total, used, free = (
-                sum(column) for column in zip(*map(self._of, counted), strict=True)
-            )
+            # Of no target at all, where every server is dead, the sums are 0.
+            rows = [(0, 0, 0), *map(self._of, counted)]
+            total, used, free = (sum(column) for column in zip(*rows, strict=True))
             numbers = (total, used, free)
         label = "filesystem summary:" if self.old else "filesystem_summary:"
         gap, end = ("  ", " ") if self.state.version >= (2, 16) else (" ", "")

@@ -183,3 +183,16 @@ def test_an_mds_sees_what_changes_on_the_osts() -> None:
     assert status().endswith("=-19")
     state.lctl("mds1", ["set_param", "osp.*OST0005*.active=0"])
     assert status().endswith("=-108")
+
+
+@pytest.mark.parametrize("letters", ["-lv", "-lvi", "-l"])
+def test_df_with_every_server_dead_has_a_summary_of_nothing(letters: str) -> None:
+    state = FakeLustre.small()
+    for server in state.servers:
+        state.kill_server(server.name)
+    first, later = (state.lfs(["df", letters, "/scratch"]) for _ in range(2))
+    assert (first.exit_code, later.exit_code) == (107, 0)
+    assert first.stdout.count("Transport endpoint is not connected") == len(state.targets)
+    summary = later.stdout.strip().splitlines()[-1].split()
+    assert summary[0] == "filesystem_summary:"
+    assert summary[1:5] == ["0", "0", "0", "0%"]
