@@ -16,7 +16,7 @@ from tests.docs import sudoers
 
 from trimtab.drivers.lustre.asking import SUDO
 from trimtab.drivers.lustre.collecting import parse_answer, program
-from trimtab.drivers.lustre.reads import COMMANDS, server_request
+from trimtab.drivers.lustre.reads import COMMANDS, LAST, server_request
 from trimtab.launch.process import ProcessResult, execute
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -165,6 +165,7 @@ def test_near_misses_are_refused(account: Account) -> None:
         ("lctl", "set_param", "osp.*.active=0"),
         ("lctl", "set_param", *parameters[2:]),
         (*parameters, "nis"),
+        imports[:-1],
         parameters[:-1],
         (*imports, "osp.*.active"),
         # What an unescaped asterisk would let through.
@@ -226,14 +227,14 @@ def test_the_collector_gets_everything_as_that_user(account: Account) -> None:
     }
     drives = ("/dev/nvme0n1", "/dev/nvme12n1")
     assert set(found) == {
-        ("parameters", "stats"),
-        ("imports", "osp.*.import"),
+        ("parameters", LAST),
+        ("imports", LAST),
         ("kernel-log", "dmesg"),
         *(("smart", drive) for drive in drives),
         *(("flash-writes", drive) for drive in drives),
     }
     # The others are filtered by what their lines must look like.
-    assert found["parameters", "stats"].startswith("lctl 0\n[get_param]\n")
+    assert found["parameters", LAST].startswith("lctl 0\n[get_param]\n")
     for key in ("smart", "flash-writes"):
         for drive in drives:
             assert found[key, drive].startswith("nvme 0\n")

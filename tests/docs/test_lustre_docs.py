@@ -47,12 +47,12 @@ def firsts(text: str) -> list[str]:
 
 def test_parameters_of_a_server() -> None:
     told = firsts(section(PAGE, "Parameters", "Of a server"))
-    assert sorted(told) == sorted((*reads.SERVER_PARAMETERS, *reads.SERVER_IMPORTS))
+    assert sorted(told) == sorted({*reads.SERVER_PARAMETERS, *reads.SERVER_IMPORTS})
 
 
 def test_parameters_of_the_client() -> None:
     told = firsts(section(PAGE, "Parameters", "Of the client"))
-    assert sorted(told) == sorted((*reads.CLIENT_PARAMETERS, *reads.CLIENT_IMPORTS))
+    assert sorted(told) == sorted({*reads.CLIENT_PARAMETERS, *reads.CLIENT_IMPORTS})
 
 
 def test_commands_on_a_server() -> None:

@@ -41,6 +41,8 @@ HEALTHY = (
     "params/get_top",
     "stats_after_io/recovery",
 )
+LAST_LINE = "version=2.17.57\n"
+"""What was asked last, without which an answer counts as cut; each recording is of one tree."""
 DEVICES = {"vdb": "MDT0000", "vdc": "MDT0001", "vdd": "OST0000", "vde": "OST0001"}
 
 
@@ -133,8 +135,10 @@ def _view(
         files={**healthy, **files},
         links=links,
         commands=(
-            _command("parameters", "".join(_out(name) for name in (*failure, *HEALTHY))),
-            _command("imports", _out(imports)),
+            _command(
+                "parameters", "".join(_out(name) for name in (*failure, *HEALTHY)) + LAST_LINE
+            ),
+            _command("imports", _out(imports) + LAST_LINE),
             _command("devices", _out(devices)),
             *log,
         ),
@@ -147,7 +151,7 @@ def _view(
         if argv[0] == "lfs":
             return _result(argv, _out(spaces[argv[2]]).partition("\nrc=")[0])
         wanted = imports if "osc.*.import" in argv else "params/get_llite"
-        return _result(argv, _out(wanted))
+        return _result(argv, _out(wanted) + LAST_LINE)
 
     request = server_request(deadline_s=20, sudo=None)
     server = ServerView("lustre1", "scratch", answer, request)

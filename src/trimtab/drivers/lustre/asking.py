@@ -10,9 +10,9 @@ from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.drivers.lustre.collector import HUNG_LIMIT, hanging
 from trimtab.drivers.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
-from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
+from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.reads import CLIENT_IMPORTS, CLIENT_PARAMETERS, server_request
-from trimtab.drivers.lustre.view import NOTHING, ClientView, ServerView, links
+from trimtab.drivers.lustre.view import NOTHING, ClientView, ServerView, links, parse_asked
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import FanOut, run_here
 from trimtab.launch.launchers import Execute
@@ -61,7 +61,7 @@ def ask_client(
         links=tuple(links(imports, file_system, on="this client")),
         space=space,
         inodes=inodes,
-        problems=tuple(problems),
+        problems=tuple(dict.fromkeys(problems)),
         space_source=f"lfs df {path}",
         why_no_space=why,
     )
@@ -133,16 +133,22 @@ def _why_nothing(result: ProcessResult, found: Sequence[LfsDf]) -> str:
 
 
 def _lctl(argv: Sequence[str], ask: Execute, problems: list[str]) -> Parameters:
-    """Return what lctl printed; its exit code says nothing, that it ended by itself does."""
+    """Return what lctl printed; its exit code says nothing, that it came to its end does."""
     try:
         result = ask(argv)
     except ToolError as error:
         problems.append(error.message)
         return NOTHING
-    whole = result.exit_code is not None and not (result.timed_out or result.truncated)
-    if not whole:
-        problems.append(f"{' '.join(argv[:2])}: {result.problem}")
-    return parse_parameters(_text(result.stdout), complete=whole)
+    told = " ".join(argv[:2])
+    ended = result.exit_code is not None and not (result.timed_out or result.truncated)
+    found = parse_asked(_text(result.stdout), complete=ended)
+    if not ended:
+        problems.append(f"{told}: {result.problem}")
+    elif not found.text:
+        problems.append(f"{told}: it printed nothing{complaint(result)}")
+    elif not found.complete:
+        problems.append(f"{told}: the answer was cut")
+    return found
 
 
 def _text(output: bytes) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.drivers.lustre.collecting import CommandAnswer
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes
 from trimtab.drivers.lustre.view import ServerView, View
@@ -43,17 +42,8 @@ def _partly(server: ServerView) -> str | None:
         if not name or reason.endswith("run without it")
     ]
     # Without these two a server's targets are not known; what else is missing is told where it is.
-    for key in ("parameters", "imports"):
-        command = server.answer.command(key)
-        if command is None or not command.complete or _told_nothing(key, command):
-            left.append(server.why_no(key))
+    left += filter(None, map(server.lacks, ("parameters", "imports")))
     return "; ".join(dict.fromkeys(left)) or None
-
-
-def _told_nothing(key: str, command: CommandAnswer) -> bool:
-    """Return whether lctl printed nothing; that an OSS has no imports of OSTs is an answer."""
-    none_there = key == "imports" and "No such file or directory" in command.stderr
-    return not command.stdout and not none_there
 
 
 def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
@@ -95,7 +85,10 @@ def client_snapshot(view: View, name: str, mount: Mount | None = None) -> HostSn
         if values:
             found[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
         else:
-            found[setting] = NotAvailable(f"not available on this client ({pattern})")
+            # A client is blamed for what it lacks, not for what got lost on the way.
+            lost = () if parameters.text and parameters.complete else view.client.problems
+            why = "; ".join(problem for problem in lost if "lctl" in problem)
+            found[setting] = NotAvailable(why or f"not available on this client ({pattern})")
     if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
         found["atime_recorded"] = NotAvailable(reason)
@@ -120,7 +113,9 @@ def other_client(client: ServerView) -> HostSnapshot:
         found["atime_recorded"] = NotAvailable(reason)
     else:
         found |= _of_mount(mount)
-    return HostSnapshot(client.name, "client", settings=found)
+    told = (key for key in ("parameters", "imports") if client.answer.command(key) is not None)
+    problem = "; ".join(dict.fromkeys(filter(None, map(client.lacks, told)))) or None
+    return HostSnapshot(client.name, "client", problem=problem, settings=found)
 
 
 def _of_mount(mount: Mount) -> dict[str, Setting | NotAvailable]:

@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+LAST: Final = "version"
+"""Asked last, every time. ``lctl`` prints in the order of asking and its exit code says nothing: an
+answer that has this one has not lost its end. Every host with Lustre has it, and everybody may
+read it."""
+
 SERVER_PARAMETERS: Final = (
-    "version",
     "health_check",
     # MDS: which OSTs may get new objects
     "osp.*.active",
@@ -52,19 +56,20 @@ SERVER_PARAMETERS: Final = (
     # LNet
     "nis",
     "stats",
+    LAST,
 )
-SERVER_IMPORTS: Final = ("osp.*.import",)
+SERVER_IMPORTS: Final = ("osp.*.import", LAST)
 CLIENT_PARAMETERS: Final = (
-    "version",
     "osc.*.active",
     "osc.*.checksums",
     "osc.*.checksum_type",
     "llite.*.checksums",
     "llite.*.stats",
+    LAST,
 )
-CLIENT_IMPORTS: Final = ("osc.*.import", "mdc.*.import")
+CLIENT_IMPORTS: Final = ("osc.*.import", "mdc.*.import", LAST)
 IMPORT_LINES: Final = (
-    r"^[a-z]+\..*\.import="
+    r"^[a-z]+\..*\.import=|^version="
     r"|^\s+(name|target|state|failover_nids|current_connection|connection_attempts):"
 )
 """An MDS has an import for each OST: 300 of 1.3 KB each, of which these lines matter."""

@@ -16,6 +16,7 @@ from trimtab.drivers.lustre.kernel_log import KernelLog, parse_kernel_log
 from trimtab.drivers.lustre.lfs_df import LfsDfLine
 from trimtab.drivers.lustre.names import parse_name
 from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
+from trimtab.drivers.lustre.reads import LAST
 from trimtab.drivers.lustre.statistics import parse_nis
 from trimtab.model.mounts import Mount, lustre_name, parse_mountinfo
 from trimtab.model.telemetry import INACTIVE, NotAvailable
@@ -76,9 +77,14 @@ class ServerView:
         return self._parameters("parameters")
 
     @cached_property
+    def imports(self) -> Parameters:
+        """What ``lctl get_param`` printed of the connections of its MDTs."""
+        return self._parameters("imports")
+
+    @cached_property
     def links(self) -> tuple[Link, ...]:
         """The connections of its MDTs to the targets."""
-        return tuple(links(self._parameters("imports"), self.file_system, on=self.name))
+        return tuple(links(self.imports, self.file_system, on=self.name))
 
     @cached_property
     def served(self) -> dict[str, str]:
@@ -167,6 +173,12 @@ class ServerView:
             return f"{words}{f': {said[0][:160]}' if said else f' ended with {command.exit_code}'}"
         if not command.complete:
             return f"{words}: its output was cut"
+        asked = self._asked(key)
+        # A kernel is blamed for what it lacks, not for what got lost on the way.
+        if asked is not None and not asked.text:
+            return f"{words} gave nothing"
+        if asked is not None and not asked.complete:
+            return f"{words} was cut"
         return f"not available on this kernel and version ({what or key} on {self.name})"
 
     def _why_not_run(self, key: str) -> str:
@@ -182,11 +194,28 @@ class ServerView:
             return f"{self.name} has no device to ask"
         return f"{self.name} had no time left for it"
 
+    def lacks(self, key: str) -> str | None:
+        """Return why not all that ``lctl get_param`` was asked came, ``None`` when all of it did.
+
+        Parameters
+        ----------
+        key
+            ``parameters`` or ``imports``.
+        """
+        asked = self._asked(key)
+        whole = asked is not None and asked.text and asked.complete
+        return None if whole else self.why_no(key)
+
+    def _asked(self, key: str) -> Parameters | None:
+        if key == "imports":
+            return self.imports
+        return self.parameters if key == "parameters" else None
+
     def _parameters(self, key: str) -> Parameters:
         command = self.answer.command(key)
         if command is None:
             return NOTHING
-        return parse_parameters(command.stdout, complete=command.complete)
+        return parse_asked(command.stdout, complete=command.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +312,20 @@ class View:
             for link in server.links if server.answered else ():
                 found.setdefault(link.target, []).append(link)
         return {target: tuple(of) for target, of in found.items()}
+
+
+def parse_asked(stdout: str, *, complete: bool) -> Parameters:
+    """Return what ``lctl get_param`` printed; not complete where what was asked last is not there.
+
+    Parameters
+    ----------
+    complete
+        False when it is known already that some of it is missing.
+    """
+    found = parse_parameters(stdout, complete=complete)
+    if found.complete and stdout and found.get(LAST) is None:
+        return parse_parameters(stdout, complete=False)
+    return found
 
 
 def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link]:
