@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.render.text import console, moment
@@ -21,13 +21,26 @@ if TYPE_CHECKING:
 _STYLES: Final = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _UNKNOWN: Final = "?"
 """Not known: never a dash, which reads as none."""
+_COLUMNS: Final = ("TARGET", "SERVER", "SIZE", "FULL", "INODES", "NEW FILES", "TRIM")
+_NUMBERS: Final = frozenset({"SIZE", "FULL", "INODES"})
+_DROPPED: Final = ("TRIM", "INODES", "SIZE")
+"""What gives way first on a narrow terminal; one target's own page has all of it."""
+_TROUBLE: Final = "TROUBLE"
+_TROUBLE_MINIMUM: Final = 30
+"""Characters: in fewer no sentence can be read."""
+_TROUBLE_COMFORTABLE: Final = 60
+_BESIDE_MINIMUM: Final = 70
+_TRIM_WIDTH: Final = 20
+_NAME_MINIMUM: Final = 12
+_GAP: Final = 2
+_INDENT: Final = 2
 
 
-def print_targets(state: SiteState) -> None:
+def print_targets(state: SiteState, out: Console | None = None) -> None:
     """Print a line for each target, and the machines that have troubles of their own."""
-    out = console()
+    out = console() if out is None else out
     _print_head(out, state)
-    out.print(_table(state))
+    _print_table(out, state)
     for host in state.hosts:
         for trouble in host.troubles:
             out.print(_host_line(host, trouble), soft_wrap=True)
@@ -80,30 +93,105 @@ def _print_head(out: Console, state: SiteState) -> None:
         out.print("Not complete: what did not answer is named below.", style="yellow")
 
 
-def _table(state: SiteState) -> Table:
+def _print_table(out: Console, state: SiteState) -> None:
+    """Print a line for each target: its troubles beside it, or below where there is no room."""
+    rows = [_row(one) for one in state.targets]
+    asked = max((_width(_troubles(one.troubles).plain) for one in state.targets), default=0)
+    room = min(max(asked, len(_TROUBLE)), _TROUBLE_MINIMUM)
+    widths = _columns(rows, out.width - room - _GAP)
+    beside = out.width - _GAP - _taken(widths)
+    if out.width < _BESIDE_MINIMUM or beside < room:
+        _print_troubles_below(out, state, rows)
+        return
+    if "TRIM" in widths:
+        # It is folded where troubles are long, and has what they leave free.
+        free = max(beside - min(max(asked, len(_TROUBLE)), _TROUBLE_COMFORTABLE), 0)
+        widths["TRIM"] = min(widths["TRIM"] + free, _natural(rows, "TRIM"))
+    table = _table(widths, out.width - _GAP - _taken(widths))
+    for one, row in zip(state.targets, rows, strict=True):
+        table.add_row(*(row[name] for name in widths), _troubles(one.troubles))
+    out.print(table)
+
+
+def _print_troubles_below(
+    out: Console, state: SiteState, rows: Sequence[Mapping[str, str]]
+) -> None:
+    from rich.padding import Padding
+
+    widths = _columns(rows, out.width)
+    _fold_names(widths, out.width)
+    out.print(_table(widths))
+    for one, row in zip(state.targets, rows, strict=True):
+        # Tables of one row each, of the same widths: a table has no lines across its columns.
+        table = _table(widths, header=False)
+        table.add_row(*(row[name] for name in widths))
+        out.print(table)
+        for trouble in one.troubles:
+            out.print(Padding(_troubles((trouble,)), (0, 0, 0, _INDENT), expand=False))
+
+
+def _table(widths: Mapping[str, int], beside: int = 0, *, header: bool = True) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("TARGET", "SERVER"):
-        table.add_column(name, no_wrap=True)
-    for name in ("SIZE", "FULL", "INODES"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("NEW FILES", "TRIM"):
-        table.add_column(name, no_wrap=name == "NEW FILES")
-    table.add_column("TROUBLE", overflow="fold")
-    for one in state.targets:
-        seen = one.seen
-        table.add_row(
-            visible(one.name),
-            visible(seen.target.server or _UNKNOWN),
-            _bytes(seen),
-            _percent(seen.fullness()),
-            _percent(_inodes(seen)),
-            _creation(seen),
-            visible(trim_state(seen)),
-            _troubles(one.troubles),
-        )
+    table = Table(
+        box=None,
+        padding=(0, _GAP, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+        show_header=header,
+    )
+    for name, width in widths.items():
+        justify = "right" if name in _NUMBERS else "left"
+        table.add_column(name, justify=justify, overflow="fold", width=width)
+    if beside:
+        table.add_column(_TROUBLE, overflow="fold", max_width=beside)
     return table
+
+
+def _columns(rows: Sequence[Mapping[str, str]], room: int) -> dict[str, int]:
+    """Return the columns that have room, or that never give way, and their widths in characters."""
+    widths = {name: _natural(rows, name) for name in _COLUMNS}
+    widths["TRIM"] = min(widths["TRIM"], _TRIM_WIDTH)
+    for name in _DROPPED:
+        if _taken(widths) <= room:
+            break
+        del widths[name]
+    return widths
+
+
+def _fold_names(widths: dict[str, int], room: int) -> None:
+    """Narrow names that are too long for any line: they are folded, never cut."""
+    for name in ("SERVER", "TARGET"):
+        excess = max(_taken(widths) - room, 0)
+        widths[name] = max(widths[name] - excess, min(widths[name], _NAME_MINIMUM))
+
+
+def _natural(rows: Sequence[Mapping[str, str]], name: str) -> int:
+    return max([len(name), *(_width(row[name]) for row in rows)])
+
+
+def _taken(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + _GAP * len(widths)
+
+
+def _width(text: str) -> int:
+    """Return the cells that a text takes: those of Asia are two wide."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _row(one: TargetState) -> dict[str, str]:
+    seen = one.seen
+    return {
+        "TARGET": visible(one.name),
+        "SERVER": visible(seen.target.server or _UNKNOWN),
+        "SIZE": _bytes(seen),
+        "FULL": _percent(seen.fullness()),
+        "INODES": _percent(_inodes(seen)),
+        "NEW FILES": _creation(seen),
+        "TRIM": visible(trim_state(seen)),
+    }
 
 
 def _bytes(seen: TargetSnapshot) -> str:
@@ -140,7 +228,7 @@ def _creation(seen: TargetSnapshot) -> str:
 def _troubles(troubles: tuple[Trouble, ...]) -> Text:
     from rich.text import Text
 
-    text = Text()
+    text = Text(overflow="fold")
     for trouble in troubles:
         text.append("; " if text else "")
         text.append(visible(trouble.text), style=_STYLES[trouble.severity])
