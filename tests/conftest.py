@@ -16,9 +16,14 @@ from hypothesis import settings
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
 
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    # Under nohup SIGHUP is ignored, and Trimtab leaves it so: here it has to stop what it meets.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# Under nohup and behind a shell's & signals are ignored, and Trimtab leaves that so: here they have
+# to stop what they meet.
+for _number, _usual in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 EXCUSED = ("ior is not on PATH",)
 """IOR is in no package registry; its recorded outputs stand for it."""
