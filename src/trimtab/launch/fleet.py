@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +9,13 @@ from typing import Final
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
-from trimtab.model.site import Ssh
+from trimtab.model.site import NODE_NAME, Ssh
 from trimtab.visible import visible
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]
 """`fan_out`, or what stands for it in a test: same arguments, one result for each node."""
 
 _CONNECT_TIMEOUT_S: Final = 10.0
-_NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}", re.ASCII)
-"""Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 
 
 def fan_out(
@@ -128,7 +125,7 @@ def checked_node(node: str) -> str:
     UsageError
         It could be taken for an option, or holds what has no place in a host's name.
     """
-    if _NODE.fullmatch(node) is None:
+    if NODE_NAME.fullmatch(node) is None:
         raise UsageError(
             f"{visible(node)!r} is not the name of a node",
             hint="host names and addresses: letters, digits, dots, dashes, colons",

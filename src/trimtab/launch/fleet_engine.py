@@ -23,7 +23,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +32,9 @@ from ClusterShell.Engine.Engine import E_READ
 from ClusterShell.Engine.EPoll import EngineEPoll
 from ClusterShell.Worker.EngineClient import EngineClient, EngineClientEOF
 
+from trimtab.launch.child import collect, has_exited, input_file
 from trimtab.launch.interruption import lifted, shielded
-from trimtab.launch.orphans import abandon, reap
+from trimtab.launch.orphans import abandon, kill_sessions, reap
 from trimtab.launch.process import GRACE_S, ProcessResult
 
 _TICK_S: Final = 0.05
@@ -56,7 +57,7 @@ def run_all(
         All that was started is killed before.
     """
     reap()
-    with shielded(), _input(stdin) as input_path:
+    with shielded(), input_file(stdin) as input_path:
         engine = _Engine(fanout)
         nodes = {
             name: _Node(name, argv, input_path, timeout_s, output_limit_bytes)
@@ -70,21 +71,6 @@ def run_all(
             _end(list(nodes.values()))
             engine.release()
     return {name: node.result() for name, node in nodes.items()}
-
-
-@contextlib.contextmanager
-def _input(content: bytes) -> Iterator[str]:
-    """Make a file in memory that each process opens for itself: one copy, and no pipes to feed."""
-    if not content:
-        yield os.devnull
-        return
-    descriptor = os.memfd_create("stdin")
-    try:
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
 
 
 class _Poll:
@@ -235,11 +221,7 @@ class _Node(EngineClient):
     def exited(self) -> bool:
         """Return whether it has ended; it stays uncollected."""
         assert self.child is not None
-        try:
-            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            over = os.waitid(os.P_PID, self.child.pid, options) is not None
-        except ChildProcessError:  # SIGCHLD is ignored here: the kernel kept no status
-            over = True
+        over = has_exited(self.child)
         if over and self.ended_s is None:
             self.ended_s = time.monotonic()
         return over
@@ -281,15 +263,7 @@ class _Node(EngineClient):
             self.ended_s = self.ended_s or time.monotonic()
             abandon(self.child)
             return
-        try:
-            _, status, self.usage = os.wait4(self.child.pid, 0)
-            self.code = os.waitstatus_to_exitcode(status)
-        except ChildProcessError:
-            self.code = None
-        self.child.returncode = 0 if self.code is None else self.code
-        for pipe in (self.child.stdout, self.child.stderr):
-            if pipe is not None:
-                pipe.close()
+        self.code, self.usage = collect(self.child)
 
     def result(self) -> ProcessResult:
         """Return how it ran."""
@@ -315,29 +289,9 @@ class _Node(EngineClient):
 def _end(nodes: Sequence[_Node]) -> None:
     """Kill whatever is left of the sessions of all nodes, then collect the leaders."""
     started = [node for node in nodes if node.child is not None]
-    for node in started:
-        node.kill()
-    leaders = {node.child.pid for node in started if node.child is not None}
-    for _ in range(5):
-        members = _members(leaders)
-        if not members:
-            break
-        for pid in members:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+    kill_sessions({node.child.pid for node in started if node.child is not None})
     end_s = time.monotonic() + GRACE_S
     while any(not node.exited() for node in started) and time.monotonic() < end_s:
         time.sleep(0.002)
     for node in started:
         node.collect()
-
-
-def _members(sessions: set[int]) -> list[int]:
-    """Return who else is in the sessions, in one walk over all processes."""
-    members: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in sessions:
-            with contextlib.suppress(ProcessLookupError):
-                if os.getsid(int(entry.name)) in sessions:
-                    members.append(int(entry.name))
-    return members

@@ -141,6 +141,14 @@ LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
 """Kind in the site file to what finds it."""
 
 
+def find_launcher(name: str) -> Launcher | NotAvailable:
+    """Return the launcher of that kind, or why it cannot be used here."""
+    find = LAUNCHERS.get(name)
+    if find is None:
+        return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+    return find()
+
+
 def physical_cores(root: Path = Path("/sys/devices/system/cpu")) -> int:
     """Return how many physical cores this process may use, at least 1.
 

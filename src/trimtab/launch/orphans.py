@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 _pids: list[int] = []
@@ -41,8 +42,8 @@ def reap() -> None:
                 _pids.remove(pid)
 
 
-def session_members(session: int) -> list[int]:
-    """Return the living processes of a session, from ``/proc/PID/stat`` (proc(5)).
+def session_members(*sessions: int) -> list[int]:
+    """Return the living processes of sessions, from ``/proc/PID/stat`` (proc(5)), in one walk.
 
     Open MPI gives each rank a process group of its own: killing mpirun's group alone would leave
     the ranks writing. They stay in the session.
@@ -57,17 +58,18 @@ def session_members(session: int) -> list[int]:
             continue  # ended meanwhile, or hidden from us: then it is not ours
         # "pid (name) state ppid pgrp session ...": the name may hold spaces and brackets.
         state, _parent, _group, of_session = text[text.rindex(b")") + 2 :].split()[:4]
-        if int(of_session) == session and state not in (b"Z", b"X"):
+        if int(of_session) in sessions and state not in (b"Z", b"X"):
             members.append(int(entry.name))
     return members
 
 
-def kill_session(session: int) -> None:
-    """Send SIGKILL to every process of a session, also to those forked meanwhile."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(session, signal.SIGKILL)
+def kill_sessions(sessions: Collection[int]) -> None:
+    """Send SIGKILL to every process of the sessions, also to those forked meanwhile."""
+    for session in sessions:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(session, signal.SIGKILL)
     for _ in range(5):
-        members = session_members(session)
+        members = session_members(*sessions)
         if not members:
             return
         for pid in members:

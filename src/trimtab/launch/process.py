@@ -22,14 +22,15 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Final
 
 from trimtab.errors import ToolError
+from trimtab.launch.child import collect, has_exited, input_file
 from trimtab.launch.interruption import lifted, shielded
-from trimtab.launch.orphans import abandon, kill_session, reap
+from trimtab.launch.orphans import abandon, kill_sessions, reap
 from trimtab.model.run import RawOutput
 from trimtab.units import format_bytes
 
@@ -119,7 +120,8 @@ class ProcessResult:
         )
 
 
-def _utc_now() -> datetime:
+def utc_now() -> datetime:
+    """Return the time now, aware UTC."""
     return datetime.now(UTC)
 
 
@@ -132,7 +134,7 @@ def execute(
     directory: str = "/",
     on_progress: Callable[[float], None] | None = None,
     grace_s: float = GRACE_S,
-    clock: Callable[[], datetime] = _utc_now,
+    clock: Callable[[], datetime] = utc_now,
     stdin: bytes = b"",
 ) -> ProcessResult:
     """Return how the program ran; only a program that cannot be started is an error.
@@ -165,7 +167,7 @@ def execute(
     reap()
     started_at = clock()
     with shielded():
-        with _input(stdin) as file:
+        with input_file(stdin) as path, open(path, "rb") as file:  # noqa: PTH123 (no Path needed)
             child = _start(argv, environment, directory, file)
         running = _Running(child, output_limit_bytes)
         try:
@@ -190,20 +192,8 @@ def execute(
     )
 
 
-@contextlib.contextmanager
-def _input(content: bytes) -> Iterator[int]:
-    """Give the input as a file in memory: unlike a pipe, it needs nobody to feed it."""
-    if not content:
-        yield subprocess.DEVNULL
-        return
-    with os.fdopen(os.memfd_create("stdin"), "w+b") as file:
-        file.write(content)
-        file.seek(0)
-        yield file.fileno()
-
-
 def _start(
-    argv: Sequence[str], environment: Mapping[str, str] | None, directory: str, stdin: int
+    argv: Sequence[str], environment: Mapping[str, str] | None, directory: str, stdin: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     if not argv:
         raise ValueError("argv is empty")
@@ -276,14 +266,14 @@ class _Running:
                 os.killpg(self.child.pid, signal.SIGTERM)
             self.wait(grace_s)
         # Its number stays its own until it is collected below, so this cannot hit a stranger.
-        kill_session(self.child.pid)
+        kill_sessions({self.child.pid})
         if not self._wait_killed(grace_s):
             self.abandoned = True
             self.ended_s = time.monotonic()
             abandon(self.child)
         else:
             self._drain()
-            self._collect()
+            self.code, self.usage = collect(self.child)
         self._selector.close()
 
     @property
@@ -292,11 +282,7 @@ class _Running:
         return (time.monotonic() if self.ended_s is None else self.ended_s) - self.began_s
 
     def _exited(self) -> bool:
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        try:
-            exited = os.waitid(os.P_PID, self.child.pid, options) is not None
-        except ChildProcessError:  # SIGCHLD is ignored here: the kernel kept no status
-            exited = True
+        exited = has_exited(self.child)
         if exited and self.ended_s is None:
             self.ended_s = time.monotonic()
         return exited
@@ -330,17 +316,6 @@ class _Running:
         """Take what is left in the pipes, without waiting for who else may hold them open."""
         while self._selector.get_map() and not self.truncated and self._read(0):
             pass
-
-    def _collect(self) -> None:
-        try:
-            _, status, self.usage = os.wait4(self.child.pid, 0)
-            self.code = os.waitstatus_to_exitcode(status)
-        except ChildProcessError:
-            self.code = None
-        self.child.returncode = 0 if self.code is None else self.code
-        for pipe in (self.child.stdout, self.child.stderr):
-            if pipe is not None:
-                pipe.close()
 
 
 def _signal_name(number: int) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
 from trimtab.launch import bounded
 from trimtab.launch.interruption import interruptible, shielded
-from trimtab.launch.process import execute
+from trimtab.launch.process import execute, utc_now
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.leftovers import left_behind
 from trimtab.loop.plan import Request, plan_probe
@@ -112,11 +112,6 @@ class CheckOutcome:
             verdict.scope is Scope.HISTORY and verdict.status is VerdictStatus.MISSED
             for verdict in self.result.verdicts
         )
-
-
-def utc_now() -> datetime:
-    """Return the time now, aware UTC."""
-    return datetime.now(UTC)
 
 
 def check(

@@ -158,7 +158,7 @@ class SiteProbeRunner:
             It could not be started: the file system does not answer, is read-only or too full,
             another one is mounted there, or there is nothing to measure with.
         """
-        path = self._path(probe)
+        path = directory_of(self.site, probe)
         driver = LocalDriver(path, execute=self.execute, clock=self.clock)
         why = why_wrong_place(self.site, driver.description, self.identity, execute=self.execute)
         if why is not None:
@@ -192,14 +192,16 @@ class SiteProbeRunner:
         TrimtabError
             The file system does not answer, or does not let it go.
         """
-        removal = self.directories.remove(self._path(probe), DIRECTORY_PREFIX + run_id)
+        removal = self.directories.remove(directory_of(self.site, probe), DIRECTORY_PREFIX + run_id)
         if removal.existed and not removal.removed:
             kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)
             raise ToolError(f"{DIRECTORY_PREFIX}{run_id} could not be removed whole ({kept})")
 
-    def _path(self, probe: SiteProbe) -> str:
-        base = self.site.path.rstrip("/")
-        return f"{base}/{probe.directory}" if probe.directory else self.site.path
+
+def directory_of(site: Site, probe: SiteProbe) -> str:
+    """Return the directory below which a probe makes its own."""
+    base = site.path.rstrip("/")
+    return f"{base}/{probe.directory}" if probe.directory else site.path
 
 
 def _writable_bytes(path: str) -> int:

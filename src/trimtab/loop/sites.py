@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.launch import bounded
+from trimtab.launch.process import utc_now
 from trimtab.loop.stores import open_store
 from trimtab.model import mounts
 from trimtab.model.site import Site
@@ -23,11 +23,6 @@ SITE_FILE: Final = ".toml"
 
 OpenDriver = Callable[[Site], "Driver"]
 """`open_driver`, or what stands for it in a test."""
-
-
-def utc_now() -> datetime:
-    """Return the time now, aware UTC."""
-    return datetime.now(UTC)
 
 
 def open_site(where: str) -> LoadedSite:

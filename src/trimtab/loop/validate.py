@@ -11,7 +11,7 @@ from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import execute
 from trimtab.loop.place import why_wrong_place
-from trimtab.loop.site_probe import instrument_of, spec_of
+from trimtab.loop.site_probe import directory_of, instrument_of, spec_of
 from trimtab.loop.sites import OpenDriver, open_driver
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Checked, Site, SiteProbe
@@ -70,7 +70,7 @@ def _probes(site: Site) -> Iterator[Checked]:
     state = bounded.describe(site.path)
     for probe in site.probes:
         what = f"probe {probe.name}"
-        directory = site.path if probe.directory is None else f"{site.path}/{probe.directory}"
+        directory = directory_of(site, probe)
         place = state if probe.directory is None else bounded.describe(directory)
         if place.kind != "directory":
             yield Checked(what, False, f"{visible(directory)} is not a directory")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
+NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
+"""Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 DriverKind = Literal["local", "lustre", "twin"]
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.errors import UsageError
+from trimtab.model.site import NODE_NAME
 from trimtab.visible import visible
 
 NODES_MAXIMUM: Final = 10_000
 """More servers than any file system has; a typing error in a range would fill the memory."""
 _TEXT_MAX = 100_000
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
-"""Host names, IPv4 and IPv6 addresses; as in `trimtab.launch.fleet`."""
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"\s*([0-9]+)-([0-9]+)(?:/([0-9]+))?\s*")
 _OPERATORS = frozenset("!&^@*")
@@ -87,7 +86,7 @@ def check_node(name: str) -> None:
         It begins with a dash or holds anything but letters, digits, ``.``, ``_``, ``:``
         and ``-``.
     """
-    if not _NAME.fullmatch(name):
+    if not NODE_NAME.fullmatch(name):
         raise UsageError(
             f"{visible(name[:80])!r} is not the name of a host",
             hint="names and addresses are letters, digits, '.', '_', ':' and '-'; no dash first",

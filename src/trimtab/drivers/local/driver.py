@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
@@ -27,8 +27,8 @@ from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer,
 from trimtab.drivers.protocol import Clock, Placement, TrimResult
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
-from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.launchers import Execute, Launcher, find_launcher
+from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import find_mount
@@ -40,10 +40,6 @@ TRIM_TIMEOUT_S: Final = 3600.0
 """A first trim of a large, slow target takes minutes; an hour means that something is stuck."""
 
 _EXT4_TYPES: Final = {"ext4": "ext4", "ldiskfs": "ldiskfs"}
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class LocalDriver:
@@ -77,7 +73,7 @@ class LocalDriver:
         host: Host | None = None,
         touch: Touch = bounded.describe,
         execute: Execute = run_process,
-        clock: Clock = _utc_now,
+        clock: Clock = utc_now,
     ) -> None:
         self._host = host or Host()
         self._touch = touch
@@ -244,10 +240,7 @@ class LocalDriver:
 
     def launcher(self, name: str) -> Launcher | NotAvailable:
         """Return the launcher of that name, or why it cannot be used here."""
-        find = LAUNCHERS.get(name)
-        if find is None:
-            return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
-        return find()
+        return find_launcher(name)
 
     def _target(self) -> Target:
         hostname = self._host.read_text("/proc/sys/kernel/hostname")

@@ -6,7 +6,7 @@ import gc
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
@@ -23,8 +23,8 @@ from trimtab.drivers.protocol import Clock, Placement, TrimResult
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.launchers import Execute, Launcher, find_launcher
+from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import Mount, find_mount
@@ -33,10 +33,6 @@ from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 
 _READING_ONLY: Final = "the Lustre driver only reads"
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @contextmanager
@@ -84,7 +80,7 @@ class LustreDriver:
         *,
         execute: Execute = run_process,
         fan_out: FanOut = reach,
-        clock: Clock = _utc_now,
+        clock: Clock = utc_now,
     ) -> None:
         self._path = path
         self._file_system = file_system
@@ -222,10 +218,7 @@ class LustreDriver:
 
     def launcher(self, name: str) -> Launcher | NotAvailable:
         """Return the launcher of that name, or why it cannot be used here."""
-        find = LAUNCHERS.get(name)
-        if find is None:
-            return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
-        return find()
+        return find_launcher(name)
 
     def _mount(self) -> Mount | None:
         """Return the mount of the site's path on this host, from the mount table alone."""

@@ -40,7 +40,6 @@ class Link:
     by: str
     state: str | None
     nids: tuple[str, ...]
-    current_nid: str | None
     source: str
 
 
@@ -348,7 +347,6 @@ def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link
                 by=device.by if of_mdt else "client",
                 state=None if seen is None else seen.state,
                 nids=() if seen is None else seen.failover_nids,
-                current_nid=None if seen is None else seen.current_connection,
                 source=f"{name} on {on}",
             )
 
