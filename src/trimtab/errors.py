@@ -8,6 +8,7 @@
     │   └── NoAnswer        a file system did not answer within its deadline
     ├── RefusedError        a safety rule says no                                exit code 4
     └── UnreadableError     data or store that cannot be read or written         exit code 5
+        └── DataError       a file that is not what it should be: which, and the line
 
     Interrupted             the person or the system asked to stop               exit code 130
 
@@ -66,6 +67,38 @@ class UnreadableError(TrimtabError):
     """Data or a store that cannot be read or written; nothing was lost by trying."""
 
     exit_code = 5
+
+
+class DataError(UnreadableError):
+    """A file that does not hold what its format says.
+
+    Parameters
+    ----------
+    message
+        What is wrong with it.
+    file
+        Its name, as given; ``None`` while only the content is at hand.
+    line
+        The line, counted from 1; ``None`` where it is of the whole.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        place = ":".join(str(part) for part in (file, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message, hint=hint)
+        self.reason = message
+        self.file = file
+        self.line = line
+
+    def of(self, file: str) -> DataError:
+        """Return the same error with the file that it is about."""
+        return DataError(self.reason, file=file, line=self.line, hint=self.hint)
 
 
 class Interrupted(KeyboardInterrupt):

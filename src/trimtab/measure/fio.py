@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
+from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample
 from trimtab.model.telemetry import NotAvailable
@@ -167,17 +168,17 @@ def _outside(text: str, documents: list[_Document]) -> Iterator[str]:
 
 def _read_document(draft: Draft, document: _Document, repetition: int) -> None:
     draft.tool_version = str(document.value.get("fio version", "")).removeprefix("fio-") or None
-    jobs = [job for job in _list(document.value.get("jobs")) if isinstance(job, dict)]
-    options = _dict(document.value.get("global options"))
+    jobs = [job for job in as_list(document.value.get("jobs")) if isinstance(job, dict)]
+    options = as_dict(document.value.get("global options"))
     for job in jobs:
-        error = _number(job.get("error"))
+        error = as_number(job.get("error"))
         if error:
             draft.problems.append(f"fio: {os.strerror(int(error))} (error {int(error)})")
     for access in _ACCESSES:
         moving = [
             (index, job)
             for index, job in enumerate(jobs)
-            if _number(_dict(job.get(access)).get("total_ios"))
+            if as_number(as_dict(job.get(access)).get("total_ios"))
         ]
         if moving:
             draft.phases.append(_phase(document, moving, access, repetition, options))
@@ -191,13 +192,13 @@ def _phase(
     repetition: int,
     global_options: dict[str, Any],
 ) -> Phase:
-    figures = [_dict(job[access]) for _, job in jobs]
-    options = {**global_options, **_dict(jobs[0][1].get("job options"))}
+    figures = [as_dict(job[access]) for _, job in jobs]
+    options = {**global_options, **as_dict(jobs[0][1].get("job options"))}
     moved = _sum(figure.get("io_bytes") for figure in figures)
-    times = [_number(figure.get("runtime")) for figure in figures]
+    times = [as_number(figure.get("runtime")) for figure in figures]
     elapsed_s = None if None in times else max(filter(None, times), default=0.0) / 1000
     if len(jobs) == 1:
-        bandwidth = _number(figures[0].get("bw_bytes"))
+        bandwidth = as_number(figures[0].get("bw_bytes"))
     else:
         bandwidth = moved / elapsed_s if moved and elapsed_s else None
     return Phase(
@@ -236,7 +237,7 @@ def _processor_time(jobs: list[tuple[int, dict[str, Any]]], key: str) -> float |
     """Return CPU seconds: fio gives per cent of ``job_runtime``, which is summed over threads."""
     total_s = 0.0
     for _, job in jobs:
-        share, time_ms = _number(job.get(key)), _number(job.get("job_runtime"))
+        share, time_ms = as_number(job.get(key)), as_number(job.get("job_runtime"))
         if share is None or time_ms is None:
             return None
         total_s += share / 100 * time_ms / 1000
@@ -258,17 +259,17 @@ def _read_latency(
             )
         )
         return
-    latency = _dict(_dict(jobs[0][1][access]).get("clat_ns"))
+    latency = as_dict(as_dict(jobs[0][1][access]).get("clat_ns"))
     percentiles = {
         float(key): value
-        for key, value in _dict(latency.get("percentile")).items()
+        for key, value in as_dict(latency.get("percentile")).items()
         if _is_decimal(key)
     }
-    figures = {name: _number(percentiles.get(share)) for name, share in _QUANTILES.items()}
-    figures |= {"mean": _number(latency.get("mean")), "max": _number(latency.get("max"))}
+    figures = {name: as_number(percentiles.get(share)) for name, share in _QUANTILES.items()}
+    figures |= {"mean": as_number(latency.get("mean")), "max": as_number(latency.get("max"))}
     line = document.line_of(jobs[0][0], access)
     for name, value in figures.items():
-        if value is not None and _number(latency.get("N")):
+        if value is not None and as_number(latency.get("N")):
             draft.latencies.append(
                 Sample(
                     metric=LATENCY[access],
@@ -279,7 +280,7 @@ def _read_latency(
                     line=line,
                 )
             )
-    counts = _merged_bins(_dict(latency.get("bins")))
+    counts = _merged_bins(as_dict(latency.get("bins")))
     if counts:
         edges = sorted(counts)
         draft.histograms.append(
@@ -300,7 +301,7 @@ def _merged_bins(bins: dict[str, Any]) -> dict[int, int]:
     """
     counts: dict[int, int] = {}
     for key, value in bins.items():
-        count = _number(value)
+        count = as_number(value)
         if not key.isdecimal() or not count:
             continue
         middle = int(key)
@@ -349,24 +350,10 @@ def _size(value: object) -> int | None:
     return int(found.group(1)) * 1024 ** ("kmgt".find(found.group(2)) + 1 if found.group(2) else 0)
 
 
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
-
-
 def _sum(values: Iterator[Any]) -> float | None:
-    numbers = [_number(value) for value in values]
+    numbers = [as_number(value) for value in values]
     return None if None in numbers else sum(filter(None, numbers))
 
 
 def _is_decimal(text: str) -> bool:
     return re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) is not None
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

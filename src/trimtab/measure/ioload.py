@@ -11,13 +11,14 @@ A read takes what each file holds, so it needs no size from the caller.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from trimtab.errors import ToolError
+from trimtab.errors import DataError, ToolError
 from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
+from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
+from trimtab.measure.source import Format, Source
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
@@ -101,7 +102,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         report, line = found
         draft.tool_version = str(report["ioload"])
         _note_status(draft, report)
-        for phase in filter(None, map(_dict, _list(report.get("phases")))):
+        for phase in filter(None, map(as_dict, as_list(report.get("phases")))):
             integrity_lost = _read_phase(draft, report, phase, (repetition, line)) or integrity_lost
     elif not text.strip():
         draft.problems.append("ioload printed nothing")
@@ -114,6 +115,20 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         said = "" if draft.problems and found else tail(stderr)
         draft.problems.append(f"ioload ended with {code}" + (f": {said}" if said else ""))
     return draft.finished(integrity_lost=integrity_lost)
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return the result in a report that was kept in a file; see `trimtab.measure.source`."""
+    if _report(source.text) is None:
+        raise DataError("this is no whole report of trimtab-ioload", line=1)
+    return (parse(source.raw_output(), ordinal=0),)
+
+
+def _recognises(source: Source) -> bool:
+    return source.head.lstrip().startswith('{"ioload"')
+
+
+FORMAT: Final = Format("builtin", _recognises, read)
 
 
 def _report(text: str) -> tuple[dict[str, Any], int] | None:
@@ -132,10 +147,10 @@ def _report(text: str) -> tuple[dict[str, Any], int] | None:
 
 def _note_status(draft: Draft, report: dict[str, Any]) -> None:
     """Take the error; ``partial`` without one is a deadline that came, which was asked for."""
-    direct = _dict(report.get("direct"))
+    direct = as_dict(report.get("direct"))
     if direct.get("asked") and not direct.get("used") and report.get("phases"):
         draft.warnings.append(f"buffered instead of O_DIRECT: {direct.get('reason')}")
-    error = _dict(report.get("error"))
+    error = as_dict(report.get("error"))
     status = report.get("status")
     if error:
         draft.problems.append(f"ioload {status}: {error.get('message', 'no message')}")
@@ -152,11 +167,11 @@ def _read_phase(
         draft.problems.append(f"ioload reports an access {phase.get('access')!r}")
         return False
     repetition, line = place
-    parameters = _dict(report.get("parameters"))
-    moved, elapsed_s = _number(phase.get("bytes")), _number(phase.get("elapsed_s"))
-    bandwidth = _number(phase.get("bandwidth_bytes_per_s"))
-    verified = _dict(phase.get("verify"))
-    wrong = _number(verified.get("mismatches")) or 0
+    parameters = as_dict(report.get("parameters"))
+    moved, elapsed_s = as_number(phase.get("bytes")), as_number(phase.get("elapsed_s"))
+    bandwidth = as_number(phase.get("bandwidth_bytes_per_s"))
+    verified = as_dict(phase.get("verify"))
+    wrong = as_number(verified.get("mismatches")) or 0
     reason = _disagreement(moved, elapsed_s, bandwidth)
     if wrong:
         draft.problems.append(f"data read is not what was written: {wrong:.0f} mismatches")
@@ -168,19 +183,19 @@ def _read_phase(
             moved_bytes=None if moved is None else int(moved),
             elapsed_s=elapsed_s,
             bandwidth_bytes_per_s=bandwidth,
-            tasks=_whole(report.get("tasks")),
-            transfer_size_bytes=_whole(parameters.get("transfer_size_bytes")),
-            block_size_bytes=_whole(parameters.get("block_size_bytes")),
-            cpu_user_s=_number(phase.get("cpu_user_s")),
-            cpu_system_s=_number(phase.get("cpu_system_s")),
-            direct=_dict(report.get("direct")).get("used") is True,
+            tasks=as_whole(report.get("tasks")),
+            transfer_size_bytes=as_whole(parameters.get("transfer_size_bytes")),
+            block_size_bytes=as_whole(parameters.get("block_size_bytes")),
+            cpu_user_s=as_number(phase.get("cpu_user_s")),
+            cpu_system_s=as_number(phase.get("cpu_system_s")),
+            direct=as_dict(report.get("direct")).get("used") is True,
             caches_dropped=False,
             line=line,
             reason=reason,
         )
     )
-    _read_latency(draft, access, _dict(phase.get("latency")), place)
-    _read_timeline(draft, access, _dict(phase.get("timeline")), repetition)
+    _read_latency(draft, access, as_dict(phase.get("latency")), place)
+    _read_timeline(draft, access, as_dict(phase.get("timeline")), repetition)
     return bool(wrong)
 
 
@@ -199,7 +214,7 @@ def _read_latency(
 ) -> None:
     repetition, line = place
     for statistic, key in _STATISTICS.items():
-        value = _number(latency.get(key))
+        value = as_number(latency.get(key))
         if value is not None:
             draft.latencies.append(
                 Sample(
@@ -213,8 +228,8 @@ def _read_latency(
             )
     rows = [
         (float(row[0]), int(row[1]))
-        for row in _list(latency.get("histogram"))
-        if isinstance(row, list) and len(row) == 2 and None not in map(_number, row)
+        for row in as_list(latency.get("histogram"))
+        if isinstance(row, list) and len(row) == 2 and None not in map(as_number, row)
     ]
     if rows:
         edges, counts = zip(*rows, strict=True)
@@ -223,11 +238,11 @@ def _read_latency(
 
 def _read_timeline(draft: Draft, access: Access, timeline: dict[str, Any], repetition: int) -> None:
     """Sum the tasks' rows; a task that ended sooner has a shorter one."""
-    interval_s = _number(timeline.get("interval_s"))
-    rows = [row for row in _list(timeline.get("tasks")) if isinstance(row, list)]
+    interval_s = as_number(timeline.get("interval_s"))
+    rows = [row for row in as_list(timeline.get("tasks")) if isinstance(row, list)]
     if not interval_s or not any(rows):
         return
-    if any(_number(value) is None for row in rows for value in row):
+    if any(as_number(value) is None for row in rows for value in row):
         draft.warnings.append(f"the timeline of the {access} phase holds what is not a number")
         return
     moved = [0] * max(map(len, rows))
@@ -235,21 +250,3 @@ def _read_timeline(draft: Draft, access: Access, timeline: dict[str, Any], repet
         for index, value in enumerate(row):
             moved[index] += int(value)
     draft.timelines.append(Timeline(access, repetition, interval_s, tuple(moved)))
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Draft, Measurement, Phase, agrees, beginning, tail
+from trimtab.measure.plain import whole_lines
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
@@ -112,7 +113,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     draft.missing.append(Missing("latency distribution", "IOR prints no percentiles"))
     text = output.stdout.decode("utf-8", "replace")
     reader = _Reader()
-    for number, line in _whole_lines(text):
+    for number, line in whole_lines(text):
         reader.take(number, line)
     draft.tool_version = reader.version
     draft.warnings += reader.warnings
@@ -302,12 +303,6 @@ class _Reader:
             )
         )
         self._moved_bytes = None
-
-
-def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line that has its end: the last one may have been cut."""
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
-        yield number, line.rstrip("\r")
 
 
 def _figure(word: str) -> _Figure | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
 from trimtab.model.finding import Missing
-from trimtab.model.run import Access, LatencyHistogram, RunStatus, Sample, Timeline
+from trimtab.model.run import Access, LatencyHistogram, Layer, RunStatus, Sample, Timeline
 
 BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
 LATENCY: Final[dict[Access, str]] = {"write": "write_latency", "read": "read_latency"}
@@ -88,12 +90,34 @@ class Measurement:
         What the tool complained about without failing.
     missing
         What this tool does not tell, with the reason.
+    name
+        What sets this result apart from others of the same file: ``ior-easy`` of an IO500.
+    layer
+        Where in the stack it measured; ``None`` where the output does not show that.
+    began, ended
+        As printed: aware where a zone stands beside it, else naive, in the zone of the machine.
+    host
+        Where it ran, as it says.
+    asked
+        The parameters, as plain JSON values, so that two results can be compared exactly when
+        theirs are equal. Names as in `trimtab.model.run.ProbeSpec` where they mean the same:
+        ``tasks``, ``nodes``, ``transfer_size_bytes``, ``block_size_bytes``, ``direct`` ...
+    told
+        What else a reader may want to know, as plain JSON values: ``targets``, ``drives``,
+        ``servers`` are how many of each the result covers.
     """
 
     kind: str
     status: RunStatus
     problem: str | None = None
     tool_version: str | None = None
+    name: str | None = None
+    layer: Layer | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+    host: str | None = None
+    asked: Mapping[str, object] = field(default_factory=dict)
+    told: Mapping[str, object] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
     samples: tuple[Sample, ...] = ()
     timelines: tuple[Timeline, ...] = ()
@@ -121,6 +145,13 @@ class Draft:
     kind: str
     output: int | None = None
     tool_version: str | None = None
+    name: str | None = None
+    layer: Layer | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+    host: str | None = None
+    asked: dict[str, object] = field(default_factory=dict)
+    told: dict[str, object] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     latencies: list[Sample] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
@@ -152,6 +183,13 @@ class Draft:
             status=status,
             problem="; ".join(dict.fromkeys(self.problems)) or None,
             tool_version=self.tool_version,
+            name=self.name,
+            layer=self.layer,
+            began=self.began,
+            ended=self.ended,
+            host=self.host,
+            asked=self.asked,
+            told=self.told,
             phases=tuple(self.phases),
             samples=(*(phase.sample(self.output) for phase in self.phases), *self.latencies),
             timelines=tuple(self.timelines),

@@ -1,6 +1,7 @@
 """The benchmarks that Trimtab knows: what makes their commands, reads them, and finds them.
 
-A new benchmark is one file beside this one and one line in `BENCHMARKS`.
+A new benchmark is one file beside this one and one line in `BENCHMARKS` if probes can run it, and
+one in `FORMATS` if its output can be imported.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, Protocol
 
 from trimtab.measure import fio, ioload, ior
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.source import Format
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
 
@@ -90,6 +92,9 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     )
 }
 """In the order in which ``auto`` takes them: what the field compares by comes first."""
+
+FORMATS: Final[tuple[Format, ...]] = (ioload.FORMAT,)
+"""What can be imported. Recognising looks at each in this order; no two should claim a file."""
 
 
 def find(name: str, run: Run, *, path: str | None = None) -> Tool | NotAvailable:

@@ -23,15 +23,28 @@ METRIC_UNITS: Final[dict[str, str]] = {
     "directory_stat_rate": "1/s",
     "directory_removal_rate": "1/s",
     "directory_rename_rate": "1/s",
+    "tree_creation_rate": "1/s",
+    "tree_removal_rate": "1/s",
+    "file_find_rate": "1/s",
     "rpc_rate": "1/s",
     "samples_rate": "1/s",
     "accelerator_utilization": "1",
+    "score": "1",
     "output_time": "s",
+    "write_time": "s",
+    "read_time": "s",
+    "metadata_time": "s",
     "elapsed": "s",
+    "bytes_written": "B",
+    "bytes_read": "B",
 }
 """Every metric with its unit: one vocabulary for store, JSON, tables and pages."""
 
 Access = Literal["write", "read"]
+
+Layer = Literal["drive", "raid", "ost", "network", "client", "application"]
+"""Where in the stack a benchmark measures, from below: each can at most reach what carries it."""
+LAYERS: Final[tuple[Layer, ...]] = ("drive", "raid", "ost", "network", "client", "application")
 
 
 class RunStatus(StrEnum):
@@ -144,7 +157,8 @@ class RawOutput:
     argv
         The exact command.
     exit_code
-        ``None`` when it was killed at its deadline or by a signal that left none.
+        ``None`` when it was killed at its deadline or by a signal that left none, and where an
+        imported file does not tell.
     truncated
         The output went over the limit and was cut; the tool was killed.
     """

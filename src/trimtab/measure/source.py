@@ -1,0 +1,95 @@
+"""A file that somebody else made, and what a format offers to read it.
+
+A `Format` is what ``trimtab import`` needs of a benchmark: whether a content is its output, and the
+results in it. Both are pure. `trimtab.measure.table.FORMATS` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePath
+from typing import Final
+
+from trimtab.measure.measurement import Measurement
+from trimtab.model.run import RawOutput
+
+HEAD_BYTES: Final = 65_536
+"""What a format is recognised by."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file, with those beside it that belong to the same result.
+
+    Attributes
+    ----------
+    name
+        Its path as a person would name it; for messages and for what a name tells (a host, a
+        target). Never opened by a format.
+    content
+        All of it.
+    beside
+        Relative name to content of the files that `Format.companions` named and that are there.
+        They are the outputs 1, 2 ... of the run, in this order; the file itself is output 0.
+    """
+
+    name: str
+    content: bytes
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+
+    @cached_property
+    def text(self) -> str:
+        """The content as text; bytes that are not UTF-8 become U+FFFD, a byte order mark goes."""
+        return self.content.decode("utf-8-sig", "replace")
+
+    @cached_property
+    def head(self) -> str:
+        """The beginning of the text, for recognising."""
+        return self.content[:HEAD_BYTES].decode("utf-8-sig", "replace")
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the name."""
+        return PurePath(self.name).name
+
+    def raw_output(self) -> RawOutput:
+        """Return the content as of a tool that ended well: the output alone shows its worth."""
+        return RawOutput(self.file_name, (), self.content)
+
+
+def _alone(name: str) -> tuple[str, ...]:
+    return ()
+
+
+def _itself(name: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What makes a benchmark's output readable.
+
+    Attributes
+    ----------
+    kind
+        As in the store and ``--kind``: ``ior``, ``mdtest``, ``obdfilter-survey`` ...
+    recognises
+        Whether a content is of this format; looks at `Source.head` and the file name alone, says
+        no to what is of another format, and never raises.
+    read
+        Returns every result in it, at least one. Raises `trimtab.errors.DataError` where the
+        content holds none, with the line that is wrong; no other error on any input.
+    companions
+        File name to the relative names of files that are to be read with it, where they exist.
+    instead
+        File name to the relative name of the file that holds the result which this one is a part
+        of; where that one exists it is read in place of this one.
+    """
+
+    kind: str
+    recognises: Callable[[Source], bool]
+    read: Callable[[Source], tuple[Measurement, ...]]
+    companions: Callable[[str], tuple[str, ...]] = _alone
+    instead: Callable[[str], str | None] = _itself
