@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import trimtab.measure as package
-from trimtab.measure.table import BENCHMARKS, Tool, find
+from trimtab.measure.table import BENCHMARKS, FORMATS, Tool, find
 from trimtab.model.run import RawOutput
 from trimtab.model.telemetry import NotAvailable
 
@@ -26,11 +26,23 @@ def test_auto_takes_what_the_field_compares_by_first() -> None:
 
 
 def test_every_benchmark_has_its_file_and_its_line() -> None:
-    helpers = {"__init__", "measurement", "table", "workload"}
-    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - helpers
-    modules = {inspect.getmodule(benchmark.parse) for benchmark in BENCHMARKS.values()}
-    listed = {module.__name__.rpartition(".")[2] for module in modules if module is not None}
+    """A benchmark is one file, or one folder, beside the table."""
+    helpers = {"__init__", "__pycache__", "measurement", "plain", "source", "table", "workload"}
+    files = {path.stem for path in Path(package.__file__).parent.iterdir()} - helpers
+    functions = [*(one.parse for one in BENCHMARKS.values()), *(one.read for one in FORMATS)]
+    modules = {inspect.getmodule(function) for function in functions}
+    prefix = package.__name__ + "."
+    listed = {
+        module.__name__.removeprefix(prefix).partition(".")[0]
+        for module in modules
+        if module is not None
+    }
     assert listed == files
+
+
+def test_no_two_formats_have_one_kind() -> None:
+    kinds = [form.kind for form in FORMATS]
+    assert len(kinds) == len(set(kinds))
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

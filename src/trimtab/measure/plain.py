@@ -12,7 +12,7 @@ def whole_lines(text: str) -> Iterator[tuple[int, str]]:
 
     Examples
     --------
-    >>> list(whole_lines("one\r\ntwo\\nthr"))
+    >>> list(whole_lines("one\r\ntwo\nthr"))
     [(1, 'one'), (2, 'two')]
     """
     for number, line in enumerate(text.split("\n")[:-1], start=1):

@@ -1,0 +1,110 @@
+"""What must hold of every format: cut, changed, mixed and foreign files give no wrong number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from tests.measure.damage import RUBBISH, cuts, flips
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.source import Format, Source
+from trimtab.measure.table import FORMATS
+from trimtab.model.run import RunStatus
+
+Key = tuple[str | None, str, int | None, str | None, str]
+
+
+def values(measurements: tuple[Measurement, ...]) -> dict[Key, float]:
+    """Return every believed number of a file by what it is of."""
+    return {
+        (one.name, sample.metric, sample.repetition, sample.target, sample.statistic): sample.value
+        for one in measurements
+        if one.status is not RunStatus.FAILED
+        for sample in one.samples
+        if sample.believed and sample.value is not None
+    }
+
+
+def read_or_none(form: Format, source: Source) -> tuple[Measurement, ...] | None:
+    """Return the results, ``None`` where it says that there is none; any other error escapes."""
+    try:
+        found = form.read(source)
+    except DataError as error:
+        assert error.message
+        return None
+    assert found, "a format returns results or raises DataError"
+    for one in found:
+        assert one.kind == form.kind
+        assert one.status is RunStatus.OK or one.problem
+    return found
+
+
+def recognised(source: Source) -> list[str]:
+    """Return the kinds of the formats that claim a file: one, or none."""
+    return [form.kind for form in FORMATS if form.recognises(source)]
+
+
+def check_cut(
+    form: Format,
+    source: Source,
+    *,
+    seed: int = 0,
+    as_whole: Callable[[Key], bool] = lambda key: False,
+) -> None:
+    """Cut a file after every line and at random bytes: no number may differ from the whole file's.
+
+    Parameters
+    ----------
+    as_whole
+        Keys for which a cut file may rightly tell another value (a sum over what is there so
+        far), as long as the result is not ``ok``.
+    """
+    whole = values(form.read(source))
+    for content in cuts(source.content, seed):
+        found = read_or_none(form, Source(source.name, content, source.beside))
+        for key, value in values(found or ()).items():
+            if as_whole(key):
+                assert any(one.status is not RunStatus.OK for one in found or ())
+                continue
+            assert key in whole, f"cut at {len(content)}: {key} is not in the whole file"
+            assert value == whole[key], f"cut at {len(content)}: {key}"
+
+
+def check_line_ends(form: Format, source: Source) -> None:
+    """Give it the line ends of Windows and a byte order mark: every number must be the same."""
+    whole = values(form.read(source))
+    for content in (source.content.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + source.content):
+        other = Source(source.name, content, source.beside)
+        assert form.recognises(other)
+        assert values(form.read(other)) == whole
+
+
+def check_rubbish(form: Format) -> None:
+    """Give it everything that is no output of it: a data error or a failed result, no numbers."""
+    for content in RUBBISH:
+        source = Source("rubbish", content)
+        form.recognises(source)
+        if form.recognises(source):
+            continue  # a fragment of its own, which the cuts are for
+        found = read_or_none(form, source)
+        assert values(found or ()) == {}, content[:60]
+
+
+def check_changed(form: Format, source: Source, *, seed: int = 0) -> None:
+    """Change bytes, lose and double lines: it must not crash, hang, or invent negative numbers."""
+    for content in flips(source.content, seed):
+        changed = Source(source.name, content, source.beside)
+        form.recognises(changed)
+        found = read_or_none(form, changed)
+        assert all(value >= 0 for value in values(found or ()).values())
+
+
+def sources(paths: Iterable[Path]) -> list[Source]:
+    """Return files as sources, named as they lie; skips the test where there is none."""
+    found = [Source(str(path), path.read_bytes()) for path in paths]
+    if not found:
+        pytest.skip("the collection of real outputs is not here")
+    return found
