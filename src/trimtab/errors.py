@@ -5,7 +5,9 @@
     TrimtabError
     ├── UsageError          wrong use: an argument, a site file, a path          exit code 2
     ├── ToolError           a probe, tool or node failed                         exit code 3
-    │   └── NoAnswer        a file system did not answer within its deadline
+    │   ├── NoAnswer        a file system did not answer within its deadline
+    │   ├── NeverStarted    a batch job did not begin: nothing was measured, nothing is wrong
+    │   └── JobLost         a batch job was taken away while it ran: by whom is its state
     ├── RefusedError        a safety rule says no                                exit code 4
     └── UnreadableError     data or store that cannot be read or written         exit code 5
         └── DataError       a file that is not what it should be: which, and the line
@@ -55,6 +57,46 @@ class ToolError(TrimtabError):
 
 class NoAnswer(ToolError):
     """A file system did not answer within its deadline: a result, not a bug."""
+
+
+class NeverStarted(ToolError):
+    """A batch job that never began: refused, held, cancelled in the queue, or pending too long.
+
+    The probe is missing then, which says nothing about the file system.
+    """
+
+
+class JobLost(ToolError):
+    """A batch job that began and was taken away before its commands had ended.
+
+    Parameters
+    ----------
+    message
+        What happened, and where.
+    state
+        As the batch system names it: ``NODE_FAIL``, ``PREEMPTED`` ...; ``None`` where it does not
+        answer.
+    result
+        The `trimtab.launch.process.ProcessResult` of the command that ran then, with what it had
+        printed; ``None`` between two commands.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        state: str | None,
+        result: object | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.state = state
+        self.result = result
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether its time was over: such a run counts as 0, as one that was too slow here."""
+        return self.state == "TIMEOUT"
 
 
 class RefusedError(TrimtabError):

@@ -1,6 +1,6 @@
-"""What is put in front of a command so that it runs as several tasks.
+"""What starts a command as several tasks: it goes in front of it, and says where it runs.
 
-`LAUNCHERS` lists the kinds. Slurm and ssh get a line here when they come.
+`LAUNCHERS` lists the kinds.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from trimtab.errors import ToolError
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.launch.allocation import Allocation, Demand, Execute, HostAllocation, Waiting
+from trimtab.launch.process import execute
 from trimtab.model.telemetry import NotAvailable
-
-Execute = Callable[..., ProcessResult]
-"""`trimtab.launch.process.execute`, or what stands for it in a test or on the twin."""
 
 
 class Launcher(Protocol):
@@ -60,6 +58,25 @@ class Launcher(Protocol):
         """Return the command that runs ``argv`` as ``tasks`` tasks."""
         ...
 
+    def allocate(
+        self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
+    ) -> Allocation:
+        """Return where a probe's commands run, not yet entered.
+
+        Parameters
+        ----------
+        run
+            Starts programs on this host; what a launcher needs for itself too.
+        on_wait
+            Told while a job is in the queue.
+
+        Raises
+        ------
+        UsageError
+            It cannot be had from this launcher at all: an unknown option, several nodes.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Local:
@@ -73,6 +90,12 @@ class Local:
     def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
         """Return ``argv`` unchanged: the command starts its own tasks."""
         return tuple(argv)
+
+    def allocate(
+        self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
+    ) -> Allocation:
+        """Return this host."""
+        return HostAllocation(self.kind, self.wrap, demand, run=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +128,12 @@ class OpenMpi:
         over = ("--oversubscribe",) if tasks > self.cores else ()
         # Bound to a core each, tasks that wait for the disk would share one while others idle.
         return (self.path, *root, *over, "--bind-to", "none", "-n", str(tasks), *argv)
+
+    def allocate(
+        self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
+    ) -> Allocation:
+        """Return this host, where mpirun starts the tasks."""
+        return HostAllocation(self.kind, self.wrap, demand, run=run, version=self.version)
 
 
 def find_local(*, path: str | None = None, run: Execute = execute) -> Local:
