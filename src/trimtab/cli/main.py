@@ -30,6 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "targets": ("trimtab.cli.targets", "List every OST and MDT, those in trouble first."),
     "snapshot": ("trimtab.cli.snapshot", "Keep what every target and server looks like now."),
     "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
+    "import": (
+        "trimtab.cli.import_",
+        "Keep results that others made: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
+    ),
     "status": ("trimtab.cli.status", "Say where things stand, from what is kept."),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from trimtab.model.run import RawOutput
+from trimtab.model.run import RawOutput, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +91,23 @@ class Series:
     runs: int
     first_at: datetime | None
     last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """A run that was read from files, to be kept.
+
+    Attributes
+    ----------
+    run
+        Without outputs.
+    outputs
+        Whose content lies beside the store already.
+    key
+        From the sha256 of the raw output: a second import into the same site with the same kind
+        adds nothing.
+    """
+
+    run: Run
+    outputs: tuple[KeptOutput, ...]
+    key: str

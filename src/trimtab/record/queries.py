@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from trimtab.model.run import Run, Sample
 from trimtab.record import rows, schema
-from trimtab.record.kept import KeptOutput
+from trimtab.record.kept import ImportedRun, KeptOutput
 
 _RUNS_AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
 _ID_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
@@ -63,20 +63,46 @@ def insert_run(
     hashes: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Insert a run with its samples and outputs, whose stdout and stderr have those hashes."""
-    site = site_number(connection, run.site)
-    added = connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
-    number = _number(added)
+    number = _insert_run_row(connection, run, import_key)
     outputs = enumerate(zip(run.outputs, hashes, strict=True))
     _insert_all(
         connection,
         schema.output,
         [rows.of_output(one, number, place, hashes=pair) for place, (one, pair) in outputs],
     )
-    _insert_all(
-        connection,
-        schema.sample,
-        [rows.of_sample(one, number, place) for place, one in enumerate(run.samples)],
+    _insert_all(connection, schema.sample, _sample_rows(run, number))
+
+
+def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:
+    """Insert runs that were read from files; return for each the id under which it was kept before.
+
+    What is kept already under the key of one stays as it is.
+    """
+    before: list[str | None] = []
+    outputs: list[dict[str, Any]] = []
+    samples: list[dict[str, Any]] = []
+    for one in imports:
+        there = imported(connection, one.run.site, one.run.kind, one.key)
+        before.append(there)
+        if there is not None:
+            continue
+        number = _insert_run_row(connection, one.run, one.key)
+        outputs += [rows.of_kept_output(output, number) for output in one.outputs]
+        samples += _sample_rows(one.run, number)
+    _insert_all(connection, schema.output, outputs)
+    _insert_all(connection, schema.sample, samples)
+    return before
+
+
+def _insert_run_row(connection: Connection, run: Run, import_key: str | None) -> int:
+    site = site_number(connection, run.site)
+    return _number(
+        connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
     )
+
+
+def _sample_rows(run: Run, number: int) -> list[dict[str, Any]]:
+    return [rows.of_sample(one, number, place) for place, one in enumerate(run.samples)]
 
 
 def has_run(connection: Connection, identifier: str) -> bool:

@@ -15,6 +15,7 @@ import os
 import secrets
 import time
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,6 +59,41 @@ class RawDirectory:
         except OSError as error:
             raise _cannot("write", file, error) from error
         return sha256
+
+    def put_many(self, contents: Iterable[bytes]) -> list[str]:
+        """Return the sha256 of each content; all are on stable storage when this returns.
+
+        One journal commit of the file system serves many files, where `put` costs one each.
+
+        Raises
+        ------
+        UnreadableError
+            One could not be written; those before it may have been.
+        """
+        hashes: list[str] = []
+        parts: list[tuple[Path, Path]] = []
+        file = self.path
+        try:
+            for content in contents:
+                sha256 = hashlib.sha256(content).hexdigest()
+                hashes.append(sha256)
+                file = self.file(sha256)
+                if not content or (_touched(file) and self._is_intact(sha256, len(content))):
+                    continue
+                _make_directory(file.parent)
+                parts.append((_written(file, zlib.compress(content, 6)), file))
+            for part, file in parts:
+                _synchronise(part)
+                part.rename(file)
+        except OSError as error:
+            raise _cannot("write", file, error) from error
+        finally:
+            for part, _ in parts:
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
+        for directory in {self.file(sha256).parent for sha256 in hashes if sha256 != EMPTY_SHA256}:
+            _synchronise_directory(directory)
+        return hashes
 
     def get(self, sha256: str, size_bytes: int) -> bytes:
         """Return the content with that hash and size.
@@ -152,19 +188,37 @@ def _touched(file: Path) -> bool:
 
 
 def _write(file: Path, data: bytes) -> None:
-    temporary = file.with_name(f".{secrets.token_hex(8)}.part")
+    part = _written(file, data)
     try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(file)
+        _synchronise(part)
+        part.rename(file)
     except BaseException:
         # The first error is the one to tell; that there may be nothing to remove is not.
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            part.unlink()
         raise
+
+
+def _written(file: Path, data: bytes) -> Path:
+    """Return a file beside ``file`` that holds the data, not yet on stable storage."""
+    part = file.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+    return part
+
+
+def _synchronise(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _synchronise_directory(directory: Path) -> None:

@@ -84,6 +84,12 @@ def of_output(
     }
 
 
+def of_kept_output(output: KeptOutput, run_number: int) -> dict[str, Any]:
+    """Return the row of a raw output whose content is kept already."""
+    row = {name: getattr(output, name) for name in output.__slots__}
+    return {**row, "argv": list(output.argv), "run": run_number}
+
+
 def of_event(event: Event, site_number: int) -> dict[str, Any]:
     """Return the row of an event."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
@@ -20,7 +21,7 @@ from trimtab.model.telemetry import Snapshot
 from trimtab.record import history, queries, rows, schema
 from trimtab.record.database import open_database
 from trimtab.record.integrity import problems
-from trimtab.record.kept import KeptOutput, Series, Site
+from trimtab.record.kept import ImportedRun, KeptOutput, Series, Site
 from trimtab.record.location import Answers, locate
 from trimtab.record.pruning import Pruned, prune_some
 from trimtab.record.watched import WatchRecords
@@ -175,6 +176,23 @@ class Store(WatchRecords):
                 raise
             raise UsageError(f"run {run.id} is already kept") from None
         return True
+
+    def add_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
+        """Keep runs that were read from files, all in one transaction.
+
+        The content of their outputs is to be beside the store already (`RawDirectory.put_many`).
+
+        Returns
+        -------
+        list
+            For each of them the id of the run that was kept earlier under its key; ``None`` where
+            it was kept now.
+        """
+        try:
+            return self._insert_imports(imports)
+        except IntegrityError:
+            # Another process kept one of them in between (PostgreSQL): the second look sees it.
+            return self._insert_imports(imports)
 
     def imported(self, site: str, kind: str, import_key: str | None) -> str | None:
         """Return the id of the run that was imported under that key, ``None`` if none was."""
@@ -413,6 +431,10 @@ class Store(WatchRecords):
             return tuple(problems(connection, self.raw, contents=contents))
 
     # Within
+
+    def _insert_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
+        with self._writing() as connection:
+            return queries.insert_imports(connection, imports)
 
     def _one(self, prefix: str) -> Row[Any]:
         """Return the row of the only run whose id begins so."""

@@ -28,9 +28,14 @@ class Document(BaseModel):
         return json.dumps(self.model_dump(by_alias=True), allow_nan=False, default=_rfc3339)
 
 
+def rfc3339(at: datetime) -> str:
+    """Return an aware time as RFC 3339."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
 def _rfc3339(value: object) -> str:
     if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
+        return rfc3339(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 

@@ -1,0 +1,241 @@
+"""Import files: find, read, keep, in batches; many of them in worker processes.
+
+A batch is one transaction, and a run is kept under the hash of its raw output. So an import can be
+broken off at any moment and started again: nothing is lost and nothing is there twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from trimtab.errors import ToolError
+from trimtab.loop.importing.files import Candidate, candidates
+from trimtab.loop.importing.keeping import Terms, imported_run, run_of
+from trimtab.loop.importing.reading import Reading, read_file
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.source import Source
+from trimtab.model.imported import FileStatus, Imported, ImportedFile
+from trimtab.model.run import RunStatus
+from trimtab.record.kept import ImportedRun
+from trimtab.record.raw import RawDirectory
+from trimtab.record.store import Store
+
+BATCH = 50
+"""Files of one task of a worker and of one transaction."""
+FEW = 64
+"""Up to so many files are read in this process: workers take half a second to start."""
+
+Progress = Callable[[str, float], None]
+_STATUS = {
+    RunStatus.OK: FileStatus.OK,
+    RunStatus.PARTIAL: FileStatus.PARTIAL,
+    RunStatus.UNFINISHED: FileStatus.PARTIAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file that was read, and its raw outputs: label, size in bytes and sha256 of each."""
+
+    candidate: Candidate
+    reading: Reading
+    outputs: tuple[tuple[str, int, str], ...] = ()
+
+
+def import_files(
+    paths: Sequence[str],
+    terms: Terms,
+    store: Store | None,
+    *,
+    kind: str | None = None,
+    progress: Progress = lambda text, fraction: None,
+    workers: int | None = None,
+) -> Iterator[ImportedFile]:
+    """Yield what came of each file, in the order in which they were named, once it is kept.
+
+    Parameters
+    ----------
+    paths
+        Files and directories.
+    store
+        ``None``: everything is read and nothing is kept.
+    kind
+        The format of all of them, where a person says it.
+    workers
+        Processes that read; by default one for each processor when there are many files.
+
+    Raises
+    ------
+    UnreadableError
+        The store cannot be written; batches before that are kept.
+    """
+    progress("looking for files", 0.0)
+    found = list(candidates(paths))
+    raw = None if store is None else store.raw
+    keeper, done = _Keeper(terms, store), 0
+    for batch in _read_batches(found, kind, raw, _worker_count(len(found), workers)):
+        files = keeper.keep(batch)
+        done += len(files)
+        progress(f"{done} of {len(found)} files", done / len(found))
+        yield from files
+
+
+def _worker_count(files: int, asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    return 0 if files <= FEW else len(os.sched_getaffinity(0))
+
+
+def _read_batches(
+    found: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
+) -> Iterator[list[_Read]]:
+    batches = [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
+    if workers == 0:
+        for batch in batches:
+            yield _read_batch(batch, kind, raw)
+        return
+    # Started anew and not forked: this process may have threads, and holds the store open.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts) as pool:
+        waiting = [pool.submit(_read_batch, batch, kind, raw) for batch in batches]
+        try:
+            for future in waiting:
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise ToolError(
+                "a process that reads files was killed, perhaps for want of memory",
+                hint="what was imported so far is kept: start it again, perhaps with fewer files",
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which a terminal sends to all, to the process that decides."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _read_batch(
+    batch: Sequence[Candidate], kind: str | None, raw: RawDirectory | None
+) -> list[_Read]:
+    """Read files, and put their raw outputs where they are kept."""
+    already: set[str] = set()
+    read: list[_Read] = []
+    contents: list[bytes] = []
+    for candidate in batch:
+        if candidate.problem is not None:
+            read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
+            continue
+        reading = read_file(candidate.path, kind, already=already)
+        source = reading.source
+        if source is not None:
+            already.add(source.name)
+        labelled = [] if source is None or not reading.measurements else _contents(source)
+        contents += [content for _, content in labelled]
+        outputs = tuple(
+            (label, len(content), hashlib.sha256(content).hexdigest())
+            for label, content in labelled
+        )
+        name = None if source is None else Source(source.name, b"")
+        read.append(_Read(candidate, replace(reading, source=name), outputs))
+    if raw is not None:
+        raw.put_many(contents)
+    return read
+
+
+def _contents(source: Source) -> list[tuple[str, bytes]]:
+    return [(source.file_name, source.content), *source.beside.items()]
+
+
+@dataclass(slots=True)
+class _Keeper:
+    """Turns what was read into runs, and keeps them."""
+
+    terms: Terms
+    store: Store | None
+
+    def keep(self, batch: Sequence[_Read]) -> list[ImportedFile]:
+        """Keep the results of a batch; return what came of each file."""
+        runs: list[ImportedRun] = []
+        files = [self._file(one, runs) for one in batch]
+        if self.store is None or not runs:
+            return files
+        earlier = self.store.add_imports(runs)
+        kept = {
+            one.run.id: (before or one.run.id, before is None)
+            for one, before in zip(runs, earlier, strict=True)
+        }
+        return [
+            replace(file, results=tuple(_with_run(one, kept) for one in file.results))
+            for file in files
+        ]
+
+    def _file(self, read: _Read, runs: list[ImportedRun]) -> ImportedFile:
+        reading, named = read.reading, read.candidate.named
+        source = reading.source
+        if reading.problem is not None or source is None:
+            return ImportedFile(
+                reading.path,
+                reading.kind,
+                FileStatus.UNREADABLE,
+                reading.problem or "nothing was read",
+                named=named,
+            )
+        part_of = None if source.name == reading.path else source.name
+        if not reading.measurements:  # read with the other file, which tells of it
+            return ImportedFile(
+                reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
+            )
+        results = []
+        for ordinal, measurement in enumerate(reading.measurements):
+            key = read.outputs[0][2] + (f"#{ordinal}" if ordinal else "")
+            run = run_of(measurement, self.terms, file=source.name, key=key, ordinal=ordinal)
+            runs.append(imported_run(run, read.outputs, key))
+            results.append(_result(measurement, run.id, run.at, run.at_reason))
+        status, reason = _overall(results)
+        return ImportedFile(
+            reading.path, reading.kind, status, reason, tuple(results), named, part_of
+        )
+
+
+def _result(
+    measurement: Measurement, run: str, at: datetime | None, at_reason: str | None
+) -> Imported:
+    return Imported(
+        name=measurement.name,
+        status=_STATUS.get(measurement.status, FileStatus.FAILED),
+        reason=measurement.problem,
+        samples=measurement.samples,
+        warnings=measurement.warnings,
+        run=run,
+        at=at,
+        at_reason=at_reason,
+    )
+
+
+def _with_run(one: Imported, kept: dict[str, tuple[str, bool]]) -> Imported:
+    if one.run is None or one.run not in kept:
+        return one
+    run, new = kept[one.run]
+    return replace(one, run=run, new=new)
+
+
+def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
+    """Return ``ok`` if all are, ``failed`` if all are, else ``partial``; with the reasons."""
+    found = {one.status for one in results}
+    status = found.pop() if len(found) == 1 else FileStatus.PARTIAL
+    reasons = [
+        f"{one.name}: {one.reason}" if one.name and len(results) > 1 else one.reason
+        for one in results
+        if one.reason
+    ]
+    return status, "; ".join(dict.fromkeys(reasons)) or None

@@ -1,0 +1,142 @@
+"""Results as runs: under which site and probe, at what time, with which parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from trimtab import __version__
+from trimtab.measure.measurement import Measurement
+from trimtab.model.identifier import identifier_of
+from trimtab.model.run import Run
+from trimtab.record.comparability import ASKED
+from trimtab.record.kept import ImportedRun, KeptOutput
+from trimtab.record.raw import EMPTY_SHA256
+
+IMPORTED = "imported"
+"""The site and the probe of what nobody has named."""
+
+_UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a person says of files, since they do not.
+
+    Attributes
+    ----------
+    at
+        When it was measured, where a file does not tell.
+    timezone
+        An IANA name, for times that are printed without a zone; ``None``: not known.
+    """
+
+    site: str = IMPORTED
+    probe: str = IMPORTED
+    at: datetime | None = None
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something was, or why that is not known."""
+
+    at: datetime | None
+    reason: str | None = None
+
+
+def moment_of(printed: datetime | None, terms: Terms) -> Moment:
+    """Return the time of a result: as printed, in the zone that is known, else as a person says.
+
+    Examples
+    --------
+    >>> moment_of(datetime(2024, 3, 1, 12, 0), Terms(timezone="America/Los_Angeles")).at
+    datetime.datetime(2024, 3, 1, 20, 0, tzinfo=datetime.timezone.utc)
+    >>> moment_of(datetime(2024, 3, 1, 12, 0), Terms()).reason
+    'the output prints 2024-03-01 12:00:00 without a time zone; --timezone says which'
+    """
+    if printed is None:
+        if terms.at is not None:
+            return Moment(terms.at)
+        return Moment(None, "the output prints no time; --at says when it was")
+    if printed.tzinfo is not None:
+        return Moment(printed.astimezone(UTC))
+    if terms.timezone is not None:
+        local = printed.replace(tzinfo=ZoneInfo(terms.timezone))
+        at = local.astimezone(UTC)
+        if at.astimezone(local.tzinfo).replace(tzinfo=None) != printed:
+            return Moment(None, f"{printed} did not exist in {terms.timezone}: clocks went forward")
+        return Moment(at)
+    if terms.at is not None:
+        return Moment(terms.at)
+    return Moment(None, f"the output prints {printed} without a time zone; --timezone says which")
+
+
+def run_of(measurement: Measurement, terms: Terms, *, file: str, key: str, ordinal: int) -> Run:
+    """Return the run of one result of a file, without outputs.
+
+    Parameters
+    ----------
+    key
+        Of the raw output and the result, unique among imports.
+    ordinal
+        Of the result in its file.
+    """
+    began, ended = moment_of(measurement.began, terms), moment_of(measurement.ended, terms)
+    until = ended.at if measurement.ended is not None else None
+    if began.at is not None and until is not None and until < began.at:
+        until = None
+    probe = terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
+    told: Mapping[str, object] = {"result": ordinal, **measurement.told}
+    return Run(
+        # The same id at every attempt: an import that was broken off is gone on with.
+        id=identifier_of(began.at or _UNKNOWN_TIME, terms.site, measurement.kind, key),
+        site=terms.site,
+        probe=probe,
+        kind=measurement.kind,
+        status=measurement.status,
+        at=began.at,
+        until=until,
+        at_reason=began.reason,
+        tool_version=measurement.tool_version,
+        path=file,
+        host=measurement.host,
+        trimtab_version=__version__,
+        parameters={
+            ASKED: dict(measurement.asked),
+            "layer": measurement.layer,
+            "told": dict(told),
+            "warnings": list(measurement.warnings),
+        },
+        problem=measurement.problem,
+        samples=measurement.samples,
+    )
+
+
+def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) -> ImportedRun:
+    """Return a run with its outputs as the store keeps them.
+
+    Parameters
+    ----------
+    outputs
+        Label, size in bytes and sha256 of each, whose content is kept already.
+    """
+    kept = tuple(
+        KeptOutput(
+            ordinal=ordinal,
+            label=label,
+            argv=(),
+            stdout_sha256=sha256,
+            stdout_bytes=size,
+            stderr_sha256=EMPTY_SHA256,
+            stderr_bytes=0,
+            exit_code=None,
+            started_at=None,
+            elapsed_s=None,
+            truncated=False,
+        )
+        for ordinal, (label, size, sha256) in enumerate(outputs)
+    )
+    return ImportedRun(run, kept, key)

@@ -1,0 +1,147 @@
+"""One file to the results in it: opened, unpacked, recognised, read. Runs in worker processes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from trimtab.errors import DataError, TrimtabError
+from trimtab.loop.importing.converting import converted
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.source import Format, Source
+from trimtab.measure.table import FORMATS
+from trimtab.units import format_bytes
+from trimtab.visible import visible
+
+SIZE_LIMIT_BYTES = 256 * 1024**2
+"""No output of a benchmark is larger; a file of any size can lie in a directory."""
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one file holds.
+
+    Attributes
+    ----------
+    path
+        The file that was looked at.
+    source
+        The file that was read, with those beside it; ``None`` where it could not be opened.
+        ``source.name`` is another than ``path`` where that one holds the result.
+    """
+
+    path: str
+    kind: str | None = None
+    measurements: tuple[Measurement, ...] = ()
+    problem: str | None = None
+    source: Source | None = field(default=None, repr=False)
+
+
+def read_file(
+    path: str, kind: str | None = None, *, already: Container[str] = frozenset()
+) -> Reading:
+    """Return what a file holds; whatever is wrong with it is in ``problem``, never raised.
+
+    Parameters
+    ----------
+    kind
+        The format, where a person says it; otherwise it is recognised by its content.
+    already
+        Files that were read before: what is only a part of one of them is not read again, and
+        comes back without results, with that file as its source.
+    """
+    try:
+        content = _content(path)
+        made = converted(path, content)
+        source = Source(path, made if made is not None else content)
+        form = _format(source, kind)
+        if form is None:
+            return Reading(path, None, problem=_unrecognised(source, kind))
+        source = _main(source, form)
+        if source.name != path and source.name in already:
+            return Reading(path, form.kind, source=source)
+        source = _with_companions(source, form)
+        # The raw file is what is kept, whatever it took to read it.
+        kept = source if made is None else Source(source.name, content, source.beside)
+        try:
+            return Reading(path, form.kind, form.read(source), source=kept)
+        except DataError as error:
+            message = error.of(visible(source.name)).message
+            return Reading(path, form.kind, problem=message, source=kept)
+    except TrimtabError as error:
+        return Reading(path, kind, problem=error.message)
+    except OSError as error:
+        return Reading(path, kind, problem=f"{visible(path)}: {error.strerror}")
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the formats that ``--kind`` takes."""
+    return tuple(form.kind for form in FORMATS)
+
+
+def _format(source: Source, kind: str | None) -> Format | None:
+    if kind is not None:
+        return next((form for form in FORMATS if form.kind == kind), None)
+    return next((form for form in FORMATS if form.recognises(source)), None)
+
+
+def _unrecognised(source: Source, kind: str | None) -> str:
+    if kind is not None:
+        return f"there is no format {kind!r}"
+    if not source.content:
+        return "the file is empty"
+    return "no format that Trimtab knows; --kind says which it is where only the beginning is odd"
+
+
+def _main(source: Source, form: Format) -> Source:
+    """Return the source of the file that holds the result which this one is a part of."""
+    directory = os.path.dirname(source.name)  # noqa: PTH120 (a name of any bytes)
+    main = form.instead(source.file_name)
+    if main is not None:
+        path = os.path.join(directory, main)  # noqa: PTH118
+        if os.path.isfile(path):  # noqa: PTH113
+            other = Source(path, _content(path))
+            if form.recognises(other):
+                return other
+    return source
+
+
+def _with_companions(source: Source, form: Format) -> Source:
+    beside = {}
+    directory = os.path.dirname(source.name)  # noqa: PTH120
+    for name in form.companions(source.file_name):
+        path = os.path.join(directory, name)  # noqa: PTH118
+        if os.path.isfile(path):  # noqa: PTH113
+            beside[name] = _content(path)
+    return Source(source.name, source.content, beside)
+
+
+def _content(path: str) -> bytes:
+    """Return the bytes of a file, unpacked where it is gzip.
+
+    Raises
+    ------
+    DataError
+        It is too large, or a damaged archive.
+    OSError
+        It cannot be opened.
+    """
+    # Not blocking: between the look at its type and this it may have become a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        content = stream.read(SIZE_LIMIT_BYTES + 1)
+    if content.startswith(_GZIP):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+                content = packed.read(SIZE_LIMIT_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"a damaged gzip archive: {error}", file=visible(path)) from error
+    if len(content) > SIZE_LIMIT_BYTES:
+        limit = format_bytes(SIZE_LIMIT_BYTES)
+        raise DataError(f"it is larger than {limit}", file=visible(path))
+    return content

@@ -1,0 +1,73 @@
+"""What came of importing files that others made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from trimtab.model.run import Sample
+from trimtab.model.telemetry import Snapshot
+
+
+class FileStatus(StrEnum):
+    """What a file was worth; of several results in it, the worst that still leaves a number."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+    """What could be read stands, and something is missing."""
+    FAILED = "failed"
+    """It says that the benchmark failed, or that its result does not count."""
+    UNREADABLE = "unreadable"
+    """Of no known format, damaged, or not to be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One result of a file.
+
+    Attributes
+    ----------
+    name
+        What sets it apart from others of the same file; ``None`` where it is the only one.
+    run
+        Id of the run, or of the snapshot, under which it is kept; ``None`` where nothing was.
+    new
+        Whether it was kept now; the same raw output imported earlier is not kept twice.
+    at, at_reason
+        When it was measured, or why that is not known.
+    """
+
+    name: str | None
+    status: FileStatus
+    reason: str | None
+    samples: tuple[Sample, ...]
+    warnings: tuple[str, ...] = ()
+    run: str | None = None
+    new: bool = False
+    at: datetime | None = None
+    at_reason: str | None = None
+    snapshot: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """One file that was named, or found in a directory that was.
+
+    Attributes
+    ----------
+    kind
+        The format; ``None`` where none recognises it.
+    named
+        Whether a person named it; otherwise a directory was walked.
+    part_of
+        The file with which it was read, where its result is in that one.
+    """
+
+    file: str
+    kind: str | None
+    status: FileStatus
+    reason: str | None = None
+    results: tuple[Imported, ...] = ()
+    named: bool = False
+    part_of: str | None = None
