@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from trimtab.measure import fio, ioload, ior
+from trimtab.measure import fio, ioload, ior, mlperf_storage
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format
 from trimtab.model.run import Access, ProbeSpec, RawOutput
@@ -93,7 +93,10 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
 }
 """In the order in which ``auto`` takes them: what the field compares by comes first."""
 
-FORMATS: Final[tuple[Format, ...]] = (ioload.FORMAT,)
+FORMATS: Final[tuple[Format, ...]] = (
+    ioload.FORMAT,
+    mlperf_storage.FORMAT,
+)
 """What can be imported. Recognising looks at each in this order; no two should claim a file."""
 
 

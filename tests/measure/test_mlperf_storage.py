@@ -1,0 +1,411 @@
+"""MLPerf Storage: runs, reports, and what is no result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.measure import of_formats
+from tests.measure.recorded import FIXTURES, REAL_DATA
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.mlperf_storage import FORMAT
+from trimtab.measure.source import Source
+from trimtab.model.run import RunStatus
+
+REAL = REAL_DATA / "mlperf-storage-v1.0" / "results"
+KEPT = FIXTURES / "mlperf-storage"
+E1000 = REAL / "Cray_ClusterStor_E1000_10xHDR200_1host"
+MIB = 2**20
+
+each_kept = pytest.mark.parametrize(
+    "path", sorted(KEPT.glob("*/*/summary.json")), ids=lambda path: path.parent.name
+)
+
+
+def source_of(path: Path, change: Callable[[bytes], bytes] = lambda content: content) -> Source:
+    """Return a summary with what lies beside it, as an importer reads it."""
+    beside = {
+        name: (path.parent / name).read_bytes()
+        for name in FORMAT.companions(path.name)
+        if (path.parent / name).is_file()
+    }
+    return Source(str(path), change(path.read_bytes()), beside)
+
+
+def real(pattern: str) -> list[Path]:
+    found = sorted(REAL.glob(pattern))
+    if not found:
+        pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
+    return found
+
+
+def total(measured: Measurement, metric: str) -> list[float | None]:
+    return [
+        sample.value
+        for sample in measured.samples
+        if (sample.metric, sample.statistic) == (metric, "total") and sample.believed
+    ]
+
+
+def small(**metric: Any) -> dict[str, Any]:
+    """Return a summary in the form of DLIO, two epochs of one accelerator."""
+    figures: dict[str, Any] = {
+        "train_au_percentage": [96.0, 94.0],
+        "train_au_mean_percentage": 95.0,
+        "train_au_meet_expectation": "success",
+        "train_throughput_samples_per_second": [12.0, 8.0],
+        "train_throughput_mean_samples_per_second": 10.0,
+        "train_io_mean_MB_per_second": 20.0,
+    }
+    return {
+        "start": "2025-07-11T10:00:00.000000",
+        "num_accelerators": 1,
+        "num_hosts": 1,
+        "hostname": "c1",
+        "metric": figures | metric,
+        "num_files_train": 64,
+        "num_samples_per_file": 1,
+        "potential_caching": [0],
+        "epochs": 2,
+        "end": "2025-07-11T10:10:00.000000",
+    }
+
+
+def measured(document: object, **beside: str) -> Measurement:
+    names = {"config": "configs/config.yaml", "overrides": "configs/overrides.yaml"}
+    names |= {"epochs": "per_epoch_stats.json"}
+    others = {names[name]: text.encode() for name, text in beside.items()}
+    content = json.dumps(document, indent=4).encode()
+    (one,) = FORMAT.read(Source("summary.json", content, others))
+    return one
+
+
+def test_the_e1000_reads_56000_samples_a_second_with_one_client() -> None:
+    paths = real("Cray_ClusterStor_E1000_10xHDR200_1host/resnet50_h100/run-*/summary.json")
+    runs = [FORMAT.read(source_of(path))[0] for path in paths]
+    assert [run.status for run in runs] == [RunStatus.OK] * 5
+    epochs = [value for run in runs for value in total(run, "samples_rate")]
+    assert len(epochs) == 25
+    mean = sum(filter(None, epochs)) / 25
+    assert mean == pytest.approx(55_935.28, abs=0.01)  # the submission's own figure
+    assert {run.asked["tasks"] for run in runs} == {34}
+
+
+def test_a_run_of_the_e1000() -> None:
+    (path,) = real("Cray_ClusterStor_E1000_10xHDR200_1host/resnet50_h100/run-1/summary.json")
+    source = source_of(path)
+    (run,) = FORMAT.read(source)
+    assert (run.layer, run.host, run.problem) == ("application", "o186i234", None)
+    assert run.asked == {
+        "model": "resnet50",
+        "accelerator": "h100",
+        "tasks": 34,
+        "nodes": 1,
+        "files": 40010,
+        "samples_per_file": 1251,
+        "format": "tfrecord",
+        "batch_size": 400,
+        "read_threads": 8,
+        "epochs": 5,
+        "computation_time_s": 0.224,
+        "record_bytes": 114660.07,
+    }
+    assert run.told["elapsed_s"] == 4823.813086
+    assert (run.began or run.ended) is not None
+    assert run.began is not None
+    assert run.began.tzinfo is None
+    lines = source.text.split("\n")
+    for sample in run.samples:
+        assert sample.line is not None
+        printed = float(lines[sample.line - 1].rpartition(":")[2].strip(" ,"))
+        if sample.metric == "samples_rate":
+            assert sample.value == printed
+        elif sample.metric == "accelerator_utilization":
+            assert sample.value == pytest.approx(printed / 100)
+        elif sample.statistic == "mean":
+            assert sample.value == pytest.approx(printed * MIB)
+        else:
+            assert sample.value == pytest.approx(printed * 114660.07)
+    assert total(run, "samples_rate")[0] == 57361.04218022743
+    assert total(run, "accelerator_utilization")[2] == pytest.approx(0.8920723666613516)
+
+
+def test_every_run_of_hpe_counts() -> None:
+    paths = real("*/*/run-*/summary.json")
+    assert len(paths) == 35
+    for path in paths:
+        source = source_of(path)
+        assert of_formats.recognised(source) == ["mlperf-storage"]
+        (run,) = FORMAT.read(source)
+        assert run.status is RunStatus.OK, (path, run.problem)
+        assert all(sample.believed and sample.line for sample in run.samples)
+        assert len(total(run, "read_bandwidth")) == 5
+        assert run.warnings == ()
+
+
+def test_reports_repeat_the_runs_beside_them() -> None:
+    for path in real("*/*/mlperf_storage_report.json"):
+        source = Source(str(path), path.read_bytes())
+        assert of_formats.recognised(source) == ["mlperf-storage"]
+        *runs, overall = FORMAT.read(source)
+        assert [run.name for run in runs] == [f"run-{number}" for number in range(1, 6)]
+        assert overall.name == "overall"
+        assert {run.status for run in (*runs, overall)} == {RunStatus.OK}
+        for run in runs:
+            summary = path.parent / str(run.name) / "summary.json"
+            if not summary.is_file():
+                continue
+            (own,) = FORMAT.read(source_of(summary))
+            means = {one.metric: one.value for one in own.samples if one.statistic == "mean"}
+            for sample in run.samples:
+                assert sample.value == means[sample.metric]
+            assert {key: own.asked[key] for key in run.asked} == run.asked
+
+
+def test_a_report_without_its_runs_is_read_itself() -> None:
+    (path,) = real("*_5hosts/unet3d_h100/mlperf_storage_report.json")
+    instead = FORMAT.instead(path.name)
+    assert instead is not None
+    assert not (path.parent / instead).exists()
+    assert FORMAT.instead("other.json") is None
+    *_, overall = FORMAT.read(Source(str(path), path.read_bytes()))
+    printed = json.loads(path.read_bytes())["overall"]
+    figures = {sample.metric: sample.value for sample in overall.samples}
+    assert figures["samples_rate"] == printed["train_throughput_mean_samples_per_second"]
+    assert figures["read_bandwidth"] == printed["train_throughput_mean_MB_per_second"] * MIB
+    assert overall.told == {"runs": 5}
+
+
+def test_a_report_that_contradicts_itself_is_not_believed() -> None:
+    (path,) = real("*_5hosts/unet3d_h100/mlperf_storage_report.json")
+    document = json.loads(path.read_bytes())
+    document["runs"]["run-2"]["train_throughput_samples_per_second"] *= 1.01
+    for run in FORMAT.read(Source("x.json", json.dumps(document).encode())):
+        assert run.status is RunStatus.FAILED
+        assert "mean of samples_per_second" in (run.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("model", "share", "status"),
+    [
+        ("resnet50", 89.9, RunStatus.FAILED),
+        ("resnet50", 90.0, RunStatus.OK),
+        ("cosmoflow", 69.9, RunStatus.FAILED),
+        ("cosmoflow", 70.1, RunStatus.OK),
+    ],
+)
+def test_below_the_rules_utilization_it_is_no_result(
+    model: str, share: float, status: RunStatus
+) -> None:
+    one = measured(
+        small(train_au_percentage=[share, share], train_au_mean_percentage=share),
+        overrides=f"- workload={model}_h100\n",
+    )
+    assert one.status is status
+    assert one.asked["accelerator"] == "h100"
+    if status is RunStatus.FAILED:
+        assert f"{share:.1f} % is under the" in (one.problem or "")
+        assert not any(sample.believed for sample in one.samples)
+        assert [sample.value for sample in one.samples][:2] == [12.0, 8.0]
+
+
+def test_the_configuration_of_the_run_names_its_own_minimum() -> None:
+    figures = {"train_au_percentage": [80.0, 80.0], "train_au_mean_percentage": 80.0}
+    config = "workload:\n  model:\n    name: other\n  metric:\n    au: {}\n"
+    assert measured(small(**figures), config=config.format(0.75)).status is RunStatus.OK
+    assert measured(small(**figures), config=config.format(0.85)).status is RunStatus.FAILED
+
+
+def test_without_a_configuration_its_own_word_is_taken() -> None:
+    assert measured(small()).status is RunStatus.OK
+    failed = measured(small(train_au_meet_expectation="fail"))
+    assert failed.status is RunStatus.FAILED
+    assert "did not meet" in (failed.problem or "")
+    silent = measured(small(train_au_meet_expectation=None))
+    assert silent.status is RunStatus.FAILED
+
+
+def test_a_configuration_of_another_run_is_not_used() -> None:
+    config = "workload:\n  model: resnet50\n  dataset:\n    num_files_train: 65\n"
+    one = measured(small(), config=config)
+    assert "model" not in one.asked
+    assert "num_files_train is 65 there, 64 here" in one.warnings[0]
+
+
+def test_data_that_fits_into_memory_is_said() -> None:
+    one = measured(small() | {"potential_caching": [1, 0]})
+    assert one.status is RunStatus.OK
+    assert one.warnings[0].startswith("on 1 of 2 hosts")
+
+
+def test_a_run_that_did_not_end_is_partial() -> None:
+    document = small()
+    del document["end"]
+    assert measured(document).status is RunStatus.PARTIAL
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("train_throughput_samples_per_second", [12.0, 8.1]),
+        ("train_throughput_samples_per_second", [12.0]),
+        ("train_throughput_samples_per_second", [12.0, None]),
+        ("train_throughput_mean_samples_per_second", 10.1),
+        ("train_throughput_mean_samples_per_second", None),
+    ],
+)
+def test_rates_that_do_not_fit_together_are_not_believed(key: str, value: object) -> None:
+    one = measured(small(**{key: value}))
+    assert total(one, "samples_rate") == total(one, "read_bandwidth") == []
+    assert total(one, "accelerator_utilization") == pytest.approx([0.96, 0.94])
+
+
+def test_a_record_length_that_the_bytes_do_not_bear_out() -> None:
+    dataset = "  dataset:\n    num_files_train: 64\n    record_length: {}\n"
+    right, wrong = (
+        measured(small(), config="workload:\n" + dataset.format(size))
+        for size in (2 * MIB, 2 * MIB + 100)
+    )
+    assert total(right, "read_bandwidth") == [24.0 * MIB, 16.0 * MIB]
+    assert total(wrong, "read_bandwidth") == []
+    assert total(wrong, "samples_rate") == [12.0, 8.0]
+
+
+CHECKPOINTS = {
+    "1": {
+        "start": "x",
+        "save_ckpt1": {"start": "x", "end": "x", "duration": 4.0, "throughput": 2.5},
+        "save_ckpt2": {"start": "x", "end": "x", "duration": "5.0", "throughput": 2.0},
+        "load_ckpt1": {"start": "x", "end": "x", "duration": 2.0, "throughput": 5.0},
+    }
+}
+
+
+def checkpointing(**changes: Any) -> dict[str, Any]:
+    document = small()
+    document["metric"] = {
+        "save_checkpoint_io_mean_GB_per_second": 2.25,
+        "save_checkpoint_duration_mean_seconds": 4.5,
+        "load_checkpoint_io_mean_GB_per_second": 5.0,
+        "load_checkpoint_duration_mean_seconds": 2.0,
+        "checkpoint_size_GB": 10.0,
+    } | changes
+    return document
+
+
+def test_checkpoints() -> None:
+    one = measured(checkpointing(), epochs=json.dumps(CHECKPOINTS, indent=4))
+    assert (one.status, one.problem) == (RunStatus.OK, None)
+    assert total(one, "write_bandwidth") == [2.5 * 2**30, 2.0 * 2**30]
+    assert total(one, "write_time") == [4.0, 5.0]
+    assert total(one, "read_bandwidth") == [5.0 * 2**30]
+    assert one.asked["checkpoint_bytes"] == 10 * 2**30
+    assert {sample.output for sample in one.samples if sample.statistic == "total"} == {1}
+    first = one.samples[0]
+    assert json.dumps(CHECKPOINTS, indent=4).split("\n")[(first.line or 0) - 1].endswith(": 2.5")
+
+
+def test_checkpoints_that_the_mean_does_not_bear_out() -> None:
+    document = checkpointing(save_checkpoint_io_mean_GB_per_second=2.3)
+    one = measured(document, epochs=json.dumps(CHECKPOINTS))
+    assert total(one, "write_bandwidth") == total(one, "write_time") == []
+    assert total(one, "read_bandwidth") == [5.0 * 2**30]
+
+
+def test_checkpoints_without_their_times_have_their_mean() -> None:
+    one = measured(checkpointing())
+    assert one.status is RunStatus.OK
+    assert total(one, "write_bandwidth") == []
+    assert {sample.statistic for sample in one.samples} == {"mean"}
+    assert [gap.what for gap in one.missing] == [
+        "save of each checkpoint",
+        "load of each checkpoint",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[1]", "{}", '{"metric": 3}', '{"metric": {}} x', "{" * 100_000]
+)
+def test_what_is_no_summary_is_refused_with_its_line(content: str) -> None:
+    with pytest.raises(DataError) as caught:
+        FORMAT.read(Source("summary.json", content.encode()))
+    assert caught.value.line == 1
+
+
+def test_an_empty_summary_is_a_failure() -> None:
+    one = measured({"metric": {}, "end": "2025-07-11T10:10:00"})
+    assert (one.status, one.problem) == (RunStatus.FAILED, "it holds no figures")
+
+
+def test_foreign_and_rubbish() -> None:
+    of_formats.check_rubbish(FORMAT)
+
+
+def test_damage_of_a_small_summary() -> None:
+    source = Source("summary.json", json.dumps(small(), indent=4).encode())
+    of_formats.check_line_ends(FORMAT, source)
+    of_formats.check_cut(FORMAT, source)
+    of_formats.check_changed(FORMAT, source)
+
+
+def test_damage_of_real_ones() -> None:
+    (path,) = real("Cray_ClusterStor_E1000_10xHDR200_1host/resnet50_h100/run-1/summary.json")
+    source = source_of(path)
+    of_formats.check_line_ends(FORMAT, source)
+    of_formats.check_cut(FORMAT, source)
+    of_formats.check_changed(FORMAT, source)
+    (path,) = real("*_5hosts/unet3d_h100/mlperf_storage_report.json")
+    report = Source(str(path), path.read_bytes())
+    of_formats.check_line_ends(FORMAT, report)
+    of_formats.check_cut(FORMAT, report)
+    of_formats.check_changed(FORMAT, report)
+
+
+@given(st.integers(0, 4), st.integers(0, 16), st.sampled_from("0123456789"))
+@settings(deadline=None)
+def test_a_changed_digit_is_noticed(epoch: int, place: int, digit: str) -> None:
+    """Every epoch stands beside the mean of all: one that was altered shows."""
+    rates = [57361.04218, 55843.17405, 54139.80951, 55274.13917, 54983.85261]
+    mean = sum(rates) / 5
+    text = json.dumps(rates[epoch])
+    altered = text[: place % len(text)] + digit + text[place % len(text) + 1 :]
+    changed = [*rates]
+    changed[epoch] = json.loads(altered) if altered[0] != "0" else float(altered)
+    figures: dict[str, Any] = {
+        "train_throughput_samples_per_second": changed,
+        "train_throughput_mean_samples_per_second": mean,
+        "train_au_percentage": [95.0] * 5,
+    }
+    one = measured(small(**figures) | {"epochs": 5})
+    if abs(changed[epoch] - rates[epoch]) > 5e-3:
+        assert total(one, "samples_rate") == []
+    else:
+        assert len(total(one, "samples_rate")) == 5 or not total(one, "samples_rate")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(["metric", "epochs", "runs", "overall", *small()["metric"]]),
+                inner,
+                max_size=6,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+@settings(deadline=None)
+def test_other_shapes_never_raise(value: object) -> None:
+    for document in (value, {"metric": value}, small() | {"metric": value}, {"runs": value}):
+        content = json.dumps(document).encode()
+        of_formats.read_or_none(FORMAT, Source("summary.json", content))
