@@ -1,0 +1,390 @@
+"""Intervals of medians, means and their ratios for runs over time, by resampling blocks of them.
+
+Runs an hour apart resemble one another, so resampling single runs promises too much. The circular
+block bootstrap (D. N. Politis and J. P. Romano, 1992) draws stretches of L consecutive runs, the
+series taken as a ring::
+
+    runs         1 2 3 4 5 6 7 8 9        L = 3
+    drawn        7 8 9 | 3 4 5 | 9 1 2    -> one median of many
+
+What L runs cannot see of the memory, and what the series' own mean hides, makes plain percentiles
+too narrow; `_shortfall` gives by how much, and the interval is widened accordingly, and by what
+Student's t is wider than the normal distribution for the few blocks there are. With fewer than
+`N_MINIMUM` numbers there is too little to resample: `exact_ratio_interval` takes over, which
+assumes that they are independent.
+
+Everything is deterministic: the generator is seeded by the data. numpy is imported where it is
+used, since this is on the path of commands that answer at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Final, Literal
+
+from trimtab.judge.quantiles import normal_quantile, t_quantile
+from trimtab.judge.spread import corrected_autocorrelation
+from trimtab.model.verdict import Interval
+
+if TYPE_CHECKING:
+    import numpy
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+
+N_MINIMUM: Final = 12
+"""With 8 numbers of some memory an interval for 95 % held the truth in 82 to 87 % of series."""
+
+RESAMPLES: Final = 2000
+"""Of 2.5 % of 2000 fifty lie beyond each end: the end is known to a seventh of its tail."""
+
+_CELLS_AT_ONCE: Final = 2_000_000
+"""Resampled numbers held in memory at a time: a year of hourly runs is 17 million of them."""
+
+_SHORTFALL_MINIMUM: Final = 0.1
+"""However long the memory, no interval is made wider than by the root of 10: beyond, nothing in
+the series tells how wide it should be."""
+
+_EXACT_PAIRS_MAXIMUM: Final = 1500
+"""Pairs of numbers up to which Mann-Whitney's U is counted out; then it is normal enough."""
+
+Statistic = Literal["median", "mean"]
+
+
+def block_length(n: int) -> int:
+    """Return the length of the blocks for a series of ``n``: 2 n^(1/3), rounded up.
+
+    Examples
+    --------
+    >>> block_length(8), block_length(48), block_length(168)
+    (4, 8, 12)
+    """
+    # The cube root of 8 is 2.0000000000000004 in some places and must not round up to 5.
+    return max(1, min(n, math.ceil(2 * n ** (1 / 3) - 1e-9)))
+
+
+def series_interval(
+    values: Sequence[float],
+    *,
+    statistic: Statistic = "median",
+    level: float = 0.95,
+    weights: Sequence[float] | None = None,
+    resamples: int = RESAMPLES,
+) -> Interval | None:
+    """Return the interval of the median or mean of a series, in the unit of its values.
+
+    Parameters
+    ----------
+    values
+        One number a run, by time, about equally far apart.
+    weights
+        What each of them counts; all the same where ``None``.
+
+    Returns
+    -------
+    Interval | None
+        ``None`` for fewer than `N_MINIMUM` values that count.
+
+    Raises
+    ------
+    ValueError
+        A value or weight is not finite or negative.
+
+    Notes
+    -----
+    Rate at which it misses the median of AR(1) series, nominal 5 % (autocorrelation 0 / 0.5 /
+    0.7, 800 series each): n = 12: 4.9 / 7.5 / 8.9 %, 24: 4.9 / 4.6 / 5.9 %, 48 and 168: 4.4 to
+    5.1 %. The autocorrelation is taken one standard error higher than it is found: of a single
+    series it is too often found too low.
+    """
+    _require(values, weights)
+    if _counting(values, weights) < N_MINIMUM:
+        return None
+    import numpy as np
+
+    generator = np.random.default_rng(_seed(_digest(values, weights)))
+    found = _resampled(values, weights, statistic, resamples, generator)
+    middle = estimate(values, statistic, weights)
+    phi = corrected_autocorrelation(values, cautious=True)
+    widened = _student(_blocks(values), level) / math.sqrt(_shortfall(phi, len(values)))
+    return _interval(middle, found, widened, level)
+
+
+def ratio_interval(
+    numerator: Sequence[float],
+    denominator: Sequence[float],
+    *,
+    statistic: Statistic = "median",
+    level: float = 0.95,
+    weights: tuple[Sequence[float] | None, Sequence[float] | None] = (None, None),
+    resamples: int = RESAMPLES,
+) -> Interval | None:
+    """Return the interval of the ratio of the medians (or means) of two independent series.
+
+    Parameters
+    ----------
+    numerator, denominator
+        One number a run, by time, about equally far apart, in the same unit.
+    weights
+        What each number of either counts; all the same where ``None``.
+
+    Returns
+    -------
+    Interval | None
+        ``None`` for fewer than `N_MINIMUM` values on a side, and where either side may well be 0:
+        its logarithm is not defined. Swapping two sides that differ gives the reciprocal.
+
+    Raises
+    ------
+    ValueError
+        A value or weight is not finite or negative.
+
+    Notes
+    -----
+    Percentiles of the log ratio, their distances from the ratio found widened as the module says.
+    Rate at which the interval of an unchanged median misses 1, nominal 5 % (800 pairs of AR(1)
+    series with COV 8 %, autocorrelation 0 / 0.5 / 0.7): n = 12 a side 2.5 / 5.8 / 8.1 %, 24: 3.4 /
+    3.6 / 5.2 %, 48: 3.6 / 3.4 / 4.0 %, 168: 4.5 / 3.8 / 3.6 %, 24 against 168: 4.1 / 5.2 / 6.2 %.
+    Plain percentiles miss it in 6.0 / 9.8 / 13.8 % at n = 48.
+    """
+    sides = ((numerator, weights[0]), (denominator, weights[1]))
+    for values, own in sides:
+        _require(values, own)
+    if min(_counting(values, own) for values, own in sides) < N_MINIMUM:
+        return None
+    import numpy as np
+
+    digests = [_digest(values, own) for values, own in sides]
+    # Each side has a stream of its own, given by its rank among the two and not by its place in
+    # the ratio; two copies of one series must not draw the same blocks either.
+    first = np.random.SeedSequence(_seed(*sorted(digests))).spawn(2)
+    streams = first if digests[0] <= digests[1] else first[::-1]
+    logs, variances, whole = [], [], []
+    for (values, own), stream in zip(sides, streams, strict=True):
+        drawn = _resampled(values, own, statistic, resamples, np.random.default_rng(stream))
+        if estimate(values, statistic, own) <= 0 or np.mean(drawn <= 0) > (1 - level) / 4:
+            return None
+        drawn = np.log(np.maximum(drawn, np.min(drawn[drawn > 0])))
+        logs.append(drawn)
+        variances.append(float(np.var(drawn)))
+        whole.append(variances[-1] / _shortfall(corrected_autocorrelation(values), len(values)))
+    middle = math.log(
+        estimate(numerator, statistic, weights[0]) / estimate(denominator, statistic, weights[1])
+    )
+    widened = 1.0
+    if sum(variances) > 0:
+        # Welch and Satterthwaite: as many degrees of freedom as the sides have in proportion.
+        parts = [part**2 / _blocks(side[0]) for part, side in zip(whole, sides, strict=True)]
+        degrees = sum(whole) ** 2 / sum(parts)
+        widened = _student(degrees, level) * math.sqrt(sum(whole) / sum(variances))
+    found = _interval(middle, logs[0] - logs[1], widened, level)
+    return Interval(math.exp(found.low), math.exp(found.high), level)
+
+
+def exact_ratio_interval(
+    numerator: Sequence[float], denominator: Sequence[float], *, level: float = 0.95
+) -> Interval | None:
+    """Return the interval of the factor between two sets of independent numbers, few or many.
+
+    Parameters
+    ----------
+    numerator, denominator
+        Positive numbers in the same unit; their order does not matter.
+
+    Returns
+    -------
+    Interval | None
+        ``None`` where even the largest and the smallest ratio do not reach the level (fewer than
+        4 + 4, or 3 + 5 numbers at 0.95), and where a number is 0.
+
+    Raises
+    ------
+    ValueError
+        A value is not finite or negative.
+
+    Notes
+    -----
+    The factors that a two-sided Mann-Whitney test does not refuse (J. L. Hodges and E. L. Lehmann,
+    1963): between two order statistics of all ratios. Exact for independent numbers of whatever
+    distribution whose two sides differ by a factor alone. It is stretched to hold the ratio of
+    the medians where that lies outside, which only adds to its level.
+    """
+    _require(numerator, None)
+    _require(denominator, None)
+    if not numerator or not denominator or min(*numerator, *denominator) <= 0:
+        return None
+    rank = _rank_within(len(numerator), len(denominator), (1 - level) / 2)
+    if rank == 0:
+        return None
+    ratios = sorted(above / below for above in numerator for below in denominator)
+    middle = median(numerator) / median(denominator)
+    return Interval(min(ratios[rank - 1], middle), max(ratios[-rank], middle), level)
+
+
+def estimate(
+    values: Sequence[float], statistic: Statistic, weights: Sequence[float] | None = None
+) -> float:
+    """Return the median or mean of ``values``, weighted where there are weights.
+
+    A weighted median has half of the weight on either side; where a value ends exactly at half it
+    lies midway to the next one, as the plain median of an even number does.
+    """
+    if weights is None:
+        return median(values) if statistic == "median" else math.fsum(values) / len(values)
+    total = math.fsum(weights)
+    if statistic == "mean":
+        return math.fsum(v * w for v, w in zip(values, weights, strict=True)) / total
+    ordered = sorted((v, w) for v, w in zip(values, weights, strict=True) if w > 0)
+    below = 0.0
+    for place, (value, weight) in enumerate(ordered):
+        below += weight
+        if math.isclose(below, total / 2, rel_tol=1e-9) and place + 1 < len(ordered):
+            return (value + ordered[place + 1][0]) / 2
+        if below > total / 2:
+            return value
+    return ordered[-1][0]
+
+
+def _require(values: Sequence[float], weights: Sequence[float] | None) -> None:
+    if weights is not None and len(weights) != len(values):
+        raise ValueError(f"{len(weights)} weights for {len(values)} values")
+    for value in (*values, *(weights or ())):
+        if not math.isfinite(value) or value < 0:
+            raise ValueError(f"{value} cannot be resampled")
+
+
+def _counting(values: Sequence[float], weights: Sequence[float] | None) -> int:
+    return len(values) if weights is None else sum(weight > 0 for weight in weights)
+
+
+def _digest(values: Sequence[float], weights: Sequence[float] | None) -> str:
+    text = ",".join(float(value).hex() for value in (*values, *(weights or ())))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _seed(*digests: str) -> int:
+    return int(hashlib.sha256(":".join(digests).encode()).hexdigest()[:32], 16)
+
+
+def _shortfall(phi: float, n: int) -> float:
+    """Return which part of the true variance of a mean the resampled means show.
+
+    Notes
+    -----
+    Of an AR(1) series with autocorrelation phi and variance 1, n times the variance of the mean
+    is s = (1 + phi) / (1 - phi). Blocks of L see 1 + 2 sum over k < L of (1 - k / L) phi^k of
+    it, and lose s L / n to the mean of the series, about which they are centred.
+    """
+    length = block_length(n)
+    whole = (1 + phi) / (1 - phi)
+    seen = 1 + 2 * math.fsum((1 - k / length) * phi**k for k in range(1, length))
+    return max(_SHORTFALL_MINIMUM, (seen - whole * length / n) / whole)
+
+
+def _blocks(values: Sequence[float]) -> float:
+    """Return the degrees of freedom of a variance that overlapping blocks give: 3 n / (2 L)."""
+    return 1.5 * len(values) / block_length(len(values))
+
+
+def _student(degrees: float, level: float) -> float:
+    probability = (1 + level) / 2
+    return t_quantile(probability, degrees) / normal_quantile(probability)
+
+
+def _interval(middle: float, found: Floats, widened: float, level: float) -> Interval:
+    import numpy as np
+
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    # A resampled quantile may end on the wrong side of the estimate when most values are alike.
+    return Interval(
+        middle + widened * min(0.0, float(low) - middle),
+        middle + widened * max(0.0, float(high) - middle),
+        level,
+    )
+
+
+def _resampled(
+    values: Sequence[float],
+    weights: Sequence[float] | None,
+    statistic: Statistic,
+    resamples: int,
+    generator: numpy.random.Generator,
+) -> Floats:
+    """Return the statistic of ``resamples`` series made of blocks of this one.
+
+    How often each value was drawn says everything, so a resample is a row of counts over the
+    values in rising order: the median is where their running sum passes half.
+    """
+    import numpy as np
+
+    n = len(values)
+    order = np.argsort(np.asarray(values), kind="stable")
+    ordered = np.asarray(values, dtype=np.float64)[order]
+    counts_as = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)[order]
+    rank = np.argsort(order)
+    length = block_length(n)
+    blocks = -(-n // length)
+    found = np.empty(resamples)
+    step = max(1, _CELLS_AT_ONCE // n)
+    for begin in range(0, resamples, step):
+        rows = min(step, resamples - begin)
+        starts = generator.integers(0, n, (rows, blocks))
+        drawn = ((starts[:, :, None] + np.arange(length)) % n).reshape(rows, -1)[:, :n]
+        cells = rank[drawn] + np.arange(rows)[:, None] * n
+        counts = np.bincount(cells.ravel(), minlength=rows * n).reshape(rows, n)
+        weighed = counts * counts_as
+        part = _means(weighed, ordered) if statistic == "mean" else _medians(weighed, ordered)
+        found[begin : begin + rows] = part
+    return found[np.isfinite(found)]
+
+
+def _means(weighed: Floats, ordered: Floats) -> Floats:
+    import numpy as np
+
+    totals = weighed.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a resample of nothing but weight 0
+        return weighed @ ordered / totals
+
+
+def _medians(weighed: Floats, ordered: Floats) -> Floats:
+    import numpy as np
+
+    running = weighed.cumsum(axis=1)
+    half = running[:, -1:] / 2
+    slack = half * 1e-9
+    lower = np.argmax(running >= half - slack, axis=1)
+    upper = np.argmax(running > half + slack, axis=1)
+    middles = (ordered[lower] + ordered[upper]) / 2
+    middles[running[:, -1] <= 0] = np.nan
+    return middles
+
+
+def _rank_within(first: int, second: int, tail: float) -> int:
+    """Return the largest r for which Mann-Whitney's U is under r with probability ``tail`` at most.
+
+    Notes
+    -----
+    The largest of m and n numbers is of one side or of the other, so the number of orders with a
+    given U is N(U; m, n) = N(U - n; m - 1, n) + N(U; m, n - 1).
+    """
+    small, large = sorted((first, second))
+    pairs = small * large
+    if pairs > _EXACT_PAIRS_MAXIMUM:
+        spread = math.sqrt(pairs * (small + large + 1) / 12)
+        return max(0, math.floor(pairs / 2 + normal_quantile(tail) * spread))
+    # Only the lower half is needed, to which the upper is a mirror.
+    top = pairs // 2 + 1
+    orders = [[1] + [0] * (top - 1) for _ in range(small + 1)]
+    for n in range(1, large + 1):
+        for m in range(1, small + 1):
+            shifted = [0] * min(n, top) + orders[m - 1][: max(0, top - n)]
+            orders[m] = [a + b for a, b in zip(orders[m], shifted, strict=True)]
+    allowed = tail * math.comb(small + large, small)
+    under = 0
+    for rank, count in enumerate(orders[small]):
+        under += count
+        if under > allowed:
+            return rank
+    return top
