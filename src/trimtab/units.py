@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -36,6 +37,13 @@ _SECONDS_PER_UNIT = {
 }
 _TEXT_MAX = 40
 """Characters: more are no quantity that anybody writes, and would overflow."""
+_PLAIN_UNITS: Final = {
+    "": (Decimal(1), "1"),
+    "%": (Decimal("0.01"), "1"),
+    "s": (Decimal(1), "s"),
+    "/s": (Decimal(1), "1/s"),
+}
+_RATE_UNIT = re.compile(r"([kKMGTP])?((?<=[KMGTP])i)?(B/s|Bps|b/s|bps|bit/s|IOPS)\Z")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*\Z")
 
 
@@ -77,6 +85,36 @@ def parse_duration(text: str) -> float:
     """
     number, unit = _split(text, _SECONDS_PER_UNIT, "duration", "60s, 30m or 48h")
     return number * _SECONDS_PER_UNIT[unit]
+
+
+def parse_unit(text: str) -> tuple[Decimal, str]:
+    """Return the factor to base SI, exactly, and the base unit of a printed unit.
+
+    Rates are written as ``GB/s``, ``MiB/s`` or, in bits, ``Gb/s`` (``Gbit/s``, ``Gbps``): here
+    large and small letters differ. ``kIOPS``, ``s``, ``%`` and no unit at all are known too.
+
+    Raises
+    ------
+    UsageError
+        The unit is not known.
+
+    Examples
+    --------
+    >>> parse_unit("MiB/s"), parse_unit("Gb/s"), parse_unit("kIOPS")
+    ((Decimal('1048576'), 'B/s'), (Decimal('125000000'), 'B/s'), (Decimal('1000'), '1/s'))
+    """
+    if text in _PLAIN_UNITS:
+        return _PLAIN_UNITS[text]
+    found = _RATE_UNIT.match(text) if len(text) <= _TEXT_MAX else None
+    if found is None:
+        shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
+        raise UsageError(f"{shown!r} is not a unit", hint="known: GB/s, MiB/s, Gb/s, kIOPS, s, %")
+    prefix, binary, kind = found.groups()
+    power = "kmgtp".index(prefix.lower()) + 1 if prefix else 0
+    factor = Decimal(1024 if binary else 1000) ** power
+    if kind == "IOPS":
+        return factor, "1/s"
+    return (factor if kind.startswith("B") else factor / 8), "B/s"
 
 
 def parse_fraction(text: str) -> float:

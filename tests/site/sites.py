@@ -6,6 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
+from trimtab.model.hardware import Hardware, Parity
 from trimtab.model.site import (
     Servers,
     Site,
@@ -15,6 +16,7 @@ from trimtab.model.site import (
     SiteStore,
     Ssh,
 )
+from trimtab.site.figures import parse_figure
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 # Surrogates are not UTF-8; control characters are refused everywhere but in the path.
@@ -91,6 +93,26 @@ def probes(draw: st.DrawFn, name: str, launchers: list[str]) -> SiteProbe:
     )
 
 
+rates = st.none() | st.sampled_from(["3.2 GB/s", "1024 MiB/s", "400 Gb/s"]).map(parse_figure)
+operations = st.none() | st.just("135 kIOPS").map(parse_figure)
+counts = st.none() | st.integers(1, 10_000)
+hardware = st.builds(
+    Hardware,
+    drive=st.none() | texts,
+    drive_write=rates,
+    drive_read=rates,
+    drive_write_iops=operations,
+    drive_read_iops=operations,
+    drive_link=rates,
+    drives_per_ost=counts,  # beside drives it could contradict it
+    osts=counts,
+    oss=counts,
+    parity=st.none() | st.builds(Parity, st.integers(1, 99), st.integers(0, 9), st.integers(0, 9)),
+    network=rates,
+    client_network=rates,
+)
+
+
 @st.composite
 def sites(draw: st.DrawFn) -> Site:
     reopen, fullness = sorted(draw(st.tuples(*[st.floats(0.001, 1.0)] * 2)))
@@ -121,4 +143,5 @@ def sites(draw: st.DrawFn) -> Site:
         launchers=tuple(launchers),
         store=SiteStore(draw(optional_texts), draw(optional_texts), draw(st.none() | durations)),
         policies={name: False for name in draw(st.sets(names, max_size=2))},
+        hardware=draw(hardware),
     )

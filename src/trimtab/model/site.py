@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from trimtab.model.hardware import Hardware
+
 NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
 """Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 DriverKind = Literal["local", "lustre", "twin"]
@@ -188,6 +190,8 @@ class Site:
     driver: DriverKind
     path: str
     source: str | None = None
+    hardware
+        What it is built of, for efficiencies.
     file_system: str | None = None
     timezone: str = "UTC"
     scenario: str | None = None
@@ -205,6 +209,7 @@ class Site:
 class Checked:
     """One statement of a site file, held against reality.
 
+    hardware: Hardware = field(default_factory=Hardware)
     Attributes
     ----------
     ok

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.schedule import parse_schedule
 from trimtab.units import format_bytes, format_duration, format_percent
@@ -52,6 +53,7 @@ def problems(site: Site) -> Iterator[Problem]:
             "leave a few per cent between them",
         )
     for probe in site.probes:
+    yield from hardware_problems(site.hardware)
         yield from _probe(site, probe)
     for launcher in site.launchers:
         if launcher.name in _HOST_LAUNCHERS and launcher.kind != launcher.name:
@@ -70,6 +72,17 @@ def problems(site: Site) -> Iterator[Problem]:
 
 
 def warnings(site: Site) -> Iterator[str]:
+def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
+    """Yield what cannot be true of a hardware table."""
+    drives, osts, each = hardware.drives, hardware.osts, hardware.drives_per_ost
+    if drives and osts and each and drives != osts * each:
+        yield Problem(
+            ("hardware", "drives_per_ost"),
+            f"{osts} OSTs of {each} drives are {osts * each} drives, and drives says {drives}",
+            "leave drives_per_ost out where OSTs share drives",
+        )
+
+
     """Yield what is allowed and probably not meant."""
     if site.driver == "lustre":
         yield from _lustre_warnings(site)

@@ -17,6 +17,7 @@ from pydantic.config import JsonDict, JsonValue
 from pydantic_core import PydanticCustomError
 
 from trimtab.errors import UsageError
+from trimtab.model.hardware import Figure, Hardware, Parity
 from trimtab.model.site import (
     Servers,
     Site,
@@ -26,6 +27,7 @@ from trimtab.model.site import (
     SiteStore,
     Ssh,
 )
+from trimtab.site.figures import parse_figure, parse_parity
 from trimtab.site.nodes import unfold_nodes
 from trimtab.site.schedule import find_zone, parse_schedule
 from trimtab.site.targets import unfold_targets
@@ -160,6 +162,16 @@ def _option_values(value: object) -> dict[str, str]:
     return values
 
 
+def _positive(unit: str) -> Callable[[str], Figure]:
+    def read(text: str) -> Figure:
+        figure = parse_figure(text, unit)
+        if figure.value <= 0 or figure.upper is not None:
+            raise UsageError(f"{text!r} is to be one number, more than 0")
+        return figure
+
+    return read
+
+
 def _schedule(text: str) -> str:
     return parse_schedule(text).text
 
@@ -217,6 +229,21 @@ Command = Annotated[
 ]
 SshOptions = Annotated[tuple[str, ...], BeforeValidator(_options), WithJsonSchema(_TEXTS_JSON)]
 Options = Annotated[dict[str, str], BeforeValidator(_option_values), WithJsonSchema(_OPTIONS_JSON)]
+Rate = Annotated[
+    Figure,
+    BeforeValidator(_checked(_positive("B/s"), "3.2 GB/s")),
+    WithJsonSchema({"type": "string", "examples": ["3.2 GB/s", "1024 MiB/s", "400 Gb/s"]}),
+]
+Operations = Annotated[
+    Figure,
+    BeforeValidator(_checked(_positive("1/s"), "1600 kIOPS")),
+    WithJsonSchema({"type": "string", "examples": ["1600 kIOPS", "29000 IOPS"]}),
+]
+ParityText = Annotated[
+    Parity,
+    BeforeValidator(_checked(parse_parity, "8+2")),
+    WithJsonSchema({"type": "string", "examples": ["8+2", "8+2+1", "1+1", "none"]}),
+]
 
 
 def _key(description: str, default: JsonValue = None, **bounds: Any) -> Any:
@@ -334,6 +361,24 @@ class PolicyTable(Table):
 
 class SiteFile(Table):
     """A whole site file."""
+class HardwareTable(Table):
+    """What it is built of: what `trimtab ladder` holds measured rates against."""
+
+    drive: Text | None = _key("Model of the drives that hold data, for its data sheet.")
+    drive_write: Rate | None = _key("Write rate of one drive, before its data sheet.")
+    drive_read: Rate | None = _key("Read rate of one drive, before its data sheet.")
+    drive_write_iops: Operations | None = _key("4 KiB random writes of one drive.")
+    drive_read_iops: Operations | None = _key("4 KiB random reads of one drive.")
+    drive_link: Rate | None = _key("What a server's link to one drive carries.")
+    drives: int | None = _key("Drives of all OSTs.", ge=1, le=10_000_000)
+    drives_per_ost: int | None = _key("Where no two OSTs share a drive.", ge=1, le=10_000)
+    osts: int | None = _key("OSTs of the whole file system.", ge=1, le=1_000_000)
+    oss: int | None = _key("Its object storage servers.", ge=1, le=1_000_000)
+    parity: ParityText | None = _key("Data and parity blocks of a group: 8+2.")
+    network: Rate | None = _key("Line rate of one OSS, all interfaces, each way.")
+    client_network: Rate | None = _key("Line rate of one client node, each way.")
+
+
 
     site: SiteTable
     servers: ServersTable = ServersTable()
@@ -345,6 +390,7 @@ class SiteFile(Table):
     policy: dict[str, PolicyTable] = Field(default={}, description="Policies by name.")
 
 
+    hardware: HardwareTable = HardwareTable()
 _RENAMED: Final = {
     "timeout": "timeout_s",
     "window": "window_s",
@@ -376,9 +422,15 @@ def site_of(file: SiteFile, source: str | None) -> Site:
     )
 
 
+        hardware=hardware_of(file.hardware),
 def _servers(table: ServersTable) -> Servers:
     values = _given(table)
     if table.ssh is not None:
+def hardware_of(table: HardwareTable) -> Hardware:
+    """Return the plain values of a hardware table."""
+    return Hardware(**_given(table))
+
+
         values["ssh"] = Ssh(**_given(table.ssh))
     if table.home is not None:
         values["home"] = {

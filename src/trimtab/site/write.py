@@ -8,11 +8,13 @@ import secrets
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe, Ssh
 from trimtab.site.load import parse_site
 from trimtab.site.nodes import fold_nodes
@@ -188,6 +190,8 @@ def _blocks(site: Site) -> Iterator[_Block]:
     if site.driver == "lustre" or site.servers != Servers():
         yield from _server_blocks(site.servers)
     yield _limits_block(site.limits)
+    if site.hardware != Hardware():
+        yield _hardware_block(site.hardware)
     yield _snapshot_block(site)
     for probe in site.probes:
         yield _probe_block(probe)
@@ -285,6 +289,21 @@ def _limits_block(limits: SiteLimits) -> _Block:
         ),
     )
     return _Block(("limits",), "What it is held to.", lines)
+
+
+def _hardware_block(hardware: Hardware) -> _Block:
+    values = {item.name: getattr(hardware, item.name) for item in dataclass_fields(hardware)}
+    lines = tuple(
+        _Line(
+            name,
+            _quoted(str(value.text if isinstance(value, Figure) else value))
+            if not isinstance(value, int)
+            else repr(value),
+        )
+        for name, value in values.items()
+        if value is not None
+    )
+    return _Block(("hardware",), "What it is built of, for trimtab ladder.", lines)
 
 
 def _snapshot_block(site: Site) -> _Block:
