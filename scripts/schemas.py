@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report.documents import check, imported, kept, site
+from trimtab.report.documents import check, imported, kept, probe, site
 from trimtab.site.schema import json_schema
 
 DOCUMENTS = {
@@ -19,6 +19,7 @@ DOCUMENTS = {
     "targets": site.TargetsDocument,
     "snapshot": site.SnapshotDocument,
     "watch": site.WatchDocument,
+    "probe": probe.ProbeDocument,
     "import": imported.ImportDocument,
     "error": check.FailureDocument,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import RefusedError, TrimtabError
+from trimtab.launch.allocation import Demand
 from trimtab.launch.process import execute
 from trimtab.loop.probe import DIRECTORY_PREFIX
-from trimtab.loop.site_probe import SiteProbeRunner, instrument_of, spec_of
+from trimtab.loop.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
 from trimtab.loop.watching.probing import RunContext
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RunStatus
@@ -35,20 +37,47 @@ def test_a_scheduled_probe_takes_at_most_a_fifth_of_what_is_free() -> None:
         spec_of(probe, 1999 * MIB, 2)
 
 
-@pytest.mark.parametrize(
-    "change", [{"nodes": 2}, {"target_pinning": True}, {"options": {"fsync": "1"}}]
-)
-def test_what_there_is_not_yet_is_refused_and_not_left_out(change: dict[str, object]) -> None:
-    with pytest.raises(RefusedError, match="not yet"):
-        spec_of(replace(SMALL, **change), 10**12, 2)  # type: ignore[arg-type]
+def test_tasks_are_those_of_all_nodes() -> None:
+    spec = spec_of(replace(SMALL, nodes=3, tasks_per_node=4), 10**12, 2)
+    assert (spec.tasks, spec.nodes) == (12, 3)
 
 
-def test_a_launcher_of_a_kind_that_there_is_not_yet_is_refused() -> None:
+def test_options_and_nodes_end_a_series_only_where_they_are_used() -> None:
+    plain, more = spec_of(SMALL, 10**12, 2), spec_of(replace(SMALL, nodes=2), 10**12, 2)
+    assert {"nodes", "options", "target_pinning", "processes"}.isdisjoint(plain.asked())
+    assert more.asked()["nodes"] == 2
+
+
+def test_a_launcher_that_does_not_start_a_benchmark_is_refused() -> None:
     site = Site("s", "local", "/", launchers=(SiteLauncher("queue", "slurm"),))
-    with pytest.raises(RefusedError, match="slurm"):
-        instrument_of(replace(SMALL, launcher="queue"), site, execute)
-    with pytest.raises(RefusedError, match="does not start builtin"):
-        instrument_of(replace(SMALL, launcher="mpi"), site, execute)
+    with pytest.raises(RefusedError, match="slurm does not start fio"):
+        instrument_of(replace(SMALL, launcher="queue", benchmark="fio"), site, execute)
+
+
+def test_a_batch_job_is_asked_for_as_long_as_the_probe_may_take() -> None:
+    options = {"partition": "io"}
+    site = Site("s", "local", "/", launchers=(SiteLauncher("queue", "slurm", options),))
+    probe = replace(
+        SMALL, launcher="queue", nodes=2, repetitions=3, timeout_s=100.0, pending_s=600.0
+    )
+    demand = demand_of(
+        probe, spec_of(probe, 10**12, 2), site, "01a1f640-bc00-7000-8000-00000000abcd"
+    )
+    assert demand == Demand("trimtab-hourly-00000000abcd", 2, 1, 660.0, 600.0, options)
+
+
+def test_the_ranks_of_an_mpi_job_are_the_tasks(tmp_path: Path) -> None:
+    """A real mpirun, when it is here: the report is of all ranks together."""
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not on PATH")
+    runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
+    probe = replace(SMALL, launcher="mpi", tasks_per_node=2, duration_s=1.0)
+    outcome = runner(probe, RunContext(identifier_of(_now(), "s", "mpi"), _now(), lambda *_: None))
+    phases = outcome.run.parameters["phases"]
+    assert isinstance(phases, list)
+    assert [(one["access"], one["tasks"]) for one in phases] == [("write", 2), ("read", 2)]
+    assert outcome.run.parameters["job"]["launcher"] == "mpi"  # type: ignore[index]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_has_the_id_of_its_slot_and_leaves_nothing_behind(tmp_path: Path) -> None:

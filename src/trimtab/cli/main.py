@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "site": ("trimtab.cli.site", "Show a site file, and hold it against reality."),
     "targets": ("trimtab.cli.targets", "List every OST and MDT, those in trouble first."),
     "snapshot": ("trimtab.cli.snapshot", "Keep what every target and server looks like now."),
+    "probe": ("trimtab.cli.probe", "Run a probe of a site file now, and judge it."),
     "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
     "import": (
         "trimtab.cli.import_",

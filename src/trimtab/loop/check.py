@@ -23,6 +23,7 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, U
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
 from trimtab.launch import bounded
+from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.process import execute, utc_now
 from trimtab.loop.judging import comparisons, verdicts
@@ -237,7 +238,7 @@ class _Check:
         self.outcome = run_probe(
             spec,
             instrument,
-            self._surroundings(),
+            self._surroundings(spec, instrument),
             progress=self.progress,
             keep=lambda run: self._keep(lambda: self.store.add_run(run)),
         )
@@ -286,11 +287,12 @@ class _Check:
                 continue
         return found
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self, spec: ProbeSpec, instrument: Instrument) -> Surroundings:
+        demand = Demand("trimtab-check", tasks_per_node=spec.tasks)
         return Surroundings(
             site=self.site,
             path=self.driver.description,
-            execute=execute,
+            allocation=instrument.launcher.allocate(demand, run=execute),
             counters=self.driver.drive_bytes,
             clock=self.clock,
             timeout_s=self.wanted.timeout_s,

@@ -10,17 +10,18 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
 
 from trimtab import __version__
 from trimtab.drivers.local.counters import DeviceBytes
-from trimtab.errors import Interrupted, ToolError, TrimtabError
+from trimtab.errors import Interrupted, JobLost, NeverStarted, ToolError, TrimtabError
 from trimtab.judge.credibility import RepetitionFacts, reason_not_to_believe
 from trimtab.launch import bounded
+from trimtab.launch.allocation import Allocation
 from trimtab.launch.interruption import lifted, shielded
-from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult
 from trimtab.loop.tools import Instrument
 from trimtab.measure import workload
@@ -71,6 +72,11 @@ class Directories:
     remove: Callable[[str, str], bounded.Removal] = bounded.remove_probe_directory
 
 
+def no_preparation(allocation: Allocation) -> str | None:
+    """Do nothing before a write or read."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a probe stands on and is measured against.
@@ -79,6 +85,11 @@ class Surroundings:
     ----------
     site
         Under which the run is kept.
+    allocation
+        Where the commands run; entered and left by the probe.
+    prepare
+        Called on the allocation before each write and read, as `drop_caches`; returns what could
+        not be done.
     counters
         Of the drives beneath.
     memory_bytes
@@ -91,12 +102,13 @@ class Surroundings:
 
     site: str
     path: PathDescription
-    execute: Execute
+    allocation: Allocation
     counters: Counters
     clock: Callable[[], datetime]
     memory_bytes: int | None = None
     timeout_s: float | None = None
     directories: Directories = Directories()
+    prepare: Callable[[Allocation], str | None] = no_preparation
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +181,8 @@ class _Probe:
     error: TrimtabError | Interrupted | None = None
     unfinished: bool = False
     invalid: bool = False
+    not_started: bool = False
+    unprepared: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -183,6 +197,20 @@ class _Probe:
         return f"{self.parent.rstrip('/')}/{self.name}"
 
     def measure(self) -> None:
+        allocation = self.around.allocation
+        with ExitStack() as stack:
+            # Registered first: a job must be given back also when a signal comes while it is had.
+            stack.push(allocation)
+            self.progress("waiting for nodes", 0.0)
+            try:
+                with lifted():
+                    allocation.__enter__()
+            except NeverStarted:
+                self.not_started = True
+                raise
+            self._measure()
+
+    def _measure(self) -> None:
         self.around.directories.make(self.parent, self.name)
         steps = self.spec.repetitions * len(self.spec.accesses)
         repetitions = range(self.spec.repetitions)
@@ -211,8 +239,20 @@ class _Probe:
 
         before = self.around.counters()
         with lifted():
-            timeout_s = self.around.timeout_s or self.spec.duration_s + PATIENCE_S
-            result = self.around.execute(argv, timeout_s=timeout_s, on_progress=advance)
+            problem = self.around.prepare(self.around.allocation)
+            if problem is not None:
+                self.unprepared.append(problem)
+            try:
+                result = self.around.allocation.execute(
+                    argv,
+                    tasks=self.spec.tasks,
+                    timeout_s=self.around.timeout_s or self.spec.duration_s + PATIENCE_S,
+                    on_progress=advance,
+                )
+            except JobLost as error:
+                if isinstance(error.result, ProcessResult):  # what it had printed by then
+                    self.outputs.append(error.result.raw_output(f"{access} {repetition}"))
+                raise
         after = self.around.counters()
         self._take(result, repetition, access, _moved(access, before, after))
 
@@ -298,7 +338,7 @@ class _Probe:
             probe=self.spec.name,
             kind=self.instrument.benchmark.name,
             status=status,
-            at=started_at,
+            at=self._began(started_at),
             until=self.around.clock(),
             tool_version=self.instrument.tool.version,
             path=self.around.path.path,
@@ -317,8 +357,18 @@ class _Probe:
             error=self.error,
         )
 
+    def _began(self, started_at: datetime) -> datetime:
+        """Return when it began to measure: a job's own start, not when it came into the queue."""
+        facts = self.around.allocation.facts
+        job_started = facts.get("started_at")
+        if facts.get("job_id") is None or not isinstance(job_started, str):
+            return started_at
+        return datetime.fromisoformat(job_started)
+
     def _status(self) -> RunStatus:
         believed = any(sample.believed for sample in self.samples)
+        if self.not_started:
+            return RunStatus.NOT_STARTED
         if self.invalid:
             return RunStatus.INVALID_WORKLOAD
         if self.unfinished:
@@ -330,18 +380,34 @@ class _Probe:
         return RunStatus.OK
 
     def _parameters(self) -> dict[str, object]:
-        asked = dataclasses.asdict(self.spec)
-        repetitions = asked.pop("repetitions")
+        moved = [phase.moved_bytes or 0 for m in self.measurements for phase in m.phases]
+        written = [
+            phase.moved_bytes or 0
+            for measurement in self.measurements
+            for phase in measurement.phases
+            if phase.access == "write"
+        ]
         return {
-            "spec": {**asked, "launcher": self.instrument.launcher.kind},
-            "repetitions": repetitions,
+            "spec": {**self.spec.asked(), "launcher": self.instrument.launcher.kind},
+            "repetitions": self.spec.repetitions,
+            "layer": "client",
             "program": self.instrument.tool.path,
             "launcher": {
                 "name": self.instrument.launcher.name,
                 "version": self.instrument.launcher.version,
             },
+            "job": self.around.allocation.facts,
+            "cost": {
+                "bytes_written": sum(written),
+                "bytes_read": sum(moved) - sum(written),
+                "node_hours": self.around.allocation.facts.get("node_hours"),
+            },
             "phases": [dataclasses.asdict(phase) for m in self.measurements for phase in m.phases],
-            "warnings": list(dict.fromkeys(w for m in self.measurements for w in m.warnings)),
+            "warnings": list(
+                dict.fromkeys(
+                    [*self.unprepared, *(w for m in self.measurements for w in m.warnings)]
+                )
+            ),
         }
 
 

@@ -11,21 +11,24 @@ from typing import Final
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch import bounded
-from trimtab.launch.launchers import LAUNCHERS, Execute
+from trimtab.launch.allocation import Allocation, Demand, Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.place import why_wrong_place
 from trimtab.loop.probe import (
     DIRECTORY_PREFIX,
+    PATIENCE_S,
     Directories,
     ProbeOutcome,
     Surroundings,
+    no_preparation,
     run_probe,
 )
 from trimtab.loop.tools import Instrument, choose
 from trimtab.loop.watching.probing import RunContext
+from trimtab.measure.measurement import tail
 from trimtab.measure.table import BENCHMARKS
 from trimtab.model.run import ProbeSpec
-from trimtab.model.site import Site, SiteProbe
+from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.units import format_bytes
 
 FREE_SHARE_SCHEDULED: Final = 0.2
@@ -33,6 +36,9 @@ FREE_SHARE_SCHEDULED: Final = 0.2
 
 A person who asks `trimtab check` for a certain space may have nine tenths (`plan.py`). What a
 probe takes has to be the same each time, so it is refused when that is too much, never shrunk."""
+
+
+_DROP_TIMEOUT_S: Final = 60.0
 
 
 def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpec:
@@ -48,7 +54,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
     Raises
     ------
     RefusedError
-        It would take too much of the free space, or asks for what there is not yet.
+        It would take too much of the free space.
 
     Examples
     --------
@@ -56,8 +62,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
     >>> spec.tasks, spec.block_size_bytes
     (4, 1048576)
     """
-    _refuse_what_is_not_yet(probe)
-    tasks = probe.tasks_per_node or min(16, 2 * processors)
+    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * processors))
     wanted, most = tasks * probe.block_size_bytes, int(available_bytes * FREE_SHARE_SCHEDULED)
     if wanted > most:
         raise RefusedError(
@@ -76,59 +81,59 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
         repetitions=probe.repetitions,
         duration_s=probe.duration_s,
         direct=probe.direct,
+        nodes=probe.nodes,
+        target_pinning=probe.target_pinning,
+        options=probe.options,
     )
 
 
-def _refuse_what_is_not_yet(probe: SiteProbe) -> None:
-    asked = {
-        f"nodes = {probe.nodes}": probe.nodes != 1,
-        "target_pinning": probe.target_pinning,
-        f"options ({', '.join(probe.options)})": bool(probe.options),
-    }
-    if wanted := [name for name, is_asked in asked.items() if is_asked]:
-        raise RefusedError(
-            f"probe {probe.name} asks for {' and '.join(wanted)}, which there is not yet",
-            hint="take it out of the site file: to leave it undone would measure something else",
-        )
+def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
+    """Return what starts a probe's tasks: a ``[launcher.NAME]``, or one of those always there."""
+    named = (one for one in site.launchers if one.name == probe.launcher)
+    return next(named, SiteLauncher(probe.launcher, probe.launcher))
 
 
 def instrument_of(probe: SiteProbe, site: Site, execute: Execute) -> Instrument:
     """Return what measures: the benchmark that the probe names, else the first that can be used.
 
-    With ``auto`` only benchmarks that its launcher can start are looked at, in the order of
-    `trimtab.measure.table.BENCHMARKS`.
+    ``local`` leaves it to the benchmark what starts it on this host: IOR takes mpirun. Any other
+    launcher is taken at its word.
 
     Raises
     ------
     ToolError
         None can be used here.
     RefusedError
-        Its launcher is of a kind that there is not yet, or does not start that benchmark.
+        Its launcher does not start that benchmark.
     """
-    kinds = {one.name: one.kind for one in site.launchers}
-    kind = kinds.get(probe.launcher, probe.launcher)
-    if kind not in LAUNCHERS:
-        raise RefusedError(
-            f"probe {probe.name} is to be started by {kind}, which there is not yet",
-            hint=f"there are {' and '.join(LAUNCHERS)}",
-        )
+    kind = launcher_of(probe, site).kind
     if probe.benchmark != "auto":
-        found = choose(probe.benchmark, execute)
-        if kind not in {"local", found.launcher.kind}:
+        launchers = BENCHMARKS[probe.benchmark].launchers
+        if kind != "local" and kind not in launchers:
             raise RefusedError(
                 f"probe {probe.name}: {kind} does not start {probe.benchmark}",
-                hint=f"{probe.benchmark} is started by {found.launcher.kind}",
+                hint=f"{probe.benchmark} is started by {' or '.join(launchers)}",
             )
-        return found
-    reasons = []
-    for name, benchmark in BENCHMARKS.items():
-        if benchmark.launcher != kind:
-            continue
-        try:
-            return choose(name, execute)
-        except ToolError as error:
-            reasons.append(error.message)
-    raise ToolError(f"probe {probe.name}: {'; '.join(reasons)}")
+        usual = kind == "local" and kind not in launchers
+        return choose(probe.benchmark, execute, kind=None if usual else kind)
+    return choose("auto", execute, kind=kind)
+
+
+def demand_of(probe: SiteProbe, spec: ProbeSpec, site: Site, run_id: str) -> Demand:
+    """Return what a run of a probe needs to run on.
+
+    The time limit of a batch job is what all its writes and reads may take, with a minute to
+    spare: a probe that hangs must not hold nodes until the queue's own limit.
+    """
+    longest_s = probe.timeout_s or spec.duration_s + PATIENCE_S
+    return Demand(
+        f"trimtab-{probe.name}-{run_id[-12:]}",
+        nodes=probe.nodes,
+        tasks_per_node=spec.tasks // probe.nodes,
+        time_limit_s=longest_s * spec.repetitions * len(spec.accesses) + 60.0,
+        pending_limit_s=probe.pending_s,
+        options=launcher_of(probe, site).options,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +170,28 @@ class SiteProbeRunner:
             raise RefusedError(why)
         spec = spec_of(probe, _writable_bytes(path), os.cpu_count() or 1)
         instrument = instrument_of(probe, self.site, self.execute)
+        demand = demand_of(probe, spec, self.site, context.run_id)
         around = Surroundings(
             site=self.site.name,
             path=driver.description,
-            execute=self.execute,
+            allocation=instrument.launcher.allocate(
+                demand,
+                run=self.execute,
+                on_wait=lambda why, waited_s: context.progress(f"in the queue: {why}", 0.0),
+            ),
             counters=driver.drive_bytes,
             clock=self.clock,
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             timeout_s=probe.timeout_s,
             directories=self.directories,
+            prepare=drop_caches if probe.drop_caches else no_preparation,
         )
         return run_probe(
-            replace(spec, benchmark=instrument.benchmark.name),
+            replace(
+                spec,
+                benchmark=instrument.benchmark.name,
+                processes=instrument.launcher.processes,
+            ),
             instrument,
             around,
             progress=context.progress,
@@ -196,6 +211,21 @@ class SiteProbeRunner:
         if removal.existed and not removal.removed:
             kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)
             raise ToolError(f"{DIRECTORY_PREFIX}{run_id} could not be removed whole ({kept})")
+
+
+def drop_caches(allocation: Allocation) -> str | None:
+    """Drop the page caches of every node of an allocation; return why one kept them.
+
+    ``sysctl vm.drop_caches=3`` (kernel documentation, sysctl/vm); it needs root or a sudo rule.
+    Clean pages go, dirty ones stay: whoever wrote them should have flushed.
+    """
+    sudo = () if os.geteuid() == 0 else ("sudo", "-n")
+    argv = (*sudo, "sysctl", "-q", "-w", "vm.drop_caches=3")
+    result = allocation.execute(argv, tasks=len(allocation.nodes), timeout_s=_DROP_TIMEOUT_S)
+    if result.problem is None:
+        return None
+    said = tail(result.stderr.decode("utf-8", "replace"), 120)
+    return f"caches were not dropped: {result.problem}" + (f" ({said})" if said else "")
 
 
 def directory_of(site: Site, probe: SiteProbe) -> str:

@@ -45,6 +45,21 @@ def open_site(where: str) -> LoadedSite:
     return load_site(find_site_file(where))
 
 
+def only_site() -> LoadedSite:
+    """Return the site of this host where there is just one site file.
+
+    Raises
+    ------
+    UsageError
+        There are several, or none.
+    """
+    known = known_sites()
+    if len(known) != 1:
+        names = ", ".join(known) or "none: trimtab init PATH writes one"
+        raise UsageError("which site is meant is not said", hint=f"--site; there are {names}")
+    return load_site(next(iter(known.values())))
+
+
 def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | None:
     """Return the site whose file ``where`` names or is, ``None`` for paths and unknown names.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import LAUNCHERS, Execute, Launcher
+from trimtab.launch.launchers import Execute, Launcher, find_launcher
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.table import BENCHMARKS, Benchmark, Tool, find
 from trimtab.model.run import Access, ProbeSpec, RawOutput
@@ -27,19 +27,23 @@ class Instrument:
     def command(
         self, spec: ProbeSpec, access: Access, directory: str, size_bytes: int | None
     ) -> tuple[str, ...]:
-        """Return the whole command of one write or read, the launcher's part first."""
-        argv = self.benchmark.command(
+        """Return the command of one write or read; an allocation puts the launcher's part first."""
+        return self.benchmark.command(
             spec, access, program=self.tool.path, directory=directory, size_bytes=size_bytes
         )
-        return self.launcher.wrap(argv, spec.tasks)
 
     def parse(self, output: RawOutput, repetition: int, ordinal: int) -> Measurement:
         """Return what a raw output says."""
         return self.benchmark.parse(output, repetition=repetition, ordinal=ordinal)
 
 
-def choose(name: str, execute: Execute) -> Instrument:
+def choose(name: str, execute: Execute, *, kind: str | None = None) -> Instrument:
     """Return the instrument of that name; ``auto`` takes the first that can be used.
+
+    Parameters
+    ----------
+    kind
+        Of the launcher that is to start it; by default the usual one of each benchmark.
 
     Raises
     ------
@@ -48,7 +52,7 @@ def choose(name: str, execute: Execute) -> Instrument:
     """
     reasons = []
     for candidate in BENCHMARKS if name == "auto" else (name,):
-        found = _instrument(candidate, execute)
+        found = _instrument(candidate, execute, kind)
         if isinstance(found, Instrument):
             return found
         reasons.append(f"{candidate}: {found.reason}")
@@ -58,12 +62,14 @@ def choose(name: str, execute: Execute) -> Instrument:
     )
 
 
-def _instrument(name: str, execute: Execute) -> Instrument | NotAvailable:
+def _instrument(name: str, execute: Execute, kind: str | None) -> Instrument | NotAvailable:
     benchmark = BENCHMARKS[name]
+    if kind is not None and kind not in benchmark.launchers:
+        return NotAvailable(f"{kind} does not start it; {' and '.join(benchmark.launchers)} do")
     tool = find(name, _asking(execute))
     if isinstance(tool, NotAvailable):
         return tool
-    launcher = LAUNCHERS[benchmark.launcher]()
+    launcher = find_launcher(kind or benchmark.launchers[0])
     if isinstance(launcher, NotAvailable):
         return launcher
     return Instrument(benchmark, tool, launcher)

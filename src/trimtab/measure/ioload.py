@@ -17,12 +17,19 @@ from typing import Any, Final
 
 from trimtab.errors import DataError, ToolError
 from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
+from trimtab.measure.options import further_options
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Source
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
+_OWN_OPTIONS: Final = frozenset(
+    {"dir", "name", "write", "read", "tasks", "transfer-size", "block-size", "deadline", "out"}
+    | {"minimum-duration", "keep", "overwrite", "alone", "run-id", "rendezvous", "shared-file"}
+    | {"direct", "fsync", "verify", "progress", "version", "help"}
+)
+"""What the command says itself, and what would make it do something else than a probe."""
 _STATISTICS: Final = {
     "p50": "p50_s",
     "p90": "p90_s",
@@ -54,7 +61,9 @@ def command(
     directory: str,
     size_bytes: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the generator's command; it makes its own ``spec.tasks`` threads.
+    """Return the generator's command.
+
+    It makes its own ``spec.tasks`` threads, or is one of as many ranks where ``spec.processes``.
 
     Parameters
     ----------
@@ -67,8 +76,13 @@ def command(
     """
     seconds = f"{spec.duration_s:g}"
     argv = [program, "--dir", directory, "--name", FILE_NAME, f"--{access}"]
-    # Inside a batch job the launcher's variables are set although nothing launched us.
-    argv += ["--alone", "--tasks", str(spec.tasks)]
+    if spec.processes:
+        # The same word for all ranks of this phase and for no other: they meet under it.
+        word = f"{directory.rstrip('/').rpartition('/')[2]}-{access}"
+        argv += ["--tasks", "1", "--run-id", re.sub(r"[^A-Za-z0-9-]", "", word)]
+    else:
+        # Inside a batch job the launcher's variables are set although nothing launched us.
+        argv += ["--alone", "--tasks", str(spec.tasks)]
     argv += ["--transfer-size", str(spec.transfer_size_bytes)]
     argv += ["--block-size", str(size_bytes or spec.block_size_bytes)]
     argv += ["--deadline", seconds, "--minimum-duration", seconds, "--keep"]
@@ -80,7 +94,9 @@ def command(
         argv += ["--reorder", "1"]
     if spec.direct:
         argv.append("--direct")
-    return tuple(argv)
+    if spec.target_pinning and access == "write":
+        argv.append("--overwrite")  # the files stand on their targets already
+    return (*argv, *further_options(spec.options, own=_OWN_OPTIONS))
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from trimtab.measure import fio, ioload, ior, mlperf_storage
+from trimtab.measure import fio, ioload, ior, mlperf_storage, obdfilter_survey
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format
 from trimtab.model.run import Access, ProbeSpec, RawOutput
@@ -59,14 +59,14 @@ class Benchmark:
         As in ``--probe`` and in the store.
     programs
         Names to look for, in order.
-    launcher
-        The kind of launcher that its tasks need: ``mpi`` starts a process for each, ``local``
-        one process that makes its own.
+    launchers
+        The kinds of launchers that can start its tasks, the usual one first: ``mpi`` and
+        ``slurm`` start a process for each, ``local`` one process that makes its own.
     """
 
     name: str
     programs: tuple[str, ...]
-    launcher: str
+    launchers: tuple[str, ...]
     command: Command
     parse: Parse
     version: Callable[[Run, str], str | NotAvailable]
@@ -84,10 +84,15 @@ class Tool:
 BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     benchmark.name: benchmark
     for benchmark in (
-        Benchmark("ior", ("ior",), "mpi", ior.command, ior.parse, ior.version),
-        Benchmark("fio", ("fio",), "local", fio.command, fio.parse, fio.version),
+        Benchmark("ior", ("ior",), ("mpi", "slurm"), ior.command, ior.parse, ior.version),
+        Benchmark("fio", ("fio",), ("local",), fio.command, fio.parse, fio.version),
         Benchmark(
-            "builtin", ("trimtab-ioload",), "local", ioload.command, ioload.parse, ioload.version
+            "builtin",
+            ("trimtab-ioload",),
+            ("local", "mpi", "slurm"),
+            ioload.command,
+            ioload.parse,
+            ioload.version,
         ),
     )
 }
@@ -96,6 +101,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
 FORMATS: Final[tuple[Format, ...]] = (
     ioload.FORMAT,
     mlperf_storage.FORMAT,
+    obdfilter_survey.FORMAT,
 )
 """What can be imported. Recognising looks at each in this order; no two should claim a file."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal
@@ -82,6 +83,14 @@ class ProbeSpec:
         Fixed time of one repetition; a task starts again at the beginning of its file.
     direct
         O_DIRECT; buffered otherwise.
+    nodes
+        That the tasks are spread over, evenly.
+    target_pinning
+        Whether every file was placed on one target, the same number on each.
+    options
+        Further options of the benchmark, by its own names.
+    processes
+        Whether a launcher starts a process for each task; otherwise the benchmark makes its own.
     """
 
     name: str
@@ -95,6 +104,24 @@ class ProbeSpec:
     file_per_process: bool = True
     accesses: tuple[Access, ...] = ("write", "read")
     flush: bool = True
+    nodes: int = 1
+    target_pinning: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    processes: bool = False
+
+    def asked(self) -> dict[str, object]:
+        """Return what makes two runs comparable, as plain values.
+
+        Without ``repetitions``, of which more only tells more, and without what came later to
+        this class and was not used: runs from before that stay comparable.
+        """
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        del values["repetitions"], values["processes"]  # the launcher stands beside them
+        values["accesses"] = list(self.accesses)
+        for name in ("nodes", "target_pinning", "options"):
+            if values[name] in (1, False, {}):
+                del values[name]
+        return values
 
 
 @dataclass(frozen=True, slots=True)

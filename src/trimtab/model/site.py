@@ -120,6 +120,10 @@ class SiteProbe:
         The longest that a start is put off, the same for each slot; keeps probes apart.
     directory
         Where its files go, below the site's path; ``None``: the path itself.
+    pending_s
+        The longest wait in a queue; then the run is missing, which is not the same as failed.
+    drop_caches
+        Whether the client nodes drop their page caches before each write and read; needs root.
     options
         For the benchmark, by its own names.
     """
@@ -139,6 +143,8 @@ class SiteProbe:
     direct: bool = True
     directory: str | None = None
     target_pinning: bool = False
+    pending_s: float = 3600.0
+    drop_caches: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -184,14 +190,14 @@ class Site:
         As a probe's; ``None``: only before and after probes, and when asked for.
     policies
         Name to whether it is armed. None can be, so far.
+    hardware
+        What it is built of, for efficiencies.
     """
 
     name: str
     driver: DriverKind
     path: str
     source: str | None = None
-    hardware
-        What it is built of, for efficiencies.
     file_system: str | None = None
     timezone: str = "UTC"
     scenario: str | None = None
@@ -203,13 +209,13 @@ class Site:
     launchers: tuple[SiteLauncher, ...] = ()
     store: SiteStore = SiteStore()
     policies: Mapping[str, bool] = field(default_factory=dict)
+    hardware: Hardware = field(default_factory=Hardware)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """One statement of a site file, held against reality.
 
-    hardware: Hardware = field(default_factory=Hardware)
     Attributes
     ----------
     ok

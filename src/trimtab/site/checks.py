@@ -18,6 +18,7 @@ from trimtab.visible import visible
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
 _HOST_LAUNCHERS = ("local", "mpi")
+_BATCH_LAUNCHERS = ("slurm",)
 SNAPSHOT_LIMIT_S: Final = 480.0
 """A watch gives no sign of life while a snapshot is taken; after ten minutes without one systemd
 starts it again (``WatchdogSec`` in deploy/)."""
@@ -52,8 +53,8 @@ def problems(site: Site) -> Iterator[Problem]:
             f"{format_percent(site.limits.fullness)}: a target would close and open in turn",
             "leave a few per cent between them",
         )
-    for probe in site.probes:
     yield from hardware_problems(site.hardware)
+    for probe in site.probes:
         yield from _probe(site, probe)
     for launcher in site.launchers:
         if launcher.name in _HOST_LAUNCHERS and launcher.kind != launcher.name:
@@ -71,7 +72,6 @@ def problems(site: Site) -> Iterator[Problem]:
             )
 
 
-def warnings(site: Site) -> Iterator[str]:
 def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
     """Yield what cannot be true of a hardware table."""
     drives, osts, each = hardware.drives, hardware.osts, hardware.drives_per_ost
@@ -83,6 +83,7 @@ def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
         )
 
 
+def warnings(site: Site) -> Iterator[str]:
     """Yield what is allowed and probably not meant."""
     if site.driver == "lustre":
         yield from _lustre_warnings(site)
@@ -214,18 +215,24 @@ def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             f"there is no launcher {visible(probe.launcher[:80])!r}",
             f"{_some(sorted(kinds))}, or write a [launcher.NAME] with that name",
         )
-    elif kind not in _HOST_LAUNCHERS:
+    elif kind not in (*_HOST_LAUNCHERS, *_BATCH_LAUNCHERS):
         yield Problem(
             location,
             f"{probe.launcher!r} is of kind {kind!r}, which this version cannot start yet",
-            'take launcher = "mpi" on this host for now',
+            'take one of kind slurm, or launcher = "mpi" on this host',
         )
-    elif probe.nodes > 1:
+    elif probe.nodes > 1 and kind in _HOST_LAUNCHERS:
         yield Problem(
             ("probe", probe.name, "nodes"),
-            f"{probe.nodes} nodes need a launcher of kind slurm or ssh, which this version does "
-            f"not have yet; {probe.launcher!r} starts tasks on this host",
-            "write nodes = 1 for now",
+            f"{probe.nodes} nodes need a launcher of kind slurm; {probe.launcher!r} starts tasks "
+            "on this host",
+            "write nodes = 1, or a [launcher.NAME] of kind slurm",
+        )
+    elif probe.tasks_per_node is None and kind in _BATCH_LAUNCHERS:
+        yield Problem(
+            ("probe", probe.name, "tasks_per_node"),
+            "how many tasks a compute node takes is not known on this host",
+            "write tasks_per_node",
         )
 
 

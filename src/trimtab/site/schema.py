@@ -334,7 +334,9 @@ class ProbeTable(Table):
     jitter: DurationOrZero | None = _key("The longest that its start is put off.", "0s")
     direct: bool | None = _key("O_DIRECT, past the client's cache.", True)
     directory: Text | None = _key("Where its files go, below the site's path.")
-    target_pinning: bool | None = _key("A file on every target, each measured.", False)
+    target_pinning: bool | None = _key("Each file on one target, as many on each.", False)
+    pending: Duration | None = _key("The longest wait in a queue; then it is missing.", "1h")
+    drop_caches: bool | None = _key("Drop the clients' page caches before each phase.", False)
     options: Options | None = _key("For the benchmark, by its own names.", {})
 
 
@@ -359,8 +361,6 @@ class PolicyTable(Table):
     armed: bool | None = _key("Whether it may act.", False)
 
 
-class SiteFile(Table):
-    """A whole site file."""
 class HardwareTable(Table):
     """What it is built of: what `trimtab ladder` holds measured rates against."""
 
@@ -379,6 +379,8 @@ class HardwareTable(Table):
     client_network: Rate | None = _key("Line rate of one client node, each way.")
 
 
+class SiteFile(Table):
+    """A whole site file."""
 
     site: SiteTable
     servers: ServersTable = ServersTable()
@@ -388,14 +390,15 @@ class HardwareTable(Table):
     launcher: dict[str, LauncherTable] = Field(default={}, description="Launchers by name.")
     store: StoreTable = StoreTable()
     policy: dict[str, PolicyTable] = Field(default={}, description="Policies by name.")
-
-
     hardware: HardwareTable = HardwareTable()
+
+
 _RENAMED: Final = {
     "timeout": "timeout_s",
     "window": "window_s",
     "duration": "duration_s",
     "jitter": "jitter_s",
+    "pending": "pending_s",
     "retention": "retention_s",
     "transfer_size": "transfer_size_bytes",
     "block_size": "block_size_bytes",
@@ -419,18 +422,18 @@ def site_of(file: SiteFile, source: str | None) -> Site:
         ),
         store=SiteStore(**_given(file.store)),
         policies={name: bool(policy.armed) for name, policy in file.policy.items()},
+        hardware=hardware_of(file.hardware),
     )
 
 
-        hardware=hardware_of(file.hardware),
-def _servers(table: ServersTable) -> Servers:
-    values = _given(table)
-    if table.ssh is not None:
 def hardware_of(table: HardwareTable) -> Hardware:
     """Return the plain values of a hardware table."""
     return Hardware(**_given(table))
 
 
+def _servers(table: ServersTable) -> Servers:
+    values = _given(table)
+    if table.ssh is not None:
         values["ssh"] = Ssh(**_given(table.ssh))
     if table.home is not None:
         values["home"] = {

@@ -10,7 +10,7 @@ from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run
-from trimtab.model.verdict import Interval, Scope, Verdict
+from trimtab.model.verdict import Comparison, Interval, Scope, Verdict
 from trimtab.units import format_percent, format_value
 from trimtab.visible import shell_text, visible
 
@@ -27,26 +27,35 @@ _SEVERITY_STYLE = {
 
 def print_check(result: CheckResult) -> None:
     """Print a check on standard output."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     out = console()
     out.print(_path_line(result), style="bold")
     for note in result.path.notes:
         out.print(f"  {visible(note)}", style="dim")
-    if result.verdicts:
-        out.print()
-        out.print(verdict_table(result.verdicts))
-        for line in _reasons(result.verdicts):
-            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
-        for line in _not_believed(result.run):
-            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
-    for comparison in result.comparisons:
-        out.print(f"  {comparison.metric}: {visible(comparison.reason)}")
-    _print_problem(out, result)
+    print_verdicts(out, result.run, result.verdicts, result.comparisons)
     out.print()
     _print_findings(out, result.findings)
     _print_closing(out, result)
+
+
+def print_verdicts(
+    out: Console,
+    run: Run | None,
+    verdicts: tuple[Verdict, ...],
+    comparisons: tuple[Comparison, ...],
+) -> None:
+    """Print what a run says by itself, over time and against earlier ones, and what it lacks."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if verdicts:
+        out.print()
+        out.print(verdict_table(verdicts))
+        for line in (*_reasons(verdicts), *_not_believed(run)):
+            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+    for comparison in comparisons:
+        out.print(f"  {comparison.metric}: {visible(comparison.reason)}")
+    if run is not None and run.problem:
+        out.print(f"  run {run.status.value}: {visible(run.problem)}", style="bold red")
 
 
 def verdict_table(verdicts: tuple[Verdict, ...]) -> Table:
@@ -138,12 +147,6 @@ def _not_believed(run: Run | None) -> list[str]:
             value = format_value(sample.value, sample.unit)
             figures.setdefault(sample.reason, []).append(f"{name} {value}")
     return [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
-
-
-def _print_problem(out: Console, result: CheckResult) -> None:
-    if result.run is not None and result.run.problem:
-        status = result.run.status.value
-        out.print(f"  run {status}: {visible(result.run.problem)}", style="bold red")
 
 
 def _print_findings(out: Console, findings: tuple[Finding, ...]) -> None:

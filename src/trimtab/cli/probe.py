@@ -1,0 +1,74 @@
+"""``trimtab probe``: a probe of the site file, now."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+
+
+@click.command("probe")
+@click.argument("name", metavar="NAME")
+@click.option("--site", "where", metavar="SITE", help="Whose probe. Default: the only site here.")
+@options.as_json
+@options.store
+@click.option("--trim", is_flag=True, help="Trim every target first, where its driver can.")
+def command(name: str, where: str | None, as_json: bool, store_url: str | None, trim: bool) -> None:
+    """Run the probe NAME of a site file now, keep the run and judge it.
+
+    On this host, as an MPI job or as a batch job, as its launcher says. Its files are removed in
+    every case, and the nodes of a job are given back.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.place import refuse_wrong_place
+    from trimtab.loop.probe_now import probe_now, probe_of
+    from trimtab.loop.site_probe import SiteProbeRunner
+    from trimtab.loop.sites import (
+        kept_identity,
+        know_site,
+        only_site,
+        open_driver,
+        open_site,
+        with_store,
+    )
+    from trimtab.loop.stores import open_store
+
+    site = open_site(where).site if where is not None else only_site().site
+    probe = probe_of(site, name)
+    with (
+        open_store(with_store(site, store_url), create=True) as store,
+        progress_bar(silent=as_json) as progress,
+    ):
+        refuse_wrong_place(site, kept_identity(store, site))
+        runner = SiteProbeRunner(site, utc_now, know_site(store, site))
+        made = probe_now(
+            site,
+            probe,
+            store,
+            open_driver(site, clock=utc_now),
+            runner,
+            clock=utc_now,
+            progress=progress,
+            trim=trim,
+        )
+        place = str(store.location)
+    if as_json:
+        from trimtab.report.documents.probe import probe_document
+
+        document = probe_document(
+            place,
+            made.run,
+            made.verdicts,
+            made.comparisons,
+            notes=made.notes,
+            error=made.error,
+        )
+        click.echo(document.to_json())
+    else:
+        from trimtab.cli.render.probe import print_probe
+
+        print_probe(made, place)
+    if made.error is not None:
+        made.error.reported = as_json
+        raise made.error

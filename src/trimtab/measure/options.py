@@ -1,0 +1,47 @@
+"""Further options of a benchmark, as a site file gives them, as arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+
+from trimtab.errors import UsageError
+from trimtab.visible import visible
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
+
+
+def further_options(options: Mapping[str, str], *, own: Set[str]) -> tuple[str, ...]:
+    """Return options as arguments: ``-z``, ``-B 1``, ``--name``, ``--name=value``.
+
+    Parameters
+    ----------
+    options
+        Name to value, without dashes; an empty value is an option that takes none.
+    own
+        Names that the probe says itself, or that would have it do something else.
+
+    Raises
+    ------
+    UsageError
+        A name that is no option's, or one of ``own``.
+
+    Examples
+    --------
+    >>> further_options({"z": "", "J": "4096", "posix.lustre.stripecount": "4"}, own=set())
+    ('-z', '-J', '4096', '--posix.lustre.stripecount=4')
+    """
+    argv: list[str] = []
+    for name, value in options.items():
+        if not _NAME.fullmatch(name) or "\0" in value:
+            raise UsageError(f"{visible(name[:80])!r} is no name of an option")
+        if name in own:
+            raise UsageError(
+                f"option {name!r} is the probe's own",
+                hint="its keys in the site file say it: transfer_size, tasks_per_node, direct ...",
+            )
+        if len(name) == 1:
+            argv += [f"-{name}"] if not value else [f"-{name}", value]
+        else:
+            argv.append(f"--{name}" if not value else f"--{name}={value}")
+    return tuple(argv)
