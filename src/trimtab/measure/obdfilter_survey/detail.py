@@ -1,0 +1,258 @@
+"""What each OST did, from a survey's ``.detail``. Pure: text in, values out.
+
+::
+
+    =======================> ost  1 sz  1638400K rsz 1024K obj    1 thr    1
+    =============> Create 1 on localhost:scratch-OST0001_ecc
+    create: 1 objects
+    create: #1 is object id 0xa
+    =============> write localhost:scratch-OST0001_ecc
+    Print status every 1 seconds
+    --threads: starting 1 threads on device 49 running test_brw 1600 wx q 256 1t10 p256
+    1/1 Total: 276.803746/second
+    Total: total 1600 threads 1 sec 4.081836 391.980472/second
+    =============> write global
+    3 276.803746 387.660797
+    =============> Destroy 1 on localhost:scratch-OST0001_ecc
+
+A rate is records of ``rsz`` in a second: each thread counts one for each write or read that it
+asked for (``shmem_bump``), and the time runs from the start of the last thread to the end of the
+last one. ``global`` has a row for each OST: seconds, slowest and fastest one, in records.
+
+Sources: lustre/utils/obd.c (``jt_obd_test_brw``, ``shmem_total``, ``shmem_snap``) and
+lustre-iokit/obdfilter-survey/obdfilter-survey (``create_objects``, ``get_stats``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import agrees, beginning
+from trimtab.measure.obdfilter_survey.summary import LINE_START, Shape, shape_of
+
+_MARK: Final = "=============> "
+_BLOCK_MARK_REST: Final = "=========="
+"""What stands before the mark where a block begins: its own has ten characters more."""
+_TOTAL: Final = re.compile(
+    r"Total: total (\d{1,15}) threads (\d{1,6}) sec (\d{1,9}\.\d{6}) (\d{1,12}\.\d{6})/second\n"
+)
+_ROW: Final = re.compile(r"(-?\d{1,9}) (\d{1,12}\.\d{6}) (\d{1,12}\.\d{6})")
+_CREATED: Final = re.compile(r"^create: #\d{1,6} is object id (0x[0-9a-f]{1,16}|\d{1,18})$", re.M)
+_DESTROYED: Final = re.compile(
+    r"^destroy: #\d{1,6} is object id (0x[0-9a-f]{1,16}|\d{1,18})$", re.M
+)
+_ROUNDING: Final = 1e-6
+_BLOCKS_MAXIMUM: Final = 10_000
+"""A survey has one for each combination that it ran: hundreds at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRate:
+    """What one target did in one test.
+
+    Attributes
+    ----------
+    client
+        The echo client that was used, as printed: ``localhost:scratch-OST0001_ecc``.
+    bandwidth_bytes_per_s, elapsed_s
+        ``None`` where none is printed.
+    line
+        Of the figure, or of the beginning where there is none.
+    reason
+        Why it is not to be believed.
+    """
+
+    client: str
+    bandwidth_bytes_per_s: float | None
+    elapsed_s: float | None
+    line: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """The slowest and the fastest second of any one target, as the summary takes them."""
+
+    seconds: int
+    slowest_bytes_per_s: float
+    fastest_bytes_per_s: float
+
+
+@dataclass(slots=True)
+class Test:
+    """One test of all targets; ``extremes`` is ``None`` where its ``global`` part is not whole."""
+
+    name: str
+    rates: list[TargetRate] = field(default_factory=list)
+    extremes: Extremes | None = None
+    closed: bool = False
+
+
+@dataclass(slots=True)
+class Block:
+    """One combination of record size, objects and threads.
+
+    Attributes
+    ----------
+    destroyed
+        How many targets' objects were removed at its end.
+    damaged
+        Why nothing of it is to be believed.
+    """
+
+    line: int
+    shape: Shape
+    tests: list[Test] = field(default_factory=list)
+    destroyed: int = 0
+    damaged: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it shows its own end: every target's objects were removed."""
+        return self.destroyed == self.shape.targets
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Objects that a survey made on one target."""
+
+    client: str
+    ids: tuple[int, ...]
+
+
+def read_detail(text: str) -> tuple[Block, ...]:
+    """Return the blocks of a detail; what the last one lacks is missing from it.
+
+    Raises
+    ------
+    DataError
+        It has more blocks than any survey.
+    """
+    sections = text.replace("\r\n", "\n").split(_MARK)
+    blocks: list[Block] = []
+    before, line = sections[0], 1 + sections[0].count("\n")
+    for section in sections[1:]:
+        if before.endswith(_BLOCK_MARK_REST):
+            _begin(blocks, section, line)
+            if len(blocks) > _BLOCKS_MAXIMUM:
+                raise DataError(f"more than {_BLOCKS_MAXIMUM} blocks: no survey", line=line)
+        elif blocks:
+            if before and not before.endswith("\n"):
+                blocks[-1].damaged = f"line {line} holds two things"
+            _take(blocks[-1], section, line)
+        before = section
+        line += section.count("\n")
+    return tuple(blocks)
+
+
+def objects_left(text: str) -> tuple[Objects, ...]:
+    """Return the objects that a survey made and did not remove, as far as its detail tells.
+
+    Killed, it leaves them on its targets, where no file owns them. An object stands there as soon
+    as the survey knows of it: `lctl create` has ended then.
+    """
+    left: dict[str, dict[int, None]] = {}
+    for section in text.replace("\r\n", "\n").split(_MARK)[1:]:
+        head, _, body = section.partition("\n")
+        words = head.split()
+        if len(words) != 4 or words[2] != "on":
+            continue
+        of_client = left.setdefault(words[3], {})
+        if words[0] == "Create":
+            of_client |= {int(found, 0): None for found in _CREATED.findall(body)}
+        elif words[0] == "Destroy":
+            for found in _DESTROYED.findall(body):
+                of_client.pop(int(found, 0), None)
+    return tuple(Objects(client, tuple(ids)) for client, ids in left.items() if ids)
+
+
+@lru_cache(maxsize=4096)
+def target_of(client: str) -> str:
+    """Return the target that an echo client stands for: no host, no ending.
+
+    Examples
+    --------
+    >>> target_of("localhost:scratch-OST000a_ecc")
+    'scratch-OST000a'
+    """
+    name = client.rpartition(":")[2]
+    for ending in ("_ecc", "_echo_client"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _begin(blocks: list[Block], section: str, line: int) -> None:
+    found = LINE_START.match(section)
+    shape = None if found is None else shape_of(found)
+    if shape is not None:
+        blocks.append(Block(line, shape))
+    elif blocks:
+        blocks[-1].damaged = f"line {line} is no beginning: {beginning(section)}"
+
+
+def _take(block: Block, section: str, line: int) -> None:
+    head, ended, body = section.partition("\n")
+    word, _, rest = head.partition(" ")
+    if word == "Create" or not ended:
+        return
+    if word == "Destroy":
+        block.destroyed += f"destroy: #{rest.partition(' ')[0]} is object id " in body
+    elif rest == "global":
+        if block.tests and block.tests[-1].name == word and not block.tests[-1].closed:
+            _close(block, block.tests[-1], body)
+        else:
+            block.damaged = f"line {line} closes a test that was not begun"
+    elif " " in rest or not rest:
+        block.damaged = f"line {line} is not understood: {beginning(head)}"
+    else:
+        if not block.tests or block.tests[-1].closed:
+            block.tests.append(Test(word))
+        if block.tests[-1].name != word:
+            block.damaged = f"line {line} is of {beginning(word)}, not {block.tests[-1].name}"
+        elif len(block.tests[-1].rates) >= block.shape.targets:
+            block.damaged = f"line {line} is of one target more than there are"
+        else:
+            block.tests[-1].rates.append(_rate(block.shape, rest, section, line))
+
+
+def _rate(shape: Shape, client: str, section: str, line: int) -> TargetRate:
+    position = section.rfind("\nTotal: ") + 1
+    found = _TOTAL.match(section, position) if position else None
+    if found is None:
+        return TargetRate(client, None, None, line, "no total is printed for this target")
+    records, threads, elapsed_s, rate = found.groups()
+    elapsed, per_s, reason = float(elapsed_s), float(rate), None
+    record_bytes = shape.record_kib * 1024
+    if "error" in section:
+        reason = f"lctl printed an error: {beginning(section[section.find('error') :])}"
+    elif int(threads) * shape.targets != shape.threads:
+        reason = f"{threads} threads, {shape.threads // shape.targets} are asked for"
+    elif int(records) * shape.record_kib * shape.targets != shape.size_kib:
+        reason = f"{records} records are not its share of {shape.size_kib}K"
+    elif not agrees(per_s, int(records), elapsed, tolerance=_ROUNDING + 1e-6 / (elapsed or 1)):
+        reason = f"{records} records in {elapsed_s} s are not {rate} in a second"
+    return TargetRate(
+        client,
+        per_s * record_bytes,
+        elapsed,
+        line + section.count("\n", 0, position),
+        reason,
+    )
+
+
+def _close(block: Block, test: Test, body: str) -> None:
+    test.closed = True
+    rows = [_ROW.fullmatch(row) for row in body.split("\n")[:-1]]
+    if len(rows) != block.shape.targets or not all(rows):
+        return
+    figures = [(int(row[1]), float(row[2]), float(row[3])) for row in rows if row is not None]
+    record_bytes = block.shape.record_kib * 1024
+    seconds, slowest, fastest = figures[0]
+    for row in figures[1:]:
+        seconds, slowest = min(seconds, row[0]), min(slowest, row[1])
+        fastest = max(fastest, row[2])
+    test.extremes = Extremes(seconds, slowest * record_bytes, fastest * record_bytes)

@@ -1,0 +1,358 @@
+"""A survey as results: one for each combination of record size, objects and threads."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.obdfilter_survey.detail import Block, TargetRate, Test, read_detail, target_of
+from trimtab.measure.obdfilter_survey.summary import (
+    LINE_START,
+    MIB,
+    Line,
+    Part,
+    Shape,
+    Summary,
+    Survey,
+    read_summary,
+)
+from trimtab.measure.source import Format, Source
+from trimtab.model.run import Layer, RunStatus, Sample
+
+KIND: Final = "obdfilter-survey"
+_METRICS: Final[Mapping[str, str]] = {
+    "write": "write_bandwidth",
+    "rewrite": "rewrite_bandwidth",
+    "rewrite_again": "rewrite_bandwidth",
+    "read": "read_bandwidth",
+    "reread": "read_bandwidth",
+}
+_LAYERS: Final[Mapping[str, Layer]] = {"disk": "ost", "network": "network", "netdisk": "client"}
+_OST: Final = re.compile(r"(.{1,8})-(OST[0-9a-fA-F]{4})")
+_BEGINNING: Final = "using LCTL="
+_TITLE: Final = "Obdfilter-survey for case="
+_BLOCK: Final = "=======================> ost "
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return the results of a summary with its detail, or of either alone."""
+    if source.text.lstrip().startswith(_BLOCK):
+        summary, detail, ordinal = Summary((), (), ()), source.text, 0
+    else:
+        summary, detail, ordinal = read_summary(source.text), _beside(source), 1
+    return results(summary, read_detail(detail or ""), detail_output=ordinal)
+
+
+def results(
+    summary: Summary, blocks: tuple[Block, ...], *, detail_output: int = 1
+) -> tuple[Measurement, ...]:
+    """Return one result for each line of the summary and block of the detail that belong together.
+
+    Parameters
+    ----------
+    detail_output
+        Ordinal of the detail among the raw outputs; the summary's is 0.
+
+    Raises
+    ------
+    DataError
+        There is no line and no block.
+    """
+    strange = None
+    paired = [(line.shape, block.shape) for line, block in zip(summary.lines, blocks, strict=False)]
+    if any(line != block for line, block in paired):
+        strange, blocks = "the .detail beside it is of another survey and was not used", ()
+    if not summary.lines and not blocks:
+        raise _nothing(summary)
+    count = max(len(summary.lines), len(blocks))
+    found: list[Measurement] = []
+    names: dict[str, int] = {}
+    for place in range(count):
+        line = summary.lines[place] if place < len(summary.lines) else None
+        block = blocks[place] if place < len(blocks) else None
+        one = _Result(summary, line, block, detail_output)
+        times = names[one.shape.name] = names.get(one.shape.name, 0) + 1
+        found.append(one.measurement(times, strange))
+    return tuple(found)
+
+
+def _nothing(summary: Summary) -> DataError:
+    said = "; ".join(text for _, text in summary.others if not text.startswith(_BEGINNING))
+    why = f": {said[:300]}" if said else ""
+    return DataError(f"obdfilter-survey measured nothing{why}", line=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One line with its block, where it has one."""
+
+    summary: Summary
+    line: Line | None
+    block: Block | None
+    detail_output: int
+
+    @property
+    def shape(self) -> Shape:
+        if self.line is not None:
+            return self.line.shape
+        assert self.block is not None
+        return self.block.shape
+
+    def measurement(self, times: int, strange: str | None) -> Measurement:
+        survey = self._survey()
+        samples = tuple(self._samples())
+        problem = self._problem()
+        stands = any(sample.believed for sample in samples)
+        if not stands and problem is None:
+            problem = next((one.reason for one in samples if one.reason), "it holds no result")
+        status = RunStatus.OK
+        if problem is not None:
+            status = RunStatus.PARTIAL if stands else RunStatus.FAILED
+        name = self.shape.name
+        return Measurement(
+            kind=KIND,
+            status=status,
+            problem=problem,
+            name=name if times == 1 else f"{name} #{times}",
+            layer="ost" if survey is None else _LAYERS.get(survey.case),
+            began=None if survey is None else survey.began,
+            host=None if survey is None else survey.host,
+            asked=self._asked(survey),
+            told=self._told(),
+            samples=samples,
+            warnings=tuple(self._warnings(strange)),
+        )
+
+    def _survey(self) -> Survey | None:
+        if self.line is not None and self.line.survey is not None:
+            return self.summary.surveys[self.line.survey]
+        return None
+
+    def _asked(self, survey: Survey | None) -> dict[str, object]:
+        shape = self.shape
+        asked: dict[str, object] = {"case": "disk" if survey is None else survey.case}
+        return asked | {
+            "size_bytes": shape.size_kib // shape.targets * 1024,
+            "transfer_size_bytes": shape.record_kib * 1024,
+            "objects_per_target": shape.objects // shape.targets,
+            "threads_per_target": shape.threads // shape.targets,
+            "tests": [name for name, _, _ in self._tests()],
+        }
+
+    def _told(self) -> dict[str, object]:
+        told: dict[str, object] = {"targets": self.shape.targets}
+        file_system = self._file_system()
+        if file_system is not None:
+            told["file_system"] = file_system
+        short = [part.test for part in self._parts() if part.word == "SHORT"]
+        return told | {"short": short} if short else told
+
+    def _tests(self) -> list[tuple[str, Part | None, Test | None]]:
+        """Return the tests in their order, as the line and as the block tell them."""
+        parts = self._parts()
+        tests = [] if self.block is None else self.block.tests
+        found: list[tuple[str, Part | None, Test | None]] = []
+        for place in range(max(len(parts), len(tests))):
+            part = parts[place] if place < len(parts) else None
+            test = tests[place] if place < len(tests) else None
+            if part is not None and test is not None and part.test != test.name:
+                test = None
+            name = part.test if part is not None else tests[place].name
+            found.append((name, part, test))
+        running = None if self.line is None else self.line.unfinished
+        if running is not None and len(found) == len(parts):
+            found.append((running, None, None))
+        return found
+
+    def _parts(self) -> tuple[Part, ...]:
+        return () if self.line is None else self.line.parts
+
+    def _problem(self) -> str | None:
+        line, block = self.line, self.block
+        if line is None:
+            assert block is not None
+            whole = block.whole and block.damaged is None
+            return None if whole else block.damaged or "the .detail ends before the survey did"
+        problems = [] if line.problem is None else [f"line {line.number}: {line.problem}"]
+        problems += [
+            f"obdfilter-survey says ERROR in {part.test}"
+            for part in line.parts
+            if part.word == "ERROR"
+        ]
+        problems += [
+            f"{name} is none of its tests" for name, _, _ in self._tests() if name not in _METRICS
+        ]
+        if line.problem is not None and not line.damaged:
+            said = [text for number, text in self.summary.others if number > line.number]
+            problems += said[:1]
+        return "; ".join(problems) or None
+
+    def _warnings(self, strange: str | None) -> Iterator[str]:
+        if strange is not None:
+            yield strange
+        short = [part.test for part in self._parts() if part.word == "SHORT"]
+        if short:
+            was = "was" if len(short) == 1 else "were"
+            yield (
+                f"{', '.join(short)} {was} over in about two seconds: starting the threads is part"
+                " of the time"
+            )
+        if self.line is not None and self.block is not None:
+            if self.block.damaged is not None:
+                yield f"the .detail is damaged: {self.block.damaged}"
+            elif not self.block.whole:
+                yield "the .detail does not show that its objects were removed"
+
+    def _samples(self) -> Iterator[Sample]:
+        seen: dict[str, int] = {}
+        for name, part, test in self._tests():
+            metric = _METRICS.get(name)
+            if metric is None:
+                continue
+            repetition = seen.get(metric, 0)
+            seen[metric] = repetition + 1
+            place = (metric, repetition)
+            again = name == "write" and repetition > 0
+            yield from self._of_all(place, part, test, again=again)
+            if test is not None:
+                yield from self._of_targets(place, test)
+
+    def _of_all(
+        self, place: tuple[str, int], part: Part | None, test: Test | None, *, again: bool
+    ) -> Iterator[Sample]:
+        metric, repetition = place
+        if part is None or self.line is None:
+            reason = (
+                "the .summary with the figure of all targets is missing"
+                if self.line is None
+                else "it did not end"
+            )
+            line = self.line.number if self.line is not None else None
+            output = 0 if self.line is not None else None
+            yield Sample(metric, None, repetition, output=output, line=line, reason=reason)
+            return
+        reason = self._disbelief(part, test)
+        if again:
+            reason = reason or "its objects were written before: this is a rewrite"
+        for statistic, value in (
+            ("total", part.bandwidth_bytes_per_s),
+            ("interval_min", part.slowest_bytes_per_s),
+            ("interval_max", part.fastest_bytes_per_s),
+        ):
+            if value is not None:
+                yield Sample(
+                    metric, value, repetition, None, statistic, 0, self.line.number, reason
+                )
+
+    def _disbelief(self, part: Part, test: Test | None) -> str | None:
+        assert self.line is not None
+        if self.line.damaged:
+            return f"the line is damaged: {self.line.problem}"
+        if part.word == "ERROR":
+            return "obdfilter-survey says ERROR"
+        if part.bandwidth_bytes_per_s == 0:
+            return "printed as 0.00: with too few digits to be a figure"
+        if (part.slowest_bytes_per_s or 0.0) > (part.fastest_bytes_per_s or 0.0):
+            return "its slowest second is faster than its fastest one"
+        if test is None or self.block is None or self.block.damaged is not None:
+            return None
+        return _contradiction(self.shape, part, test)
+
+    def _of_targets(self, place: tuple[str, int], test: Test) -> Iterator[Sample]:
+        block = self.block
+        assert block is not None
+        metric, repetition = place
+        output = self.detail_output
+        spoilt = block.damaged and f"the .detail is damaged: {block.damaged}"
+        if not spoilt and self.line is not None and self.line.damaged:
+            spoilt = "the line of the summary is damaged"
+        spoilt = spoilt or _doubled(test)
+        short = self._file_system() is not None
+        for rate in test.rates:
+            target = target_of(rate.client)
+            if short:
+                target = target[-7:]
+            yield Sample(
+                metric,
+                rate.bandwidth_bytes_per_s,
+                repetition,
+                target,
+                "total",
+                output,
+                rate.line,
+                rate.reason or spoilt or None,
+            )
+
+    def _file_system(self) -> str | None:
+        """Return the one file system whose targets they are, ``None`` where that is not known."""
+        if self.block is None or not self.block.tests:
+            return None
+        names = {target_of(rate.client) for rate in self.block.tests[0].rates}
+        found = [_OST.fullmatch(name) for name in names]
+        systems = {one[1] for one in found if one is not None}
+        return systems.pop() if all(found) and len(systems) == 1 else None
+
+
+def _doubled(test: Test) -> str | None:
+    """Return what is wrong with the list of targets of one test."""
+    clients = {rate.client for rate in test.rates}
+    if len(clients) != len(test.rates):
+        return "a target stands in the .detail twice"
+    return None
+
+
+def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
+    """Return what of a line the detail does not bear out, beyond rounding."""
+    slowest: TargetRate | None = max(
+        (rate for rate in test.rates if rate.elapsed_s is not None and rate.reason is None),
+        key=lambda rate: rate.elapsed_s or 0.0,
+        default=None,
+    )
+    if slowest is not None and slowest.elapsed_s is not None:
+        elapsed_s = shape.size_kib * 1024 / part.bandwidth_bytes_per_s
+        # The survey's own clock runs from before the threads start until all have ended.
+        rounding = 0.005 * MIB / part.bandwidth_bytes_per_s
+        if elapsed_s * (1 + rounding) < slowest.elapsed_s * (1 - 1e-6):
+            return (
+                f"the figure means {elapsed_s:.3f} s, but {target_of(slowest.client)} alone took"
+                f" {slowest.elapsed_s:.3f} s"
+            )
+    if test.extremes is None or part.slowest_bytes_per_s is None or test.extremes.seconds <= 0:
+        return None
+    printed = (part.slowest_bytes_per_s, part.fastest_bytes_per_s or 0.0)
+    found = (test.extremes.slowest_bytes_per_s, test.extremes.fastest_bytes_per_s)
+    if all(math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in zip(printed, found, strict=True)):
+        return None
+    return "its slowest and fastest seconds are not those of the .detail"
+
+
+def _beside(source: Source) -> str | None:
+    """Return the text of the detail beside a summary."""
+    for content in source.beside.values():
+        return content.decode("utf-8-sig", "replace")
+    return None
+
+
+def _recognises(source: Source) -> bool:
+    head = source.head
+    if head.lstrip().startswith((_BLOCK, f"{_BEGINNING}'")):
+        return True
+    return _TITLE in head or LINE_START.search(head) is not None
+
+
+def _companions(name: str) -> tuple[str, ...]:
+    stem = name.removesuffix(".summary")
+    return (f"{stem}.detail",) if stem != name else ()
+
+
+def _instead(name: str) -> str | None:
+    stem = name.removesuffix(".detail")
+    return f"{stem}.summary" if stem != name else None
+
+
+FORMAT: Final = Format(KIND, _recognises, read, companions=_companions, instead=_instead)

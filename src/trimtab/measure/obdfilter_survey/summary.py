@@ -1,0 +1,266 @@
+"""The lines of a survey's summary, which it prints as well. Pure: text in, values out.
+
+::
+
+    Fri Nov 20 16:15:22 UTC 2026 Obdfilter-survey for case=disk from lustre1
+    ost  1 sz  1638400K rsz 1024K obj    1 thr    1 write  374.82 [ 276.80,  387.66] rewrite ...
+
+``sz``, ``obj`` and ``thr`` are of all OSTs together. The figure of a test is all bytes over the
+time from before the threads are started until the last one has ended; it is KiB over 1024, so
+MiB/s. In brackets stand the slowest and the fastest second of any one OST, in the same unit;
+``SHORT`` stands there when some OST had no whole second after its start, ``ERROR`` when one
+printed an error.
+
+The columns have widths of their own: a figure that lost a digit does not fill its column, so that a
+damaged line shows.
+
+A survey that is killed prints ``done!`` and ends with 0: only the line that has no end shows it.
+
+Source: lustre-iokit/obdfilter-survey/obdfilter-survey (``print_summary``), Lustre 1.8 to 2.17.
+Before 2.0 the record size had no ``K``, before 2.9 the brackets no blank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import beginning
+
+MIB: Final = 2**20
+
+LINE_START: Final = re.compile(
+    r"ost +(\d{1,6}) sz +(\d{1,15})K rsz +(\d{1,8})K? obj +(\d{1,8}) thr +(\d{1,8}) "
+)
+_COLUMN: Final = r"((?: {3}\d| {2}\d{2}| \d{3}|\d{4,12})\.\d\d)"
+"""``%7.2f``: a figure that lost a digit is not one."""
+_PART: Final = re.compile(
+    rf"([a-z_]{{1,20}}) {_COLUMN} (?:\[{_COLUMN}, ?{_COLUMN}\]| {{12}}(SHORT|ERROR))(?: |$)"
+)
+_HEADER: Final = re.compile(
+    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) ([A-Z]{1,6}|[+-]\d\d)"
+    r" (\d{4})"
+    r" Obdfilter-survey for case=([a-z]{1,12}) from (\S{1,255})"
+)
+_MONTHS: Final[dict[str, int]] = {
+    **{"Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6},
+    **{"Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11, "Dec": 12},
+}
+"""The survey sets LC_ALL=POSIX, so that ``date`` prints them in English everywhere."""
+_TITLE: Final = "Obdfilter-survey for case="
+_LINES_MAXIMUM: Final = 100_000
+"""A survey has a line for each combination that it ran: hundreds at most."""
+_TEST_ALONE: Final = re.compile(r"[a-z_]{1,20} ?")
+_ENDINGS: Final = frozenset({"done!", "Terminated", "program exited with error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one line of a summary, and one block of a detail, is about.
+
+    Attributes
+    ----------
+    size_kib, objects, threads
+        Of all targets together, as printed.
+    record_kib
+        Of one write or read.
+    """
+
+    targets: int
+    size_kib: int
+    record_kib: int
+    objects: int
+    threads: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether the figures can be those of a survey: it gives each target the same share."""
+        if 0 in (self.targets, self.size_kib, self.record_kib, self.objects, self.threads):
+            return False
+        shares = (self.size_kib, self.objects, self.threads)
+        if any(share % self.targets for share in shares) or self.threads % self.objects:
+            return False
+        # A thread writes whole records, and all of them as many.
+        return self.size_kib % (self.record_kib * self.threads) == 0
+
+    @property
+    def name(self) -> str:
+        """How a person tells it from the others of its survey."""
+        return f"rsz {self.record_kib}K obj {self.objects} thr {self.threads}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One test of one line.
+
+    Attributes
+    ----------
+    bandwidth_bytes_per_s
+        Of all targets together.
+    slowest_bytes_per_s, fastest_bytes_per_s
+        Of one target in one second; ``None`` where ``word`` stands instead.
+    word
+        ``SHORT`` or ``ERROR``.
+    """
+
+    test: str
+    bandwidth_bytes_per_s: float
+    slowest_bytes_per_s: float | None = None
+    fastest_bytes_per_s: float | None = None
+    word: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, as far as it can be understood.
+
+    Attributes
+    ----------
+    survey
+        Of which survey of the file it is, its place in `Summary.surveys`; ``None`` before them.
+    problem
+        Why it is not whole.
+    unfinished
+        The test that was running when the line ended; ``None`` where none was.
+    damaged
+        Whether it holds what no survey prints.
+    """
+
+    number: int
+    shape: Shape
+    parts: tuple[Part, ...]
+    survey: int | None = None
+    problem: str | None = None
+    unfinished: str | None = None
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What stands above the lines: when, where, and of what.
+
+    Attributes
+    ----------
+    began
+        Aware where the zone is UTC; other abbreviations are not unique.
+    case
+        ``disk``, ``network`` or ``netdisk``.
+    """
+
+    began: datetime | None
+    case: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a summary, or what a survey printed, holds.
+
+    Attributes
+    ----------
+    others
+        Lines that are neither, with their numbers: complaints.
+    """
+
+    surveys: tuple[Survey, ...]
+    lines: tuple[Line, ...]
+    others: tuple[tuple[int, str], ...]
+
+
+def read_summary(text: str) -> Summary:
+    """Return the lines of a summary; a last one without its end is read as far as it goes.
+
+    Raises
+    ------
+    DataError
+        It has more lines than any survey.
+    """
+    if text.count("\n") > _LINES_MAXIMUM:
+        raise DataError(f"more than {_LINES_MAXIMUM} lines: no obdfilter-survey", line=1)
+    surveys: list[Survey] = []
+    lines: list[Line] = []
+    others: list[tuple[int, str]] = []
+    for number, line, whole in _lines(text):
+        if _TITLE in line and (found := _HEADER.fullmatch(line)) is not None:
+            surveys.append(_survey(found))
+        elif (start := LINE_START.match(line)) is not None:
+            shape = shape_of(start)
+            if shape is None:
+                others.append((number, f"line {number} is damaged"))
+                continue
+            place = (number, len(surveys) - 1 if surveys else None)
+            lines.append(_line(shape, line[start.end() :], place, whole=whole))
+        elif line.strip() and len(others) < 100:
+            others.append((number, line.strip()))
+    return Summary(tuple(surveys), tuple(lines), tuple(others))
+
+
+def shape_of(found: re.Match[str]) -> Shape | None:
+    """Return what the beginning of a line says, ``None`` where its columns are not a survey's.
+
+    Parameters
+    ----------
+    found
+        A match of `LINE_START`.
+    """
+    shape = Shape(*(int(group) for group in found.groups()))
+    unit = "K" if "K obj" in found[0] else ""
+    printed = (
+        f"ost {shape.targets:2d} sz {shape.size_kib:8d}K rsz {shape.record_kib:4d}{unit}"
+        f" obj {shape.objects:4d} thr {shape.threads:4d} "
+    )
+    return shape if found[0] == printed and shape.sound else None
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield number, text and whether the line has its end."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if len(line) <= 4096:
+            yield number, line.rstrip("\r"), number < len(lines)
+
+
+def _survey(found: re.Match[str]) -> Survey:
+    month, day, hour, minute, second, zone, year, case, host = found.groups()
+    try:
+        clock = (int(hour), int(minute), int(second))
+        began = datetime(int(year), _MONTHS[month], int(day), *clock)
+    except (KeyError, ValueError):
+        return Survey(None, case, host)
+    return Survey(began.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else began, case, host)
+
+
+def _line(shape: Shape, text: str, place: tuple[int, int | None], *, whole: bool) -> Line:
+    number, survey = place
+    parts, rest = _parts(text)
+    problem, unfinished, damaged = None, None, False
+    if rest:
+        running = rest
+        for ending in _ENDINGS:
+            running = running.removesuffix(ending)
+        if _TEST_ALONE.fullmatch(running):
+            unfinished = running.strip()
+            problem = f"it ended during {unfinished}"
+        else:
+            problem, damaged = f"it is not understood from here on: {beginning(rest)}", whole
+    elif not parts:
+        problem = "it ended before the first test"
+    elif not whole:
+        problem = "its end is missing"
+    return Line(number, shape, tuple(parts), survey, problem, unfinished, damaged)
+
+
+def _parts(text: str) -> tuple[list[Part], str]:
+    """Return the tests of a line, and what follows them."""
+    parts: list[Part] = []
+    position = 0
+    while (found := _PART.match(text, position)) is not None:
+        test, rate, slowest, fastest, word = found.groups()
+        low, high = (None if one is None else float(one) * MIB for one in (slowest, fastest))
+        parts.append(Part(test, float(rate) * MIB, low, high, word))
+        position = found.end()
+    return parts, text[position:].strip()
