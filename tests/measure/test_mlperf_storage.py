@@ -137,6 +137,74 @@ def test_a_run_of_the_e1000() -> None:
     assert total(run, "accelerator_utilization")[2] == pytest.approx(0.8920723666613516)
 
 
+def kept(name: str) -> Measurement:
+    (path,) = KEPT.glob(f"*/{name}/summary.json")
+    return FORMAT.read(source_of(path))[0]
+
+
+def test_a_run_of_our_own() -> None:
+    run = kept("success")
+    assert (run.status, run.problem) == (RunStatus.OK, None)
+    assert run.asked["model"] == "unet3d"
+    assert (run.asked["batch_size"], run.asked["read_threads"]) == (7, 4)
+    assert (run.asked["files"], run.asked["record_bytes"]) == (42, 400_000)
+    assert len(total(run, "samples_rate")) == 2
+    rates = zip(total(run, "read_bandwidth"), total(run, "samples_rate"), strict=True)
+    assert all(moved == pytest.approx((rate or 0) * 400_000) for moved, rate in rates)
+    assert run.warnings[0].startswith("on 1 of 1 hosts the data fits into memory")
+
+
+def test_a_run_of_our_own_that_kept_no_accelerator_busy() -> None:
+    run = kept("below")
+    assert run.status is RunStatus.FAILED
+    assert (run.problem or "").startswith("accelerator utilization 32.7 % is under the 90 %")
+
+
+def test_checkpoints_of_our_own() -> None:
+    run = kept("checkpoint")
+    assert (run.status, run.problem) == (RunStatus.OK, None)
+    assert total(run, "write_time") == [0.075386, 0.019881, 0.021]
+    assert total(run, "read_time") == [0.013587, 0.006521]
+    size = run.asked["checkpoint_bytes"]
+    assert size == 10_240
+    assert total(run, "write_bandwidth") == pytest.approx(
+        [10_240 / 0.075386, 10_240 / 0.019881, 10_240 / 0.021]
+    )
+
+
+def test_bytes_that_dlio_got_wrong_are_not_believed() -> None:
+    """This version takes a record for 1 byte where its dimensions are not given."""
+    run = kept("two-ranks")
+    assert run.status is RunStatus.OK
+    assert total(run, "samples_rate") == [23.14525768921911, 21.732195721126928]
+    assert total(run, "read_bandwidth") == []
+    doubts = {one.reason for one in run.samples if one.metric == "read_bandwidth"}
+    assert doubts == {"bytes over samples are 1.00 a sample, the configuration says 400000.00"}
+    assert (run.asked["tasks"], run.asked["record_bytes"]) == (2, 400_000)
+
+
+@each_kept
+def test_damage_of_our_own(path: Path) -> None:
+    source = source_of(path)
+    assert of_formats.recognised(source) == ["mlperf-storage"]
+    of_formats.check_line_ends(FORMAT, source)
+    of_formats.check_cut(FORMAT, source)
+    of_formats.check_changed(FORMAT, source)
+
+
+def test_what_lies_beside_a_run_may_be_cut() -> None:
+    """A configuration or times that were cut change no figure, and never raise."""
+    for path in sorted(KEPT.glob("*/*/summary.json")):
+        source = source_of(path)
+        whole = of_formats.values(FORMAT.read(source))
+        for name, content in source.beside.items():
+            for end in range(0, len(content), 37):
+                other = Source(source.name, source.content, {**source.beside, name: content[:end]})
+                found = of_formats.values(FORMAT.read(other))
+                common = {key for key in found if key in whole}
+                assert {key: found[key] for key in common} == {key: whole[key] for key in common}
+
+
 def test_every_run_of_hpe_counts() -> None:
     paths = real("*/*/run-*/summary.json")
     assert len(paths) == 35

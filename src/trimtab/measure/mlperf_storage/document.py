@@ -1,0 +1,139 @@
+"""A JSON file with the line of each figure, and the settings beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trimtab.errors import DataError
+from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
+from trimtab.measure.source import Source
+
+KIND: Final = "mlperf-storage"
+MIB: Final = 2**20
+GIB: Final = 2**30
+# Means and rates are printed with all digits of a double; adding in another order moves the last.
+_TOLERANCE: Final = 1e-9
+
+_Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object with the line of each of its figures."""
+
+    value: dict[str, Any]
+    lines: dict[_Path, int]
+
+    def number(self, *path: str) -> float | None:
+        """Return the figure at a path, ``None`` where there is none."""
+        value: Any = self.value
+        for key in path:
+            value = as_dict(value).get(key)
+        return as_number(value)
+
+    def numbers(self, *path: str) -> list[float | None]:
+        """Return a list of figures, ``None`` for what is no figure."""
+        value: Any = self.value
+        for key in path:
+            value = as_dict(value).get(key)
+        return [as_number(one) for one in as_list(value)]
+
+
+def document_of(source: Source, what: str = "a file of MLPerf Storage") -> Document:
+    """Return the object that a JSON file holds.
+
+    Raises
+    ------
+    DataError
+        It is cut, or no object; with the line where it stops being JSON.
+    """
+    try:
+        value = json.loads(source.text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"this is not the whole of {what}: {error.msg}", line=error.lineno
+        ) from None
+    except (ValueError, RecursionError):
+        raise DataError(f"this is not {what}: its JSON cannot be read", line=1) from None
+    if not isinstance(value, dict):
+        raise DataError(f"this is not {what}: it is no JSON object", line=1)
+    return Document(value, _lines(source.text))
+
+
+_TOKEN: Final = re.compile(r'\n|[{}\[\],:]|"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"]+')
+
+
+def _lines(text: str) -> dict[_Path, int]:
+    """Return the line of every value of a JSON text that is known to be right."""
+    lines: dict[_Path, int] = {}
+    path: list[str | int] = []
+    line, key = 1, ""
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        if token == "\n":
+            line += 1
+        elif token in "{[":
+            lines.setdefault(tuple(path), line)
+            path.append("" if token == "{" else 0)
+        elif token in "}]":
+            path.pop()
+        elif token == ",":
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else ""
+        elif token == ":":
+            path[-1] = json.loads(key)
+        else:
+            key = token
+            lines[tuple(path)] = line
+    return lines
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """Return the scalars of a YAML file of nested mappings, keyed ``workload.dataset.format``.
+
+    That is all that DLIO's configurations hold of interest; what is in another form is left out.
+    """
+    values: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        found = re.fullmatch(r"( *)([\w-]+):(?: +(\S.*?))?\s*", line[:1000])
+        if found is None:
+            continue
+        indent = len(found[1])
+        while above and above[-1][0] >= indent:
+            above.pop()
+        above.append((indent, found[2]))
+        if found[3] is not None:
+            values[".".join(name for _, name in above)] = found[3].strip("'\"")
+    return values
+
+
+def decimal(value: object) -> float | None:
+    """Return a figure that may stand in quotes; ``None`` for what is none."""
+    if not isinstance(value, str):
+        return as_number(value)
+    found = re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", value)
+    return None if found is None else float(value)
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number that may stand in quotes; ``None`` for what is none."""
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"[0-9]{1,18}", value) else None
+    return as_whole(value)
+
+
+def mean_reason(what: str, figures: Sequence[float | None], mean: float | None) -> str | None:
+    """Return why figures and the mean that stands beside them do not fit together."""
+    known = [figure for figure in figures if figure is not None]
+    if mean is None or len(known) < len(figures):
+        return f"a figure or the mean of {what} is missing"
+    own = sum(known) / len(known) if known else 0.0
+    if math.isclose(own, mean, rel_tol=_TOLERANCE):
+        return None
+    return f"the mean of {what} is given as {mean:g}, the figures make {own:g}"

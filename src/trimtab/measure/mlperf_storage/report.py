@@ -1,0 +1,82 @@
+"""A report: the means of several runs, and of all."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.mlperf_storage.document import KIND, MIB, Document, mean_reason, whole
+from trimtab.measure.plain import as_dict, as_number
+from trimtab.model.finding import Missing
+from trimtab.model.run import RunStatus, Sample
+
+
+def read_report(document: Document) -> tuple[Measurement, ...]:
+    """Return the runs of a report in the order of their names, then ``overall``."""
+    runs = sorted(as_dict(document.value.get("runs")), key=_natural)
+    problem = _report_problem(document, runs)
+    found = [_reported(document, ("runs", name), problem) for name in runs]
+    if as_dict(document.value.get("overall")):
+        found.append(_reported(document, ("overall",), problem))
+    return tuple(found)
+
+
+def _reported(document: Document, path: tuple[str, ...], problem: str | None) -> Measurement:
+    """Return what a report says of one run, or of all: there the figures are means of runs."""
+    overall = path == ("overall",)
+    figures: dict[str, Any] = document.value
+    for part in path:
+        figures = as_dict(figures.get(part))
+    middle = "_mean" if overall else ""
+    samples: list[Sample] = []
+    for metric, key, unit in (
+        ("samples_rate", f"train_throughput{middle}_samples_per_second", 1.0),
+        ("read_bandwidth", f"train_throughput{middle}_MB_per_second", MIB),
+    ):
+        value = as_number(figures.get(key))
+        reason = problem or ("the report has no figure here" if value is None else None)
+        samples.append(
+            Sample(
+                metric=metric,
+                value=None if value is None else value * unit,
+                repetition=None if overall else 0,
+                statistic="mean" if overall else "total",
+                output=0,
+                line=document.lines.get((*path, key)),
+                reason=reason,
+            )
+        )
+    keys = {"model": "model", "accelerator": "accelerator", "files": "num_files_train"}
+    keys |= {"samples_per_file": "num_samples_per_file", "tasks": "train_num_accelerators"}
+    asked = {name: figures.get(key) for name, key in keys.items()}
+    asked["tasks"] = whole(asked["tasks"])
+    failure = next((sample.reason for sample in samples if sample.reason), None)
+    reason = "a report has the mean of each run; its epochs are in the summary.json of the run"
+    return Measurement(
+        kind=KIND,
+        status=RunStatus.OK if failure is None else RunStatus.FAILED,
+        problem=failure,
+        name=path[-1],
+        layer="application",
+        asked={key: value for key, value in asked.items() if value is not None},
+        told={"runs": len(as_dict(document.value.get("runs")))} if overall else {},
+        samples=tuple(samples),
+        missing=(Missing("accelerator_utilization", reason),),
+    )
+
+
+def _report_problem(document: Document, runs: list[str]) -> str | None:
+    """Return why a report contradicts itself: the overall figures are the means of the runs'."""
+    for unit in ("samples_per_second", "MB_per_second"):
+        figures = [document.number("runs", name, f"train_throughput_{unit}") for name in runs]
+        mean = document.number("overall", f"train_throughput_mean_{unit}")
+        reason = mean_reason(unit, figures, mean)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _natural(name: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.*?)([0-9]{1,9})?", name, re.DOTALL)
+    return (name, 0) if found is None else (found[1], int(found[2] or 0))
