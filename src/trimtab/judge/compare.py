@@ -1,0 +1,215 @@
+"""By how much one side differs from another: effect, interval, and what can be said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.judge.bootstrap import (
+    N_MINIMUM,
+    estimate,
+    exact_ratio_interval,
+    ratio_interval,
+)
+from trimtab.judge.effect import (
+    decided,
+    interval_without,
+    minimum_detectable_effect,
+    n_effective,
+    ratio_without,
+)
+from trimtab.judge.hours import NEARLY_A_WEEK_S, Weights, covered_s, hour_weights
+from trimtab.judge.spread import (
+    corrected_autocorrelation,
+    cov,
+    effective_n_mean,
+    mad_cv,
+)
+from trimtab.judge.target_count import TargetCount, taken_out
+from trimtab.judge.variability import higher_is_better
+from trimtab.model.compare import (
+    Basis,
+    Change,
+    Effect,
+    Side,
+    Stretch,
+)
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.verdict import Interval
+
+MARGIN: Final = 0.05
+"""Differences under it matter to nobody who reads a COV goal of 8 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTerms:
+    """How two sides are compared.
+
+    Attributes
+    ----------
+    margin
+        Differences below it do not matter, as a fraction.
+    level
+        Of the intervals.
+    wash_out_s
+        How much of the beginning of the later side is left out: what the change itself disturbs.
+    timezone
+        In which people's weeks run: an IANA name.
+    targets
+        A changed number of targets to be taken out.
+    """
+
+    margin: float = MARGIN
+    level: float = 0.95
+    wash_out_s: float = 0.0
+    timezone: str = "UTC"
+    targets: TargetCount | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.margin < 1 or not 0 < self.level < 1:
+            raise ValueError("margin and level lie between 0 and 1")
+
+
+DEFAULT_TERMS: Final = CompareTerms()
+
+
+def compare(
+    before: Stretch,
+    after: Stretch,
+    *,
+    metric: str,
+    basis: Basis = Basis.RUNS,
+    terms: CompareTerms = DEFAULT_TERMS,
+) -> Effect:
+    """Return by how much the median of ``after`` differs from that of ``before``.
+
+    Raises
+    ------
+    KeyError
+        The metric is not known.
+    ValueError
+        A value is not finite, or negative.
+
+    Notes
+    -----
+    With `bootstrap.N_MINIMUM` numbers a side the interval is that of `bootstrap.ratio_interval`,
+    with fewer that of `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval
+    leaves 1 out and is not wholly within the margin; ``no_difference``: it is; else
+    ``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
+    differ by a fiftieth of what days bring.
+    """
+    kept = _washed(before, after, terms.wash_out_s)
+    weights = _weights(kept, basis, terms.timezone)
+    sides = (
+        _side(kept[0], weights.before, len(before.values)),
+        _side(kept[1], weights.after, len(after.values)),
+    )
+    measured = _ratio(sides)
+    removed = None
+    if terms.targets is not None:
+        unit = METRIC_UNITS[metric]
+        removed = taken_out(terms.targets, metric=metric, unit=unit, before=sides[0].middle)
+    interval, method = _measured_interval(kept, weights, measured, terms.level)
+    effect = Effect(
+        metric=metric,
+        unit=METRIC_UNITS[metric],
+        basis=basis,
+        before=sides[0],
+        after=sides[1],
+        ratio=ratio_without(measured, removed),
+        ratio_interval=interval_without(interval, removed),
+        ratio_measured=measured,
+        method=method,
+        margin=terms.margin,
+        change=Change.CANNOT_TELL,
+        reason="",
+        detectable=_detectable_of(kept[0], sides) if basis is Basis.RUNS else None,
+        provisional=_provisional(kept),
+        weighted=weights.how,
+        taken_out=removed,
+    )
+    return decided(effect, more_is_better=higher_is_better(metric))
+
+
+def _washed(before: Stretch, after: Stretch, wash_out_s: float) -> tuple[Stretch, Stretch]:
+    """Return both sides without what lies within ``wash_out_s`` of the later one's beginning."""
+    if wash_out_s <= 0 or not before.times or not after.times:
+        return before, after
+    if min(after.times) >= min(before.times):
+        return before, _from(after, min(after.times) + timedelta(seconds=wash_out_s))
+    return _from(before, min(before.times) + timedelta(seconds=wash_out_s)), after
+
+
+def _from(side: Stretch, begin: datetime) -> Stretch:
+    kept = [place for place, at in enumerate(side.times) if at >= begin]
+    return Stretch(
+        values=tuple(side.values[place] for place in kept),
+        times=tuple(side.times[place] for place in kept),
+        unfinished=tuple(side.unfinished[place] for place in kept) if side.unfinished else (),
+    )
+
+
+def _weights(kept: tuple[Stretch, Stretch], basis: Basis, timezone: str) -> Weights:
+    if basis is not Basis.RUNS or not all(side.times for side in kept):
+        return Weights(None, None, "hours of the week are not balanced: not every run has a time")
+    return hour_weights(kept[0].times, kept[1].times, timezone=timezone)
+
+
+def _side(side: Stretch, weights: Sequence[float] | None, n_given: int) -> Side:
+    values = side.values
+    counting = len(values) if weights is None else sum(weight > 0 for weight in weights)
+    return Side(
+        middle=estimate(values, "median", weights) if counting else None,
+        n=counting,
+        n_effective=_independent(values, weights) if counting else None,
+        cov=cov(values),
+        from_=min(side.times) if side.times else None,
+        to=max(side.times) if side.times else None,
+        unfinished=sum(side.unfinished),
+        washed_out=n_given - len(values),
+    )
+
+
+def _independent(values: Sequence[float], weights: Sequence[float] | None) -> float:
+    """Return how many independent numbers know the middle as well (Kish's, of what has weight)."""
+    n = float(len(values))
+    if weights is not None:
+        n = math.fsum(weights) ** 2 / math.fsum(weight * weight for weight in weights)
+    return max(1.0, effective_n_mean(n, corrected_autocorrelation(values)))
+
+
+def _ratio(sides: tuple[Side, Side]) -> float | None:
+    below, above = sides[0].middle, sides[1].middle
+    return None if not below or above is None else above / below
+
+
+def _measured_interval(
+    kept: tuple[Stretch, Stretch], weights: Weights, ratio: float | None, level: float
+) -> tuple[Interval | None, str]:
+    """Return the interval of the ratio measured and the words for how it came about."""
+    before, after = kept[0].values, kept[1].values
+    if not ratio:
+        return None, "none"
+    if min(len(before), len(after)) >= N_MINIMUM:
+        pair = (weights.after, weights.before)
+        interval = ratio_interval(after, before, level=level, weights=pair)
+        return interval, "ratio of medians, blocks of runs resampled"
+    interval = exact_ratio_interval(after, before, level=level)
+    return interval, f"ratio of medians, all pairs (under {N_MINIMUM} a side), taken as independent"
+
+
+def _detectable_of(before: Stretch, sides: tuple[Side, Side]) -> float | None:
+    """Return the detectable effect from the scatter of the first side, the median's own kind."""
+    scatter = mad_cv(before.values) or cov(before.values)
+    if not scatter or len(before.values) < 4 or sides[1].n == 0:
+        return None
+    return minimum_detectable_effect(scatter, n_effective(sides[0]), n_effective(sides[1]))
+
+
+def _provisional(kept: tuple[Stretch, Stretch]) -> bool | None:
+    if not all(side.times for side in kept):
+        return None
+    return min(covered_s(side.times) for side in kept) < NEARLY_A_WEEK_S

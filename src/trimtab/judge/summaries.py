@@ -1,0 +1,150 @@
+"""Two published results against each other, from their means and deviations alone."""
+
+from __future__ import annotations
+
+import math
+
+from trimtab.judge.compare import DEFAULT_TERMS, CompareTerms
+from trimtab.judge.effect import (
+    decided,
+    interval_without,
+    minimum_detectable_effect,
+    n_effective,
+    ratio_without,
+)
+from trimtab.judge.hours import NEARLY_A_WEEK_S
+from trimtab.judge.quantiles import t_quantile
+from trimtab.judge.spread import effective_n_mean
+from trimtab.judge.target_count import taken_out
+from trimtab.judge.variability import higher_is_better
+from trimtab.model.compare import Basis, Change, Effect, Side, Summary
+from trimtab.model.verdict import Interval
+
+
+def compare_summaries(
+    before: Summary,
+    after: Summary,
+    *,
+    autocorrelation: float = 0.0,
+    terms: CompareTerms = DEFAULT_TERMS,
+) -> Effect:
+    """Return by how much the mean of ``after`` differs from that of ``before``.
+
+    Parameters
+    ----------
+    autocorrelation
+        How much each run resembled the one before it: 0 to under 1. Published results do not tell.
+
+    Raises
+    ------
+    ValueError
+        The units differ, or a number means nothing.
+
+    Notes
+    -----
+    The interval is Fieller's (1954) of a ratio of two means, with Welch and Satterthwaite's
+    degrees of freedom. It takes the means as normal, which hundreds of runs allow.
+    """
+    _require_summaries(before, after, autocorrelation)
+    metric = before.metric or after.metric
+    kept = (before, after)
+    sides = (_side_of_summary(before, autocorrelation), _side_of_summary(after, autocorrelation))
+    measured = after.mean / before.mean
+    removed = None
+    if terms.targets is not None:
+        removed = taken_out(terms.targets, metric=metric, unit=before.unit, before=before.mean)
+    interval = fieller_interval(kept, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
+    windows = [one.window_s for one in kept if one.window_s is not None]
+    effect = Effect(
+        metric=metric,
+        unit=before.unit,
+        basis=Basis.SUMMARY,
+        before=sides[0],
+        after=sides[1],
+        ratio=ratio_without(measured, removed),
+        ratio_interval=interval_without(interval, removed),
+        ratio_measured=measured,
+        method=_summary_method(autocorrelation),
+        margin=terms.margin,
+        change=Change.CANNOT_TELL,
+        reason="",
+        detectable=minimum_detectable_effect(
+            before.deviation / before.mean,
+            n_effective(sides[0]),
+            n_effective(sides[1]),
+            statistic="mean",
+        ),
+        provisional=min(windows) < NEARLY_A_WEEK_S if len(windows) == 2 else None,
+        weighted=None,
+        taken_out=removed,
+    )
+    more = before.unit != "s" if metric is None else higher_is_better(metric)
+    return decided(effect, more_is_better=more)
+
+
+def fieller_interval(
+    summaries: tuple[Summary, Summary], n: tuple[float, float], level: float
+) -> Interval | None:
+    """Return the interval of the second mean over the first; ``None`` where it has no end.
+
+    Parameters
+    ----------
+    n
+        How many independent numbers either mean rests on.
+
+    Notes
+    -----
+    All rho for which the mean of (b - rho a) is not told apart from 0:
+    (b - rho a)^2 <= t^2 (vb + rho^2 va), a quadratic in rho; va and vb are the squared errors of
+    the means. It has no end where a itself is not told apart from 0.
+    """
+    a, b = (one.mean for one in summaries)
+    va, vb = (one.deviation**2 / count for one, count in zip(summaries, n, strict=True))
+    if va + vb == 0:
+        return Interval(b / a, b / a, level)
+    rho = b / a
+    parts = (rho**2 * va, vb)
+    degrees = sum(parts) ** 2 / sum(
+        part**2 / max(count - 1, 1e-9) for part, count in zip(parts, n, strict=True)
+    )
+    square = t_quantile((1 + level) / 2, degrees) ** 2
+    leading = a * a - square * va
+    if leading <= 0:
+        return None
+    root = math.sqrt((a * b) ** 2 - leading * (b * b - square * vb))
+    return Interval(max(0.0, (a * b - root) / leading), (a * b + root) / leading, level)
+
+
+def _side_of_summary(summary: Summary, autocorrelation: float) -> Side:
+    return Side(
+        middle=summary.mean,
+        n=summary.n,
+        n_effective=max(1.0, effective_n_mean(summary.n, autocorrelation)),
+        cov=summary.deviation / summary.mean,
+    )
+
+
+def _summary_method(autocorrelation: float) -> str:
+    method = "ratio of means (Fieller), from means and deviations alone"
+    if autocorrelation > 0:
+        return f"{method}, autocorrelation taken as {autocorrelation:g}"
+    wider = math.sqrt(1.5 / 0.5)
+    return (
+        f"{method}, runs taken as independent (with an autocorrelation of 0.5 the interval is "
+        f"{wider:.2f} times as wide)"
+    )
+
+
+def _require_summaries(before: Summary, after: Summary, autocorrelation: float) -> None:
+    if before.unit != after.unit:
+        raise ValueError(f"{before.unit} cannot be compared with {after.unit}")
+    if before.metric and after.metric and before.metric != after.metric:
+        raise ValueError(f"{before.metric} cannot be compared with {after.metric}")
+    for one in (before, after):
+        numbers = (one.mean, one.deviation)
+        if not all(math.isfinite(number) for number in numbers) or one.mean <= 0:
+            raise ValueError(f"a mean of {one.mean} has no ratio")
+        if one.deviation < 0 or one.n < 2:
+            raise ValueError(f"deviation {one.deviation} of {one.n} runs tells nothing")
+    if not 0 <= autocorrelation < 1:
+        raise ValueError(f"{autocorrelation} is no autocorrelation: 0 to under 1")

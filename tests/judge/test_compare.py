@@ -1,0 +1,413 @@
+"""Two sides of one metric: effect, interval and answer, and how often the answers are wrong."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from tests.judge.history import START, noise
+from tests.support.counts import repetitions
+
+from trimtab.judge.compare import CompareTerms, compare
+from trimtab.judge.effect import minimum_detectable_effect
+from trimtab.judge.hours import hour_weights
+from trimtab.judge.summaries import compare_summaries, fieller_interval
+from trimtab.judge.target_count import TargetCount, busy_targets, taken_out
+from trimtab.model.compare import Basis, Change, Stretch, Summary
+
+COUNT = repetitions(gate=60, soak=1500)
+HOUR = timedelta(hours=1)
+
+
+def stretch(values, *, begin=START, step=HOUR, unfinished=()):
+    return Stretch(
+        tuple(float(value) for value in values),
+        tuple(begin + index * step for index in range(len(values))),
+        tuple(index in unfinished for index in range(len(values))),
+    )
+
+
+def effect(before, after, *, metric="write_bandwidth", basis=Basis.RUNS, **terms):
+    return compare(before, after, metric=metric, basis=basis, terms=CompareTerms(**terms))
+
+
+def later(values, **options):
+    return stretch(values, begin=START + timedelta(days=30), **options)
+
+
+def at_most(rate, count=COUNT):
+    return rate + 3 * math.sqrt(rate * (1 - rate) / count)
+
+
+def answers(factor, *, n=168, phi=0.5, seed=1, **terms):
+    befores, afters = (noise(COUNT, n, phi=phi, seed=seed + side) for side in (0, 50))
+    return [
+        effect(stretch(a), later(factor * b), **terms) for a, b in zip(befores, afters, strict=True)
+    ]
+
+
+def share(effects, *changes):
+    return sum(one.change in changes for one in effects) / len(effects)
+
+
+# Calibration
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_no_change_is_rarely_called_one(phi):
+    found = answers(1.0, phi=phi)
+    assert share(found, Change.BETTER, Change.WORSE) <= at_most(0.045)
+
+
+def test_ten_per_cent_less_is_worse_and_more_is_better():
+    assert share(answers(0.9), Change.WORSE) > 0.95
+    assert share(answers(1 / 0.9), Change.BETTER) > 0.95
+
+
+def test_nothing_that_matters_is_said_when_it_can_be():
+    """COV 3 % for two weeks: an interval of 2 % either way fits into 5 %."""
+    count = 0
+    befores, afters = noise(COUNT, 336, cov=0.03, phi=0.3), noise(COUNT, 336, cov=0.03, seed=9)
+    for a, b in zip(befores, afters, strict=True):
+        count += effect(stretch(a), later(b)).change is Change.NO_DIFFERENCE
+    assert count / COUNT > 0.95
+
+
+def test_a_true_difference_at_the_margin_is_rarely_called_none():
+    assert share(answers(1.05, phi=0.0, n=336), Change.NO_DIFFERENCE) <= at_most(0.03)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5])
+def test_what_is_said_to_be_detectable_is_seen_four_times_in_five(phi):
+    n = 168
+    n_effective = n * (1 - phi) / (1 + phi)
+    factor = 1 - minimum_detectable_effect(0.08, n_effective)
+    seen = share(answers(factor, phi=phi, seed=3, margin=0.001), Change.WORSE)
+    room = 0.06 + 3 * math.sqrt(0.16 / COUNT)
+    assert 0.8 - room < seen < 0.8 + room
+
+
+@pytest.mark.parametrize(("n", "expected"), [(48, 0.046), (168, 0.024)])
+def test_the_published_detectable_effects(n, expected):
+    """COV 8 %, independent runs: the formula for means."""
+    assert minimum_detectable_effect(0.08, n, statistic="mean") == pytest.approx(expected, abs=6e-4)
+    assert minimum_detectable_effect(0.08, n) > minimum_detectable_effect(0.08, n, statistic="mean")
+
+
+# What an effect says
+
+
+def test_an_effect_of_two_weeks():
+    a, b = noise(1, 168, seed=4)[0] * 1e9, noise(1, 168, seed=5)[0] * 0.8e9
+    found = effect(stretch(a), later(b))
+    assert found.ratio == pytest.approx(median(b) / median(a))
+    assert found.ratio_interval is not None
+    assert found.ratio_interval.low < 0.8 < found.ratio_interval.high < 0.85
+    assert found.change is Change.WORSE
+    assert "lower" in found.reason
+    assert found.provisional is False
+    assert found.before.n == 168
+    assert found.detectable == pytest.approx(0.03, abs=0.012)
+    assert "every hour" in (found.weighted or "")
+
+
+def test_in_a_time_more_is_worse():
+    a, b = noise(2, 168, cov=0.02)
+    assert effect(stretch(a), later(1.2 * b), metric="output_time").change is Change.WORSE
+    assert effect(stretch(a), later(1.2 * b)).change is Change.BETTER
+
+
+def test_under_a_week_is_provisional():
+    a, b = noise(2, 100, cov=0.02)
+    found = effect(stretch(a), later(0.8 * b))
+    assert found.change is Change.WORSE
+    assert found.provisional is True
+    assert "takes a week" in (found.weighted or "")
+
+
+def test_a_small_difference_that_is_sure_does_not_matter():
+    a, b = noise(2, 336, cov=0.01)
+    found = effect(stretch(a), later(0.98 * b))
+    assert found.ratio_interval is not None
+    assert found.ratio_interval.high < 1
+    assert found.change is Change.NO_DIFFERENCE
+    assert "does not matter" in found.reason
+    assert effect(stretch(a), later(0.98 * b), margin=0.01).change is Change.WORSE
+
+
+def test_what_would_tell_is_said_when_nothing_can_be():
+    a, b = noise(2, 24, cov=0.08)
+    found = effect(stretch(a), later(b))
+    assert found.change is Change.CANNOT_TELL
+    assert "runs a side like these" in found.reason
+
+
+@pytest.mark.parametrize(("n", "told"), [(1, False), (3, False), (4, True), (6, True)])
+def test_few_runs(n, told):
+    values = [1 + 0.001 * place for place in range(n)]
+    found = effect(stretch(values), later([0.5 * value for value in values]))
+    assert found.ratio == pytest.approx(0.5)
+    assert (found.ratio_interval is not None) == told
+    assert (found.change is Change.WORSE) == told
+    if not told:
+        assert f"{n} run" in found.reason
+
+
+def test_repetitions_of_single_runs_tell_nothing_of_days():
+    values = [1.0 + 0.001 * place for place in range(10)]
+    halves = [0.5 * value for value in values]
+    found = effect(stretch(values), later(halves), basis=Basis.REPETITIONS)
+    assert found.ratio == pytest.approx(0.5)
+    assert found.ratio_interval is not None
+    assert found.change is Change.CANNOT_TELL
+    assert "other days" in found.reason
+    assert found.detectable is None
+
+
+def test_unfinished_runs_count_as_0():
+    values = [1.0] * 30
+    found = effect(stretch(values), later([0.0] * 3 + values, unfinished=(0, 1, 2)))
+    assert found.after.unfinished == 3
+    assert found.ratio == 1.0
+    gone = effect(stretch(values), later([0.0] * 30, unfinished=range(30)))
+    assert gone.ratio == 0
+    assert gone.ratio_interval is None
+    assert gone.change is Change.CANNOT_TELL
+    assert "0" in gone.reason
+
+
+def test_nothing_to_divide_by():
+    found = effect(stretch([0.0] * 20), later([1.0] * 20))
+    assert found.ratio is None
+    assert "median is 0" in found.reason
+    assert "nothing is left of the second side" in effect(stretch([1.0]), Stretch(())).reason
+
+
+def test_what_the_change_disturbed_is_left_out():
+    a = noise(1, 168, cov=0.01)[0]
+    b = a.copy()
+    b[:24] *= 0.2
+    found = effect(stretch(a), later(b), wash_out_s=86400.0)
+    assert found.after.n == 144
+    assert found.after.washed_out == 24
+    assert found.before.washed_out == 0
+    back = effect(later(b), stretch(a), wash_out_s=86400.0)
+    assert (back.before.washed_out, back.after.washed_out) == (24, 0)
+
+
+@given(st.lists(st.floats(1, 10), min_size=1, max_size=30), st.floats(1e3, 1e12))
+def test_units_of_the_values_do_not_matter(values, scale):
+    one = effect(stretch(values), later(values[::-1]))
+    other = effect(stretch([scale * v for v in values]), later([scale * v for v in values[::-1]]))
+    assert other.ratio == pytest.approx(one.ratio)
+    assert other.change == one.change
+
+
+# Hours of the week
+
+
+def weekly(begin, days, factor):
+    """Hourly runs with weekends at ``factor``: an hour of the week decides the value."""
+    times = [begin + index * HOUR for index in range(24 * days)]
+    wobble = np.random.default_rng(days).normal(1, 0.005, len(times))
+    values = [
+        float(w) * (factor if at.weekday() >= 5 else 1.0)
+        for at, w in zip(times, wobble, strict=True)
+    ]
+    return Stretch(tuple(values), tuple(times))
+
+
+def test_a_weekend_more_on_one_side_is_no_change():
+    """Ten days from a Monday have one weekend, nine from a Friday two: the median moves."""
+    monday, friday = datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 4, 3, tzinfo=UTC)
+    before, after = weekly(monday, 12, 1.3), weekly(friday, 10, 1.3)
+    plain = compare(Stretch(before.values), Stretch(after.values), metric="write_bandwidth")
+    weighed = effect(before, after)
+    assert weighed.ratio is not None
+    assert plain.ratio is not None
+    assert abs(weighed.ratio - 1) < 0.005
+    assert weighed.before.n == 288
+    mean_before, mean_after = np.mean(before.values), np.mean(after.values)
+    assert mean_after / mean_before > 1.05
+
+
+def test_weights_sum_to_the_same_in_every_hour_of_both_sides():
+    begin = datetime(2026, 3, 2, tzinfo=UTC)
+    before = [begin + index * HOUR for index in range(200)]
+    after = [begin + timedelta(days=21, minutes=40) + index * HOUR for index in range(400)]
+    found = hour_weights(before, after)
+    assert found.before is not None
+    assert found.after is not None
+    sums = []
+    for times, weights in ((before, found.before), (after, found.after)):
+        parts = {}
+        for at, weight in zip(times, weights, strict=True):
+            part = (at.weekday(), at.hour)
+            parts[part] = parts.get(part, 0.0) + weight
+        sums.append(parts)
+    assert sums[0].keys() == sums[1].keys()
+    for part, total in sums[0].items():
+        assert total == pytest.approx(1.0)
+        assert sums[1][part] == pytest.approx(1.0)
+
+
+def test_runs_at_odd_times_are_balanced_in_longer_parts():
+    rng = np.random.default_rng(1)
+    begin = datetime(2026, 3, 2, tzinfo=UTC)
+    sides = [
+        sorted(begin + timedelta(days=30 * k, hours=float(h)) for h in rng.uniform(0, 336, 60))
+        for k in range(2)
+    ]
+    found = hour_weights(*sides)
+    assert found.before is not None
+    assert "hours of the week" in found.how or "day of the week" in found.how
+    assert "every hour" not in found.how
+
+
+def test_sides_with_no_hour_in_common_are_not_balanced():
+    begin = datetime(2026, 3, 2, tzinfo=UTC)
+    mondays = [begin + timedelta(weeks=index) for index in range(10)]
+    tuesdays = [begin + timedelta(weeks=index, days=1) for index in range(10)]
+    found = hour_weights(mondays, tuesdays)
+    assert found.before is None
+    assert "share too few" in found.how
+
+
+def test_weeks_run_in_the_zone_of_the_site():
+    """Hourly runs of one Monday in Zurich, of another by UTC: the parts differ."""
+    begin = datetime(2026, 3, 1, 23, tzinfo=UTC)
+    before = [begin + timedelta(days=d) for d in range(28)]
+    found = hour_weights(before, before, timezone="Europe/Zurich")
+    assert found.before is not None
+    assert sum(found.before) == pytest.approx(7.0)
+
+
+# Targets
+
+
+def test_the_seeds_probe_over_more_targets():
+    """2,048 files: 8 on the fullest of 274 targets, 7 on that of 298."""
+    assert busy_targets(2048, 298) / busy_targets(2048, 274) == pytest.approx(8 / 7)
+    before = [673_320e6] * 20
+    given = effect(stretch(before), later(before), targets=TargetCount(274, 298, 2048))
+    assert given.ratio == pytest.approx(7 / 8)
+    assert given.ratio_measured == 1.0
+    assert given.taken_out is not None
+    assert given.taken_out.applied
+    assert "assumption" in given.taken_out.reason
+
+
+def test_targets_that_do_not_limit_are_not_taken_out():
+    known = TargetCount(274, 298, 2048, target_bytes_per_s=15.1e9)
+    found = taken_out(known, metric="write_bandwidth", unit="B/s", before=673_320e6)
+    assert not found.applied
+    assert "2.63 GB/s" in found.reason
+    slow = TargetCount(274, 298, 2048, target_bytes_per_s=2.8e9)
+    assert taken_out(slow, metric="write_bandwidth", unit="B/s", before=673_320e6).applied
+
+
+def test_targets_say_nothing_of_metadata_or_times():
+    count = TargetCount(10, 20)
+    assert not taken_out(count, metric="file_creation_rate", unit="1/s", before=1.0).applied
+    assert not taken_out(count, metric="output_time", unit="s", before=1.0).applied
+    assert not taken_out(count, metric="read_latency", unit="s", before=1.0).applied
+
+
+@given(st.integers(1, 500), st.integers(1, 500))
+def test_a_job_ends_with_its_fullest_target(files, targets):
+    """Counted out: files dealt to targets one by one, each target's time its number of files."""
+    dealt = [0] * targets
+    for file in range(files):
+        dealt[file % targets] += 1
+    assert busy_targets(files, targets) == pytest.approx(files / max(dealt))
+    assert busy_targets(files, targets, fixed_time=True) == sum(count > 0 for count in dealt)
+
+
+@pytest.mark.parametrize(("files", "targets"), [(0, 1), (1, 0), (-1, 5)])
+def test_no_files_or_targets(files, targets):
+    with pytest.raises(ValueError, match="targets"):
+        busy_targets(files, targets)
+
+
+# Means and deviations alone
+
+
+SEED = (
+    Summary(673_320e6, 31_779e6, 240, "B/s", "write_bandwidth"),
+    Summary(554_012e6, 37_846e6, 240, "B/s", "write_bandwidth"),
+)
+
+
+def test_the_cost_of_checksums():
+    """Two windows of 240 hours: 17.7 % less."""
+    found = compare_summaries(*SEED)
+    assert found.ratio == pytest.approx(0.8228, abs=5e-5)
+    assert found.ratio_interval is not None
+    assert found.ratio_interval.low == pytest.approx(0.8142, abs=1e-4)
+    assert found.ratio_interval.high == pytest.approx(0.8315, abs=1e-4)
+    assert found.change is Change.WORSE
+    assert found.reason.startswith("17.7 % lower")
+    assert found.basis is Basis.SUMMARY
+    assert "means and deviations alone" in found.method
+    assert found.provisional is None
+
+
+def test_hourly_runs_that_resemble_one_another_know_less():
+    plain, wide = (compare_summaries(*SEED, autocorrelation=phi) for phi in (0.0, 0.5))
+    assert plain.ratio_interval is not None
+    assert wide.ratio_interval is not None
+    factor = (wide.ratio_interval.high - wide.ratio_interval.low) / (
+        plain.ratio_interval.high - plain.ratio_interval.low
+    )
+    assert factor == pytest.approx(math.sqrt(3), rel=0.01)
+
+
+def test_fieller_is_where_welch_refuses():
+    """At either end of the interval a Welch test of b - rho a is just at its level."""
+    a, b = Summary(10, 3, 12, "s"), Summary(7, 1, 9, "s")
+    interval = fieller_interval((a, b), (12, 9), 0.95)
+    assert interval is not None
+    parts = 0.7**2 * 9 / 12, 1 / 9
+    quantile = stats.t.ppf(0.975, sum(parts) ** 2 / (parts[0] ** 2 / 11 + parts[1] ** 2 / 8))
+    for rho in (interval.low, interval.high):
+        error = math.sqrt(rho**2 * 9 / 12 + 1 / 9)
+        assert abs(7 - rho * 10) / error == pytest.approx(quantile)
+
+
+def test_fieller_holds_the_ratio_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    count, missed = 3000, 0
+    for _ in range(count):
+        one, other = rng.normal(10, 3, 8), rng.normal(8, 1, 20)
+        made = [Summary(float(x.mean()), float(x.std(ddof=1)), len(x), "s") for x in (one, other)]
+        interval = fieller_interval((made[0], made[1]), (8, 20), 0.95)
+        assert interval is not None
+        missed += not interval.low <= 0.8 <= interval.high
+    assert missed / count <= at_most(0.055, count)
+
+
+def test_a_mean_that_may_be_0_has_no_end():
+    found = compare_summaries(Summary(1, 10, 3, "s"), Summary(1, 0.1, 3, "s"))
+    assert found.ratio_interval is None
+    assert found.change is Change.CANNOT_TELL
+    assert "not told apart from 0" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Summary(1, 1, 5, "s"), Summary(1, 1, 5, "B/s")),
+        (Summary(1, 1, 5, "B/s", "write_bandwidth"), Summary(1, 1, 5, "B/s", "read_bandwidth")),
+        (Summary(0, 1, 5, "s"), Summary(1, 1, 5, "s")),
+        (Summary(1, -1, 5, "s"), Summary(1, 1, 5, "s")),
+        (Summary(1, 1, 1, "s"), Summary(1, 1, 5, "s")),
+        (Summary(math.nan, 1, 5, "s"), Summary(1, 1, 5, "s")),
+    ],
+)
+def test_summaries_that_mean_nothing(before, after):
+    with pytest.raises(ValueError, match=r"compared|ratio|tells nothing"):
+        compare_summaries(before, after)
