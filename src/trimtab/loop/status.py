@@ -9,7 +9,8 @@ from trimtab.errors import UsageError
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.launch import bounded
-from trimtab.model.status import SeriesStatus, Status
+from trimtab.loop.cost import cost_of
+from trimtab.model.status import ProbeCost, SeriesStatus, Status
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -41,9 +42,23 @@ def status(
         for one in _series_status(store, kept, goal=goal, window_s=window_s)
     )
     sites = tuple(one.name for one in store.sites()) if site is None else (site,)
+    costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
     return Status(
-        str(store.location), window_s, sites, series, store.runs(site=site, limit=RUNS_SHOWN)
+        str(store.location),
+        window_s,
+        sites,
+        series,
+        store.runs(site=site, limit=RUNS_SHOWN),
+        tuple(costs),
     )
+
+
+def _cost(store: Store, site: str) -> ProbeCost | None:
+    last = store.runs(site=site, limit=1)
+    if not last or last[0].at is None:
+        return None
+    cost = cost_of(store, site, last[0].at)
+    return cost if cost.runs else None
 
 
 def site_of(store: Store, where: str) -> str:

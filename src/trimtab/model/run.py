@@ -260,11 +260,12 @@ class Run:
     outputs: tuple[RawOutput, ...] = ()
 
     def believed(self, metric: str) -> list[float]:
-        """Return the values of a metric that may be judged, one a repetition."""
+        """Return the values of a metric that may be judged, of the whole, one a repetition."""
         return [
             sample.value
             for sample in self.samples
             if sample.metric == metric
+            and sample.target is None
             and sample.statistic == "total"
             and sample.reason is None
             and sample.value is not None
@@ -275,5 +276,8 @@ class Run:
         return [
             sample.reason
             for sample in self.samples
-            if sample.metric == metric and sample.statistic == "total" and sample.reason is not None
+            if sample.metric == metric
+            and sample.target is None
+            and sample.statistic == "total"
+            and sample.reason is not None
         ]

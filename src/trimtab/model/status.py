@@ -30,6 +30,38 @@ class SeriesStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeCost:
+    """What the probes of a site cost it.
+
+    Attributes
+    ----------
+    from_, to
+        The stretch that was looked at: a week up to the last run.
+    runs
+        Of our own within it; what others ran and we imported is not our cost.
+    bytes_written, bytes_read
+        By the benchmarks, before parity and write amplification.
+    node_hours
+        Of all runs that tell; ``None`` where none does.
+    drive_writes_per_day
+        Bytes written a day over the capacity of all OSTs: how much of the drives' rated
+        endurance (DWPD) goes into probing, before parity and write amplification.
+    reason
+        Why that is not known.
+    """
+
+    site: str
+    from_: datetime
+    to: datetime
+    runs: int
+    bytes_written: int
+    bytes_read: int
+    node_hours: float | None
+    drive_writes_per_day: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Where things stand: every series, and the last runs whatever they were.
 
@@ -41,3 +73,4 @@ class Status:
     sites: tuple[str, ...]
     series: tuple[SeriesStatus, ...]
     last_runs: tuple[Run, ...]
+    costs: tuple[ProbeCost, ...] = ()

@@ -39,6 +39,16 @@ def series(connection: Connection, site: str | None) -> tuple[Series, ...]:
     return tuple(Series(*row) for row in connection.execute(query))
 
 
+def parameters(
+    connection: Connection, site: str, *, since: datetime, until: datetime
+) -> tuple[tuple[datetime, dict[str, object]], ...]:
+    """Return time and parameters of the runs of a site within a stretch, by time."""
+    run = schema.run.c
+    query = _of_sites(select(run.at, run.parameters), [schema.site.c.name == site])
+    query = query.where(run.at >= since, run.at <= until, run.import_key.is_(None))
+    return tuple((at, kept) for at, kept in connection.execute(query.order_by(run.at)))
+
+
 def points(
     connection: Connection,
     site: str,

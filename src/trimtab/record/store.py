@@ -314,6 +314,16 @@ class Store(WatchRecords):
                 until=until,
             )
 
+    def parameters(
+        self, site: str, *, since: datetime, until: datetime
+    ) -> tuple[tuple[datetime, dict[str, object]], ...]:
+        """Return time and parameters of a site's own runs within a stretch, by time.
+
+        Runs that were imported are left out; ``since`` and ``until`` are within.
+        """
+        with self._reading() as connection:
+            return history.parameters(connection, site, since=since, until=until)
+
     # Snapshots and events
 
     def add_snapshot(self, site: str, snapshot: Snapshot, *, identifier: str | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trimtab.cli.render.text import console, moment
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
-from trimtab.model.status import SeriesStatus, Status
+from trimtab.model.status import ProbeCost, SeriesStatus, Status
 from trimtab.units import format_bytes, format_duration, format_percent, format_value
 from trimtab.visible import shell_text, visible
 
@@ -37,6 +37,8 @@ def print_status(status: Status) -> None:
         for line in _reasons(of_site):
             out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
         out.print()
+    for cost in status.costs:
+        out.print(Text(_cost(cost), style="dim"), soft_wrap=True)
     out.print("last runs", style="bold")
     out.print(_runs_table(status.last_runs))
 
@@ -94,6 +96,17 @@ def _print_outputs(out: Console, shown: Shown) -> None:
         out.print(f"     {visible(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
 
 
+def _cost(cost: ProbeCost) -> str:
+    """Return what probing costs in one line."""
+    days = (cost.to - cost.from_).total_seconds() / 86_400
+    text = f"probing {visible(cost.site)}, {days:.1f} days: {cost.runs} runs, {format_bytes(cost.bytes_written)} written"
+    if cost.node_hours is not None:
+        text += f", {cost.node_hours:.3g} node-hours"
+    if cost.drive_writes_per_day is not None:
+        return f"{text}, {cost.drive_writes_per_day:.2g} drive writes a day (before parity)."
+    return f"{text}; drive writes a day not known: {visible(cost.reason or '')}."
+
+
 def _series_table(series: Sequence[SeriesStatus]) -> Table:
     table = _table(
         "metric", "probe", "runs>", "last>", "at", "mean>", "COV>", "95 % interval>", "verdict"
@@ -146,10 +159,12 @@ def _runs_table(runs: Sequence[Run]) -> Table:
 
 
 def _samples_table(samples: Sequence[Sample]) -> Table:
-    table = _table("metric", "repetition>", "statistic", "value>", "output>", "line>", "note")
+    names = ("metric", "target", "repetition>", "statistic", "value>", "output>", "line>", "note")
+    table = _table(*names)
     for sample in samples:
         table.add_row(
             sample.metric,
+            visible(sample.target or "-"),
             "-" if sample.repetition is None else str(sample.repetition),
             sample.statistic,
             format_value(sample.value, sample.unit),

@@ -48,6 +48,20 @@ class SeriesDocument(Document):
     trend: TrendDocument
 
 
+class CostDocument(Document):
+    """What the probes of a site cost it, in the week up to the last run."""
+
+    site: str
+    from_: datetime = Field(alias="from")
+    to: datetime
+    runs: int
+    bytes_written: int
+    bytes_read: int
+    node_hours: float | None
+    drive_writes_per_day: float | None
+    reason: str | None
+
+
 class StatusDocument(Document):
     """``trimtab status --json``."""
 
@@ -55,6 +69,7 @@ class StatusDocument(Document):
     window_s: float
     sites: tuple[str, ...]
     series: tuple[SeriesDocument, ...]
+    costs: tuple[CostDocument, ...]
     runs: tuple[RunDocument, ...]
 
 
@@ -97,6 +112,10 @@ def status_document(status: Status) -> StatusDocument:
         window_s=status.window_s,
         sites=status.sites,
         series=tuple(_series(one) for one in status.series),
+        costs=tuple(
+            CostDocument.model_validate({**fields(one, CostDocument), "from_": one.from_})
+            for one in status.costs
+        ),
         runs=tuple(run_document(run) for run in status.last_runs),
     )
 

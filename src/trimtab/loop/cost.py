@@ -1,0 +1,63 @@
+"""What probing costs a site: node-hours, and how much of the drives' endurance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.model.status import ProbeCost
+from trimtab.model.telemetry import Snapshot
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+STRETCH: Final = timedelta(days=7)
+_DAY_S: Final = 86_400.0
+
+
+def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
+    """Return what the probes of a site cost in the week up to a time."""
+    since = until - STRETCH
+    kept = store.parameters(site, since=since, until=until)
+    costs = [cost for _, one in kept if (cost := _dict(one.get("cost")))]
+    first = kept[0][0] if kept else until
+    # A week, or what there is of it: not less than a day, or one run would make a rate.
+    days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
+    written = _sum(cost.get("bytes_written") for cost in costs)
+    capacity, reason = _capacity(store.latest_snapshot(site, until))
+    hours = [cost["node_hours"] for cost in costs if _is_number(cost.get("node_hours"))]
+    return ProbeCost(
+        site=site,
+        from_=until - timedelta(days=days),
+        to=until,
+        runs=len(costs),
+        bytes_written=written,
+        bytes_read=_sum(cost.get("bytes_read") for cost in costs),
+        node_hours=sum(hours) if hours else None,
+        drive_writes_per_day=None if capacity is None else written / days / capacity,
+        reason=reason,
+    )
+
+
+def _capacity(snapshot: Snapshot | None) -> tuple[float | None, str | None]:
+    """Return the bytes of all targets that hold data, or why they are not known."""
+    if snapshot is None:
+        return None, "no snapshot is kept that tells the capacity"
+    found = [one.number("capacity_bytes") for one in snapshot.targets if one.target.kind != "mdt"]
+    sizes = [one for one in found if one]
+    if not sizes or len(sizes) < len(found):
+        return None, "the last snapshot does not tell the capacity of every target"
+    return sum(sizes), None
+
+
+def _sum(values: Iterable[object]) -> int:
+    return sum(int(value) for value in values if _is_number(value))  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
