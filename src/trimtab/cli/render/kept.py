@@ -99,7 +99,8 @@ def _print_outputs(out: Console, shown: Shown) -> None:
 def _cost(cost: ProbeCost) -> str:
     """Return what probing costs in one line."""
     days = (cost.to - cost.from_).total_seconds() / 86_400
-    text = f"probing {visible(cost.site)}, {days:.1f} days: {cost.runs} runs, {format_bytes(cost.bytes_written)} written"
+    written = format_bytes(cost.bytes_written)
+    text = f"probing {visible(cost.site)}, {days:.1f} days: {cost.runs} runs, {written} written"
     if cost.node_hours is not None:
         text += f", {cost.node_hours:.3g} node-hours"
     if cost.drive_writes_per_day is not None:
