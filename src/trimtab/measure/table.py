@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from trimtab.measure import fio, ioload, ior, mlperf_storage, obdfilter_survey
+from trimtab.measure import fio, ioload, ior, lnet_selftest, mlperf_storage, obdfilter_survey
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format
 from trimtab.model.run import Access, ProbeSpec, RawOutput
@@ -100,6 +100,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
 
 FORMATS: Final[tuple[Format, ...]] = (
     ioload.FORMAT,
+    lnet_selftest.FORMAT,
     mlperf_storage.FORMAT,
     obdfilter_survey.FORMAT,
 )
