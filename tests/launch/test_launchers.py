@@ -99,7 +99,7 @@ def test_no_tasks_is_a_bug() -> None:
 def test_table_holds_what_can_be_found() -> None:
     assert {"local": Local}.keys() <= LAUNCHERS.keys()
     assert isinstance(LAUNCHERS["local"](), Local)
-    assert set(LAUNCHERS) == {"local", "mpi"}
+    assert set(LAUNCHERS) == {"local", "mpi", "slurm"}
 
 
 def test_hardware_threads_of_a_core_count_once(

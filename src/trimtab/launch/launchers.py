@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from trimtab.errors import ToolError
 from trimtab.launch.allocation import Allocation, Demand, Execute, HostAllocation, Waiting
 from trimtab.launch.process import execute
+from trimtab.launch.slurm.launcher import find_slurm
 from trimtab.model.telemetry import NotAvailable
 
 
@@ -166,6 +167,7 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
 LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
     "local": find_local,
     "mpi": find_open_mpi,
+    "slurm": find_slurm,
 }
 """Kind in the site file to what finds it."""
 

@@ -130,7 +130,7 @@ def execute(
     *,
     timeout_s: float,
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str | None] | None = None,
     directory: str = "/",
     on_progress: Callable[[float], None] | None = None,
     grace_s: float = GRACE_S,
@@ -148,7 +148,8 @@ def execute(
     output_limit_bytes
         Of stdout and stderr together; the memory that a run can cost.
     environment
-        Added to this process's own; ``LC_ALL=C`` always, so that numbers have points.
+        Added to this process's own, or taken out of it where the value is ``None``; ``LC_ALL=C``
+        always, so that numbers have points.
     directory
         Where it starts. Not on the file system under test: entering it could hang us.
     on_progress
@@ -193,11 +194,15 @@ def execute(
 
 
 def _start(
-    argv: Sequence[str], environment: Mapping[str, str] | None, directory: str, stdin: IO[bytes]
+    argv: Sequence[str],
+    environment: Mapping[str, str | None] | None,
+    directory: str,
+    stdin: IO[bytes],
 ) -> subprocess.Popen[bytes]:
     if not argv:
         raise ValueError("argv is empty")
     hint = "install it, put it on PATH, or give its full path"
+    variables = {**os.environ, **(environment or {}), "LC_ALL": "C"}
     try:
         return subprocess.Popen(
             list(argv),
@@ -205,7 +210,7 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=directory,
-            env={**os.environ, **(environment or {}), "LC_ALL": "C"},
+            env={name: value for name, value in variables.items() if value is not None},
             start_new_session=True,
             bufsize=0,
         )

@@ -1,0 +1,146 @@
+"""What Slurm says about one job, read from the lines of squeue and sacct.
+
+Both are asked for fields by name with ``|`` between them, and for times as seconds since the epoch
+(``SLURM_TIME_FORMAT=%s``), so that neither locale nor time zone has a part in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.errors import ToolError
+from trimtab.launch.slurm.states import Stage, stage_of, state_behind
+from trimtab.visible import visible
+
+SQUEUE_FORMAT: Final = "%i|%T|%r|%V|%S|%e|%D|%N"
+"""Id, state, reason, submitted, started, ends or ended, number of nodes, nodes (squeue(1))."""
+
+SACCT_FORMAT: Final = "JobIDRaw,State,Submit,Start,End,NNodes,NodeList"
+
+_TIME: Final = re.compile(r"[0-9]{6,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job at one moment.
+
+    Attributes
+    ----------
+    state
+        Slurm's word, as ``RUNNING``.
+    reason
+        Why it waits or ended, as Slurm says it; ``None`` from sacct, which does not.
+    started_at, ended_at
+        By the controller's clock, in whole seconds; ``None`` before, and where it never had nodes.
+    node_list
+        Folded, as Slurm prints it; empty without nodes.
+    """
+
+    job_id: str
+    state: str
+    reason: str | None
+    submitted_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    node_list: str
+    node_count: int | None
+
+    @property
+    def stage(self) -> Stage:
+        """How far it is."""
+        return stage_of(self.state)
+
+    @property
+    def final_state(self) -> str:
+        """How it ended, where that is known while its nodes are still cleaned."""
+        return state_behind(self.state, self.reason or "")
+
+
+def of_squeue(text: str, job_id: str) -> JobView | None:
+    """Return the job in what squeue printed with `SQUEUE_FORMAT`; ``None`` if it is not there.
+
+    Examples
+    --------
+    >>> of_squeue("7|RUNNING|None|1795220235|1795220236|1795223836|2|n[1-2]", "7").node_list
+    'n[1-2]'
+    """
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) == 8 and fields[0] == job_id:
+            _, state, reason, submitted, started, ended, count, nodes = fields
+            return _view(job_id, state, reason, (submitted, started, ended), (count, nodes))
+    return None
+
+
+def of_sacct(text: str, job_id: str) -> JobView | None:
+    """Return the job in what ``sacct --parsable2`` printed with `SACCT_FORMAT`, or ``None``.
+
+    Examples
+    --------
+    >>> of_sacct("7|CANCELLED by 0|1795220235|Unknown|1795220236|2|None assigned", "7").state
+    'CANCELLED'
+    """
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) == 7 and fields[0] == job_id:
+            _, state, submitted, started, ended, count, nodes = fields
+            word = state.partition(" ")[0]  # "CANCELLED by 1000"
+            return _view(job_id, word, None, (submitted, started, ended), (count, nodes))
+    return None
+
+
+def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
+    """Return the names in a folded list of nodes, in order.
+
+    Raises
+    ------
+    ToolError
+        It cannot be unfolded, or not into as many names as Slurm says.
+
+    Examples
+    --------
+    >>> unfold("n[1-2,5]", 3)
+    ('n1', 'n2', 'n5')
+    """
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+    try:
+        names = tuple(str(name) for name in NodeSet(node_list, resolver=None))
+    except NodeSetException as error:
+        raise ToolError(f"Slurm's node list {visible(node_list[:120])!r}: {error}") from error
+    if not names or (count is not None and len(names) != count):
+        raise ToolError(
+            f"Slurm's node list {visible(node_list[:120])!r} is of {len(names)} nodes, "
+            f"and Slurm says {count}"
+        )
+    return names
+
+
+def _view(
+    job_id: str, state: str, reason: str | None, times: tuple[str, str, str], nodes: tuple[str, str]
+) -> JobView:
+    count, node_list = nodes
+    had_nodes = node_list not in {"", "(null)", "None assigned"}
+    stage = stage_of(state)
+    submitted, started, ended = map(_time, times)
+    # For a job that waits the start is a guess of the scheduler, and for one that was cancelled in
+    # the queue it is the moment of that: only a job with nodes has begun.
+    began = had_nodes and stage not in {Stage.WAITING, Stage.UNKNOWN}
+    return JobView(
+        job_id=job_id,
+        state=state,
+        reason=reason,
+        submitted_at=submitted,
+        started_at=started if began else None,
+        ended_at=ended if began and stage is Stage.ENDED else None,
+        node_list=node_list if had_nodes else "",
+        node_count=int(count) if count.isdigit() else None,
+    )
+
+
+def _time(text: str) -> datetime | None:
+    """Return the time; ``N/A``, ``Unknown`` and ``None`` are none."""
+    return datetime.fromtimestamp(int(text), UTC) if _TIME.fullmatch(text) else None
