@@ -1,5 +1,10 @@
-"""IOR, the parallel file system benchmark of the field: its command, and what it prints."""
+"""IOR, the parallel file system benchmark of the field: its command, and what it prints.
 
-from trimtab.measure.ior.running import FILE_NAME, command, parse, version
+`running` makes the command, `printed` takes an output apart, `parameters` says what was asked,
+`results` what came of each repetition, `reading` what that proves.
+"""
 
-__all__ = ["FILE_NAME", "command", "parse", "version"]
+from trimtab.measure.ior.reading import FORMAT, parse, read
+from trimtab.measure.ior.running import FILE_NAME, command, version
+
+__all__ = ["FILE_NAME", "FORMAT", "command", "parse", "read", "version"]

@@ -1,0 +1,260 @@
+"""What a test was asked to do, from wherever IOR says it.
+
+That differs by version and form of the output. JSON has sizes in bytes; text rounds them to two
+decimals (``2.93 GiB``) but for its summary; 3.0 and 3.1 print no segments and no collective I/O,
+3.0 to 3.2 no nodes, no text O_DIRECT and fsync: those stand in the command line alone, and not even
+there when the test came from a script.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from trimtab.measure.ior.printed import IorRun, Test
+
+_UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
+_CLIENTS: Final = re.compile(r"([0-9]+) \(([0-9]+) per node\)")
+_TAKES_VALUE: Final = frozenset("aAbdDfGijJlMNoOQstTUX")
+"""Letters of options with a value, in every version; -l took none before 3.1."""
+_USED: Final = re.compile(r'Used (?:FS|Capacity)"?: "?([0-9]{1,3}(?:\.[0-9]+)?)%')
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What makes two results comparable; ``None`` where the output does not say it.
+
+    Attributes
+    ----------
+    tasks_per_node
+        As IOR counts them on the node of its first task.
+    block_size_bytes
+        Contiguous bytes of one task in one segment.
+    ordering
+        ``sequential`` or ``random`` offsets in a file.
+    task_offset
+        By how many tasks a read is shifted from who wrote; ``random`` with ``-Z``.
+    flush
+        An fsync at the end of each phase (``-e``), inside the time.
+    stonewall_s, wear_out, minimum_duration_s
+        ``-D``, whether tasks go on until all have moved as much, ``minTimeDuration``.
+    """
+
+    api: str | None = None
+    tasks: int | None = None
+    nodes: int | None = None
+    tasks_per_node: int | None = None
+    transfer_size_bytes: int | None = None
+    block_size_bytes: int | None = None
+    segments: int | None = None
+    repetitions: int | None = None
+    file_per_process: bool | None = None
+    collective: bool | None = None
+    ordering: str | None = None
+    task_offset: int | str | None = None
+    flush: bool | None = None
+    direct: bool | None = None
+    stonewall_s: int | None = None
+    wear_out: bool | None = None
+    minimum_duration_s: int | None = None
+    stripe_count: int | None = None
+
+    def asked(self) -> dict[str, object]:
+        """Return those that are known, as plain JSON values."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def parameters_of(run: IorRun, test: Test) -> Parameters:
+    """Return the parameters of a test of a run."""
+    options = test.options
+    summary = test.summaries[0].values if test.summaries else {}
+    line = _CommandLine(run)
+    clients = _CLIENTS.fullmatch(options.get("clients", ""))
+    tasks, per_node = clients.groups() if clients else (None, None)
+    tasks = _first_whole(options.get("tasks"), tasks, summary.get("#Tasks"), _csv_tasks(test))
+    per_node = _first_whole(
+        options.get("clients per node"), options.get("tasksPerNode"), per_node, summary.get("tPN")
+    )
+    block = _size(options, ("blockSize", "blocksize"), summary.get("blksiz"))
+    stonewall_s = _stonewall_s(options)
+    return Parameters(
+        api=_first_word(options.get("api") or summary.get("API")),
+        tasks=tasks,
+        nodes=_nodes(_first_whole(options.get("nodes")), tasks, per_node),
+        tasks_per_node=per_node,
+        transfer_size_bytes=_size(options, ("transferSize", "xfersize"), summary.get("xsize")),
+        block_size_bytes=block,
+        segments=_segments(options, summary, tasks, block),
+        repetitions=_first_whole(options.get("repetitions"), summary.get("reps")),
+        file_per_process=_file_per_process(options, summary),
+        collective=_collective(options, line),
+        ordering=_first_word(options.get("ordering in a file")),
+        task_offset=_task_offset(options),
+        flush=_flush(run, options, line),
+        direct=_direct(options, line),
+        stonewall_s=stonewall_s,
+        wear_out=None if stonewall_s is None else options.get("stoneWallingWearOut") == "1",
+        minimum_duration_s=_first_whole(line.directives.get("minTimeDuration")) or None,
+        stripe_count=_first_whole(options.get("Lustre stripe count"), options.get("stripe count")),
+    )
+
+
+def used_of_size(test: Test) -> float | None:
+    """Return the file system's used part as IOR prints it: of its size, reserved blocks counted."""
+    said = f"Used FS: {test.options.get('FS', '').partition('Used FS: ')[2]}"
+    found = _USED.match(said) or _USED.search(test.started or "")
+    return round(float(found.group(1)) / 100, 6) if found else None
+
+
+def moved_nothing(test: Test) -> str | None:
+    """Return why a test is no measurement although IOR printed figures: it did no I/O."""
+    if test.options.get("dryRun", "0") != "0":
+        return "a dry run does no I/O"
+    if _first_word(test.options.get("api")) == "DUMMY":
+        return "the API DUMMY does no I/O"
+    return None
+
+
+class _CommandLine:
+    """The options in a command line; trusted only where it is the whole truth.
+
+    IOR 3.2 drops what it does not understand and goes on; a script overrides the line.
+    """
+
+    def __init__(self, run: IorRun) -> None:
+        words = (run.command_line or "").split()
+        self.flags: set[str] = set()
+        self.directives: dict[str, str] = {}
+        self.long = {word for word in words if word.startswith("--")}
+        previous = ""
+        for word in words[1:]:
+            if previous == "O":
+                self._directives(word)
+                previous = ""
+            elif previous:
+                previous = ""
+            elif len(word) > 1 and word[0] == "-" and word[1] != "-":
+                previous = self._letters(word[1:])
+        self.whole = bool(words) and "f" not in self.flags and not run.refused
+
+    def _letters(self, letters: str) -> str:
+        """Take a group of flags; return the letter whose value is the next word."""
+        for place, letter in enumerate(letters):
+            self.flags.add(letter)
+            if letter in _TAKES_VALUE:
+                rest = letters[place + 1 :].removeprefix("=")
+                if rest and letter == "O":
+                    self._directives(rest)
+                return "" if rest else letter
+        return ""
+
+    def _directives(self, text: str) -> None:
+        for pair in text.split(","):
+            name, _, value = pair.partition("=")
+            self.directives[name] = value
+
+
+def _flag(printed: str | None, line: _CommandLine, letter: str, directive: str) -> bool | None:
+    if printed in ("0", "1"):
+        return printed == "1"
+    if letter in line.flags or line.directives.get(directive, "0") != "0":
+        return True
+    return False if line.whole else None
+
+
+def _flush(run: IorRun, options: dict[str, str], line: _CommandLine) -> bool | None:
+    if any(warning.startswith("fsync() ") for warning in run.early.warnings):
+        return False  # "only available in POSIX": IOR went on without it
+    return _flag(options.get("fsync"), line, "e", "fsync")
+
+
+def _direct(options: dict[str, str], line: _CommandLine) -> bool | None:
+    if "--posix.odirect" in line.long:
+        return True
+    return _flag(options.get("useO_DIRECT"), line, "B", "useO_DIRECT")
+
+
+def _collective(options: dict[str, str], line: _CommandLine) -> bool | None:
+    kind = options.get("type")
+    if kind in ("collective", "independent"):
+        return kind == "collective"
+    return _flag(options.get("collective"), line, "c", "collective")
+
+
+def _file_per_process(options: dict[str, str], summary: dict[str, str]) -> bool | None:
+    access = options.get("access", "").partition(",")[0]
+    if access in ("file-per-process", "single-shared-file"):
+        return access == "file-per-process"
+    return {"0": False, "1": True}.get(options.get("filePerProc", summary.get("fPP", "")))
+
+
+def _task_offset(options: dict[str, str]) -> int | str | None:
+    said = options.get("ordering inter file", "")
+    kind, _, older = said.partition(" = ")
+    if kind == "no tasks offsets":
+        return 0
+    if kind.startswith("constant task offset"):
+        return _first_whole(options.get("task offset"), older)
+    return "random" if kind.startswith("random task offset") else None
+
+
+def _stonewall_s(options: dict[str, str]) -> int | None:
+    older = options.get("Using stonewalling", "").partition(" ")[0]
+    return (
+        _first_whole(options.get("stonewallingTime"), options.get("deadlineForStonewall"), older)
+        or None
+    )
+
+
+def _segments(
+    options: dict[str, str], summary: dict[str, str], tasks: int | None, block: int | None
+) -> int | None:
+    """Return the segments; for 3.0 and 3.1 what the size of everything is in blocks of all tasks.
+
+    That size is rounded to half a percent at most, which is enough for the few that are used.
+    """
+    known = _first_whole(
+        options.get("segmentCount"), options.get("segments"), summary.get("segcnt")
+    )
+    whole = _SIZE.fullmatch(options.get("aggregate filesize", ""))
+    if known is not None or whole is None or not tasks or not block:
+        return known
+    count = float(whole.group(1)) * _UNITS[whole.group(2)] / (tasks * block)
+    return round(count) if 0.99 < count < 100 and abs(count / round(count) - 1) < 0.005 else None
+
+
+def _nodes(printed: int | None, tasks: int | None, per_node: int | None) -> int | None:
+    if printed:  # 3.0 to 3.2 print 0
+        return printed
+    return tasks // per_node if tasks and per_node and tasks % per_node == 0 else None
+
+
+def _size(options: dict[str, str], names: tuple[str, str], summed: str | None) -> int | None:
+    """Return a size in bytes, from where it is exact."""
+    exact, rounded = names
+    known = _first_whole(options.get(exact), summed)
+    if known is not None:
+        return known
+    found = _SIZE.fullmatch(options.get(rounded, ""))
+    if found is None or "." in found.group(1):
+        return None
+    return int(found.group(1)) * _UNITS[found.group(2)]
+
+
+def _csv_tasks(test: Test) -> str | None:
+    tasks = {result.tasks for result in test.results}
+    return str(tasks.pop()) if len(tasks) == 1 and None not in tasks else None
+
+
+def _first_word(text: str | None) -> str | None:
+    return text.split()[0] if text and not text.isspace() else None
+
+
+def _first_whole(*words: str | None) -> int | None:
+    """Return the first of some words that is a whole number."""
+    for word in words:
+        if word is not None and word.isascii() and word.isdecimal() and len(word) < 20:
+            return int(word)
+    return None

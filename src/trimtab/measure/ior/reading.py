@@ -1,0 +1,304 @@
+"""What an output of IOR proves: one result for a probe's own output, one a test for a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.ior.parameters import Parameters, parameters_of, used_of_size
+from trimtab.measure.ior.printed import IorRun, Test, runs_of
+from trimtab.measure.ior.results import (
+    iops_of,
+    missing_repetitions,
+    not_borne_out,
+    phases_of,
+    summed_of,
+)
+from trimtab.measure.measurement import Draft, Measurement, Phase, beginning, tail
+from trimtab.measure.source import Format, Source
+from trimtab.model.finding import Missing
+from trimtab.model.run import RawOutput, RunStatus
+
+_NOT_TOLD: Final = (
+    Missing("timeline", "IOR does not print bytes over time"),
+    Missing("latency distribution", "IOR prints no percentiles"),
+)
+_INTEGRITY_LOST: Final = "data read is not what was written: IOR found errors"
+_CSV: Final = "IOR's CSV does not say whether the run came to its end, nor when and what was asked"
+_EMPTY_CSV: Final = "IOR 3.2 and 3.3 print no result as CSV; run it with text or JSON"
+_ONLY_SUMMED: Final = "IOR printed no repetition, only their least, mean and most"
+
+
+def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
+    """Return what an output of one test says, JSON, text or CSV. Never raises on any input.
+
+    Parameters
+    ----------
+    repetition
+        Number of its first repetition in the run; IOR's own count is added.
+    ordinal
+        Of this raw output in the run, for the samples.
+    """
+    text = output.stdout.decode("utf-8", "replace")
+    runs = runs_of(text)
+    tests = [(run, test) for run in runs for test in run.tests]
+    draft = Draft("ior", ordinal, missing=list(_NOT_TOLD))
+    draft.tool_version = next((run.version for run in reversed(runs) if run.version), None)
+    for run, test in tests:
+        draft.phases += phases_of(test, parameters_of(run, test), repetition)
+    if len(tests) > 1:
+        reason = f"the output holds {len(tests)} tests, perhaps of different parameters"
+        draft.phases = _counted_on(draft.phases, repetition, reason)
+    everything = [part for run in runs for part in (run.early, *run.tests)]
+    draft.warnings += [warning for part in everything for warning in part.warnings]
+    integrity_lost = any(part.integrity_lost for part in everything)
+    if integrity_lost:
+        draft.problems.append(_INTEGRITY_LOST)
+    draft.problems += _distinct(error for part in everything for error in part.errors)
+    if output.truncated:
+        draft.problems.append("the output was cut at its limit")
+    _note_end(draft, runs, output, text)
+    return draft.finished(integrity_lost=integrity_lost)
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return one result for each test in a file: of a script, or of many runs one after another."""
+    text = source.text
+    found: list[Measurement] = []
+    for place, run in enumerate(runs_of(text)):
+        found += [_measured(run, test, place) for test in run.tests]
+        if not run.tests and (problem := _why_no_test(run, text)):
+            found.append(_failed(run, place, problem))
+    if not found:
+        said = _EMPTY_CSV if "summaryFormat=CSV" in source.head else beginning(source.head)
+        raise DataError(f"this holds no result of IOR: {said}", line=1)
+    return tuple(found)
+
+
+_RECOGNISED: Final = re.compile(
+    r"""^(?:
+      IOR-[0-9][^\n:]{0,60}:[ ]MPI[ ]Coordinated[ ]Test
+    | access,bw\(MiB/s\),
+    | access[ ]{1,20}bw\(MiB/s\)[ ]
+    | Operation[ ]{1,20}Max\(MiB\)[ ]{1,20}Min\(MiB\)[ ]
+    | Synopsis[ ](?:[^\n ]{0,400}/)?ior\s
+    | (?:ior[ ])?ERROR:[^\n]{0,400}\(ior\.c:[0-9]+\)
+    | 3\.[0-9][^\s,]{0,20}[A-Z][a-z]{2}[ ][A-Z][a-z]{2}[ ][ 0-9]{2}[ ][0-9:]{8}[ ][0-9]{4}\S*ior[ ]
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+_JSON_KEYS: Final = ('"Began": "', '"Command line": "', '"tests": [')
+_MDTEST: Final = re.compile(r"^mdtest-[0-9]\S* was launched", re.MULTILINE)
+
+
+def _recognises(source: Source) -> bool:
+    head = source.head
+    found = _RECOGNISED.search(head)
+    if found is None:
+        return all(key in head for key in _JSON_KEYS)
+    other = _MDTEST.search(head)
+    return other is None or found.start() < other.start()
+
+
+FORMAT: Final = Format("ior", _recognises, read)
+
+
+def _measured(run: IorRun, test: Test, place: int) -> Measurement:
+    """Return the result of one test of a file, which is output 0."""
+    parameters = parameters_of(run, test)
+    draft = Draft("ior", 0, run.version, _name(place, test.number), "client")
+    draft.missing += _NOT_TOLD
+    draft.began = moment(test.started if test is not run.tests[0] else run.began or test.started)
+    draft.ended = moment(run.finished) if test is run.tests[-1] else None
+    draft.host = _host(run)
+    draft.asked, draft.told = parameters.asked(), _told(run, test)
+    draft.phases = phases_of(test, parameters)
+    if test.results:
+        draft.latencies += iops_of(test, draft.phases, 0)
+    elif not draft.phases and test.summaries:
+        draft.latencies += summed_of(test, 0)
+    draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
+    refused = run.refused[:1]
+    draft.warnings += [f"IOR did not understand {word} and ran with defaults" for word in refused]
+    integrity_lost = test.integrity_lost or run.early.integrity_lost
+    if integrity_lost:
+        draft.problems.append(_INTEGRITY_LOST)
+    draft.problems += _problems(run, test, parameters)
+    reasons = [phase.reason for phase in draft.phases if phase.reason is not None]
+    if reasons and len(reasons) == len(draft.phases):
+        draft.problems.append(reasons[0])
+    measured = draft.finished(integrity_lost=integrity_lost)
+    summed = any(sample.believed and sample.repetition is None for sample in measured.samples)
+    if summed and measured.status is RunStatus.FAILED and not integrity_lost:
+        return replace(measured, status=RunStatus.PARTIAL)
+    return measured
+
+
+def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
+    """Return why a test is not fine, in the order in which a reader wants to know."""
+    problems = _distinct([*run.early.errors, *test.errors])
+    if run.is_csv:
+        problems.append(_CSV)
+    elif not test.ended:
+        if not problems:
+            problems.append("IOR did not finish" + _why_broken(run, test))
+        problems += missing_repetitions(test, parameters)
+    else:
+        problems += missing_repetitions(test, parameters)
+        if not test.results and test.summaries and parameters.repetitions != 1:
+            problems.append(_ONLY_SUMMED)
+    return problems
+
+
+def _why_broken(run: IorRun, test: Test) -> str:
+    failed = [warning for warning in test.warnings if "failed" in warning]
+    said = [*failed, *(tail(line, 200) for line in run.broken)]
+    return f": {said[0]}" if said else ""
+
+
+def _why_no_test(run: IorRun, text: str) -> str | None:
+    """Return why a run has no test; ``None`` for something that IOR may not have printed at all."""
+    # After the first word that it does not understand it takes the others wrongly too.
+    refused = [f"IOR did not understand {word}, and measured nothing" for word in run.refused[:1]]
+    if said := refused + _distinct(run.early.errors):
+        return "; ".join(said)
+    if run.version is None and run.began is None:
+        return None
+    if "summaryFormat=CSV" in text and (run.version or "").startswith(("3.2", "3.3")):
+        return _EMPTY_CSV
+    return "IOR did not finish" + _why_broken(run, run.early)
+
+
+def _failed(run: IorRun, place: int, problem: str) -> Measurement:
+    return Measurement(
+        kind="ior",
+        status=RunStatus.FAILED,
+        problem=problem,
+        tool_version=run.version,
+        name=_name(place, 0),
+        layer="client",
+        began=moment(run.began),
+        ended=moment(run.finished),
+        host=_host(run),
+        warnings=tuple(dict.fromkeys(run.early.warnings)),
+        missing=_NOT_TOLD,
+    )
+
+
+def _name(place: int, number: int) -> str | None:
+    """Return what sets a test apart from the first one of a file; a cut file keeps its names."""
+    parts = [f"run {place + 1}"] if place else []
+    parts += [f"test {number}"] if number else []
+    return " ".join(parts) or None
+
+
+def _told(run: IorRun, test: Test) -> dict[str, object]:
+    path = test.options.get("test filename") or test.options.get("testFileName")
+    told = {
+        "path": path,
+        "command": run.command_line,
+        "file_system_used_of_size": used_of_size(test),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _host(run: IorRun) -> str | None:
+    """Return the node of the first task: ``Linux nid001``, with -v and more behind it."""
+    words = (run.machine or "").split()
+    return words[1] if len(words) > 1 else None
+
+
+_MOMENT: Final = re.compile(
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})"
+)
+_MONTHS: Final = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return a time as C's ``ctime`` prints it, the same in every locale, without a zone.
+
+    Examples
+    --------
+    >>> moment("Fri Nov 20 16:20:09 2026")
+    datetime.datetime(2026, 11, 20, 16, 20, 9)
+    """
+    found = _MOMENT.match(text or "")
+    if found is None or found.group(1) not in _MONTHS:
+        return None
+    day, hour, minute, second, year = map(int, found.group(2, 3, 4, 5, 6))
+    try:
+        return datetime(year, _MONTHS.index(found.group(1)) + 1, day, hour, minute, second)
+    except ValueError:
+        return None
+
+
+def _distinct(messages: Iterable[str]) -> list[str]:
+    """Return the first few of what every rank says."""
+    return list(dict.fromkeys(messages))[:3]
+
+
+def _counted_on(phases: list[Phase], first: int, reason: str) -> list[Phase]:
+    """Return the phases of several tests, numbered through, none of them believed."""
+    counts = {"write": first, "read": first}
+    counted: list[Phase] = []
+    for phase in phases:
+        counted.append(replace(phase, repetition=counts[phase.access], reason=reason))
+        counts[phase.access] += 1
+    return counted
+
+
+def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) -> None:
+    """Collect what the end of an output says, with stderr and exit code beside it."""
+    stderr = output.stderr.decode("utf-8", "replace")
+    tests = [(run, test) for run in runs for test in run.tests]
+    said_why = bool(draft.problems) and draft.problems != ["the output was cut at its limit"]
+    if not text.strip():
+        said = _without_boilerplate(stderr)
+        draft.problems.append("IOR printed nothing" + (f": {said}" if said else ""))
+    elif not runs:
+        draft.problems.append(f"this is not the output of IOR: {beginning(text)}")
+    elif runs[-1].is_csv:
+        draft.problems.append(_CSV)
+    elif runs[-1].finished is None:
+        failed = [warning for warning in draft.warnings if "failed" in warning]
+        if not said_why:
+            draft.problems.append("IOR did not finish" + (f": {failed[0]}" if failed else ""))
+    else:
+        for run, test in tests:
+            problems = missing_repetitions(test, parameters_of(run, test))
+            which = f" of test {test.number}" if len(tests) > 1 else ""
+            draft.problems += [problem + which for problem in problems]
+    if output.exit_code != 0:
+        # What mpirun says about it is long and explains nothing, unless there is nothing else.
+        said = "" if draft.problems else _without_boilerplate(stderr)
+        code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
+        draft.problems.append(f"IOR ended with {code}" + (f": {said}" if said else ""))
+
+
+def _without_boilerplate(stderr: str) -> str:
+    """Return what stderr says beside mpirun's framed explanations."""
+    kept: list[str] = []
+    framed = False
+    for line in stderr.splitlines():
+        if line.startswith("-----"):
+            framed = not framed
+        elif not framed and not re.match(r"\[[^\]]+:[0-9]+\]", line):
+            kept.append(line)
+    return tail("\n".join(kept)) or tail(stderr)

@@ -1,0 +1,257 @@
+"""The repetitions that IOR printed, each with the reason where its figures do not fit together.
+
+IOR prints time and bandwidth of a repetition beside one another, and how many bytes it moved
+follows from its parameters or from a warning before it. So a figure that was changed, cut, or
+mixed with another rank's line shows. Bandwidths are in MiB/s in every version (``bw(MiB/s)``).
+
+``IOPS`` (3.3 and later) is transfers over the time of writing or reading alone, with an fsync
+inside and open and close left out. The operations per second of the summary are over all of the
+time, and are not taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from trimtab.measure.ior.parameters import Parameters, moved_nothing
+from trimtab.measure.ior.printed import Figure, Result, Summary, Test, figure_of
+from trimtab.measure.measurement import BANDWIDTH, Phase, agrees
+from trimtab.model.run import Access, Sample
+
+_MIB: Final = 2**20
+_COARSE: Final = 0.01
+"""A figure is not believed when rounding in print can hide more than this fraction of it."""
+_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
+_IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
+_SUMMED: Final = {"max": "Max(MiB)", "min": "Min(MiB)", "mean": "Mean(MiB)"}
+
+
+def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]:
+    """Return a phase for every result of a test, the first repetition numbered ``first``."""
+    nothing = moved_nothing(test)
+    results = test.results or _only_repetitions(test)
+    numbers = _numbers(results)
+    printed = Counter(
+        (result.access, number) for result, number in zip(results, numbers, strict=True)
+    )
+    phases: list[Phase] = []
+    for result, number in zip(results, numbers, strict=True):
+        block = parameters.block_size_bytes or _whole_bytes(result.figures.get("block"))
+        tasks = parameters.tasks if result.tasks is None else result.tasks
+        moved = result.moved_bytes
+        if moved is None and block and tasks and parameters.segments:
+            moved = block * tasks * parameters.segments
+        reason = nothing or _disagreement(result, moved, parameters)
+        if printed[result.access, number] > 1:
+            reason = f"repetition {number} was printed {printed[result.access, number]} times"
+        elif parameters.repetitions is not None and number >= parameters.repetitions:
+            reason = f"it is numbered {number}, of {parameters.repetitions} repetitions"
+        bandwidth = result.figures.get("bw")
+        elapsed = result.figures.get("total")
+        phases.append(
+            Phase(
+                access=result.access,
+                repetition=first + number,
+                moved_bytes=moved,
+                elapsed_s=elapsed.value if elapsed else None,
+                bandwidth_bytes_per_s=bandwidth.value * _MIB if bandwidth else None,
+                tasks=tasks,
+                transfer_size_bytes=(
+                    parameters.transfer_size_bytes or _whole_bytes(result.figures.get("xfer"))
+                ),
+                block_size_bytes=block,
+                direct=parameters.direct,
+                caches_dropped=False,
+                line=result.lines["bw"],
+                reason=reason,
+            )
+        )
+    return phases
+
+
+def iops_of(test: Test, phases: list[Phase], output: int | None) -> list[Sample]:
+    """Return the operations per second of each result that has them."""
+    samples: list[Sample] = []
+    for result, phase in zip(test.results, phases, strict=True):
+        if (iops := result.figures.get("iops")) is None:
+            continue
+        samples.append(
+            Sample(
+                metric=_IOPS[result.access],
+                value=iops.value,
+                repetition=phase.repetition,
+                output=output,
+                line=result.lines["iops"],
+                reason=phase.reason or _iops_disagreement(result, phase),
+            )
+        )
+    return samples
+
+
+def summed_of(test: Test, output: int | None) -> list[Sample]:
+    """Return what a summary says of repetitions that were not printed."""
+    samples: list[Sample] = []
+    for summary in test.summaries:
+        figures = {name: figure_of(summary.values.get(key)) for name, key in _SUMMED.items()}
+        least, mean, most = (figures[name] for name in ("min", "mean", "max"))
+        reason = moved_nothing(test)
+        if not (least and mean and most) or not least.value <= mean.value <= most.value:
+            reason = "least, mean and most of IOR's summary do not fit together"
+        samples += [
+            Sample(
+                metric=BANDWIDTH[summary.access],
+                value=figure.value * _MIB,
+                statistic=name,
+                output=output,
+                line=summary.line,
+                reason=reason,
+            )
+            for name, figure in figures.items()
+            if figure is not None
+        ]
+    return samples
+
+
+def missing_repetitions(test: Test, parameters: Parameters) -> list[str]:
+    """Return which repetitions a test lacks, of the accesses that it has."""
+    expected = parameters.repetitions
+    if expected is None or not test.results:
+        return []
+    problems: list[str] = []
+    for access in _ACCESSES:
+        found = sum(result.access == access for result in test.results)
+        if found not in (0, expected):
+            problems.append(f"{found} of {expected} {access}s were printed")
+    return problems
+
+
+def not_borne_out(test: Test) -> list[str]:
+    """Return in which its summary contradicts the repetitions that a test printed."""
+    warnings: list[str] = []
+    for summary in test.summaries:
+        rows = [one.figures.get("bw") for one in test.results if one.access == summary.access]
+        figures = [row for row in rows if row is not None]
+        if not figures or len(figures) != len(rows):
+            continue
+        values = [figure.value for figure in figures]
+        rounding = max(figure.half_unit for figure in figures)
+        for name, value in (
+            ("max", max(values)),
+            ("min", min(values)),
+            ("mean", sum(values) / len(values)),
+        ):
+            said = figure_of(summary.values.get(_SUMMED[name]))
+            if said and abs(said.value - value) > 1.02 * (rounding + said.half_unit):
+                warnings.append(
+                    f"IOR's summary (line {summary.line}) says {name} {said.value:g} MiB/s of the "
+                    f"{summary.access}s, its repetitions say {value:.6g}"
+                )
+    return warnings
+
+
+def _numbers(results: list[Result]) -> list[int]:
+    """Return the repetition of each result: as printed, else the how-many-eth it is."""
+    counts: dict[Access, int] = {"write": 0, "read": 0}
+    numbers: list[int] = []
+    for result in results:
+        numbers.append(counts[result.access] if result.iteration is None else result.iteration)
+        counts[result.access] += 1
+    return numbers
+
+
+def _only_repetitions(test: Test) -> list[Result]:
+    """Return the result in each summary of one repetition: its mean is that one's figure."""
+    return [
+        _summed_result(summary) for summary in test.summaries if summary.values.get("reps") == "1"
+    ]
+
+
+def _summed_result(summary: Summary) -> Result:
+    columns = {"bw": "Mean(MiB)", "total": "Mean(s)"}
+    figures = {name: figure_of(summary.values.get(key)) for name, key in columns.items()}
+    return Result(
+        access=summary.access,
+        figures={name: figure for name, figure in figures.items() if figure is not None},
+        lines={"bw": summary.line, "iops": summary.line},
+        iteration=0,
+    )
+
+
+def _disagreement(result: Result, moved: int | None, parameters: Parameters) -> str | None:
+    bandwidth, total = result.figures.get("bw"), result.figures.get("total")
+    if bandwidth is None or total is None:
+        return "IOR printed no bandwidth and time"
+    if bandwidth.error > _COARSE:
+        return f"IOR printed it with too few digits: {bandwidth.value:g} MiB/s"
+    if total.error > _COARSE:
+        return f"IOR printed its time with too few digits to prove it: {total.value:g} s"
+    if moved is None:
+        return _unlike_iops(result, bandwidth, total)
+    if missing := _not_in_files(result, parameters):
+        return missing
+    error = bandwidth.error + total.error
+    if result.moved_bytes is None and parameters.block_size_bytes is None:
+        block = result.figures.get("block")
+        error += block.error if block and block.half_unit >= 0.5 else 0.0
+    if agrees(bandwidth.value * _MIB, moved, total.value, tolerance=1.02 * error + 1e-9):
+        return None
+    printed = f"IOR printed {bandwidth.value:g} MiB/s"
+    return f"{printed}, but {moved} bytes in {total.value:g} s are not that"
+
+
+def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None:
+    """Return why bytes by bandwidth are not bytes by transfers, where no bytes are told (CSV)."""
+    iops, busy, size = (result.figures.get(name) for name in ("iops", "wr/rd", "xfer"))
+    if iops is None or busy is None or size is None:
+        return "IOR's output does not tell how many bytes it moved"
+    if max(iops.error, busy.error) > _COARSE:
+        return f"IOR printed its time with too few digits to prove it: {busy.value:g} s"
+    transferred = iops.value * busy.value * size.value * 1024
+    error = bandwidth.error + total.error + iops.error + busy.error + size.error
+    if agrees(bandwidth.value * _MIB, transferred, total.value, tolerance=1.02 * error + 1e-9):
+        return None
+    return (
+        f"IOR printed {bandwidth.value:g} MiB/s in {total.value:g} s, but {iops.value:g} transfers "
+        f"a second in {busy.value:g} s are not that"
+    )
+
+
+def _not_in_files(result: Result, parameters: Parameters) -> str | None:
+    """Return that more was moved than the files hold.
+
+    MPI-IO of Open MPI 4.1 on a full file system: IOR 3.1.0 says nothing, ends with exit code 0,
+    and prints the bandwidth of bytes that were dropped. With a deadline it may be right: a task
+    that begins its file again moves more than is in it.
+    """
+    moved, held = result.moved_bytes, result.in_files_bytes
+    if moved is None or held is None or held >= moved:
+        return None
+    if parameters.stonewall_s or parameters.minimum_duration_s:
+        return None
+    moves = f"IOR says that it moved {moved} bytes"
+    return f"{moves}, but its files hold {held}: perhaps there was no space left"
+
+
+def _iops_disagreement(result: Result, phase: Phase) -> str | None:
+    iops, busy = result.figures["iops"], result.figures.get("wr/rd")
+    transfer = phase.transfer_size_bytes
+    if busy is None or transfer is None:
+        return "IOR's output does not tell in which time"
+    if max(iops.error, busy.error) > _COARSE:
+        return f"IOR printed its time with too few digits to prove it: {busy.value:g} s"
+    if phase.moved_bytes is None:
+        return None  # proven together with the bandwidth
+    error = iops.error + busy.error
+    if agrees(iops.value * transfer, phase.moved_bytes, busy.value, tolerance=1.02 * error + 1e-9):
+        return None
+    return (
+        f"IOR printed {iops.value:g} operations a second, but {phase.moved_bytes} bytes "
+        f"in {busy.value:g} s are not that"
+    )
+
+
+def _whole_bytes(kib: Figure | None) -> int | None:
+    """Return what a column in KiB says, where it is whole bytes."""
+    value = 0.0 if kib is None else kib.value * 1024
+    return int(value) if value > 0 and value == int(value) else None
