@@ -100,6 +100,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
 
 FORMATS: Final[tuple[Format, ...]] = (
     ioload.FORMAT,
+    ior.FORMAT,
     lnet_selftest.FORMAT,
     mlperf_storage.FORMAT,
     obdfilter_survey.FORMAT,
