@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from trimtab.measure import fio, ioload, ior, lnet_selftest, mlperf_storage, obdfilter_survey
+from trimtab.measure import (
+    darshan,
+    fio,
+    ioload,
+    ior,
+    lnet_selftest,
+    mdtest,
+    mlperf_storage,
+    obdfilter_survey,
+)
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format
 from trimtab.model.run import Access, ProbeSpec, RawOutput
@@ -99,9 +108,12 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
 """In the order in which ``auto`` takes them: what the field compares by comes first."""
 
 FORMATS: Final[tuple[Format, ...]] = (
+    darshan.FORMAT,
+    fio.FORMAT,
     ioload.FORMAT,
     ior.FORMAT,
     lnet_selftest.FORMAT,
+    mdtest.FORMAT,
     mlperf_storage.FORMAT,
     obdfilter_survey.FORMAT,
 )

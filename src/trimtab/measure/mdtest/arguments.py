@@ -1,0 +1,141 @@
+"""The command line that mdtest prints, as parameters.
+
+Two grammars are read by one reader: ``getopt`` up to IOR 3.2, IOR's own since 3.3. Both take
+``-n 5``, ``-n5`` and ``-Fun 5``; the latter ``-n=5`` and ``--name=value`` as well. An option that
+takes a value takes the next word whatever it looks like: IO500 passes ``-G -1836``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+_VALUED: Final = frozenset("abdefGiIlnNpsVwWxz")
+_LONG_VALUED: Final = frozenset(
+    {"random-seed", "dataPacketType", "run-cmd-before-phase", "run-cmd-after-phase"}
+    | {"saveRankPerformanceDetails", "savePerOpDataCSV", "allocateBufferOnGPU", "GPUid"}
+)
+_NUMBERS: Final[Mapping[str, str]] = {
+    "I": "items_per_directory",
+    "N": "stride",
+    "W": "stonewall_s",
+    "z": "depth",
+    "b": "branching_factor",
+    "w": "write_bytes",
+    "e": "read_bytes",
+}
+_FLAGS: Final[Mapping[str, str]] = {
+    "F": "files_only",
+    "D": "directories_only",
+    "u": "unique_directories",
+    "S": "shared_file",
+    "c": "collective",
+    "L": "leaf_only",
+    "k": "mknod",
+    "t": "time_unique_directories",
+    "y": "sync_file",
+    "Y": "sync_phase",
+    "R": "random",
+    "X": "verify_read",
+    "verify-read": "verify_read",
+    "verify-write": "verify_write",
+}
+_PHASES: Final[Mapping[str, str]] = {
+    "C": "create",
+    "T": "stat",
+    "E": "read",
+    "U": "rename",
+    "r": "remove",
+}
+_SUFFIXES: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def options_of(line: str, version: str) -> dict[str, str] | None:
+    """Return the options of a printed command line: name to value, "" for one without.
+
+    ``None`` where the line cannot be taken apart: mdtest prints at most 1,023 characters of it.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return None
+    getopt = version.startswith("1.")
+    found: dict[str, str] = {}
+    index = 1
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            if name in _LONG_VALUED and not equals and index < len(words):
+                value = words[index]
+                index += 1
+            found[name] = value
+        elif word.startswith("-") and _take_letters(word[1:], found, getopt=getopt):
+            if index < len(words):
+                found[word[-1]] = words[index]
+            index += 1
+    return found
+
+
+def _take_letters(letters: str, found: dict[str, str], *, getopt: bool) -> bool:
+    """Read one word of short options; return whether the next word is the value of its last."""
+    for position, letter in enumerate(letters):
+        rest = letters[position + 1 :]
+        if letter in _VALUED or (letter == "B" and not getopt):
+            found[letter] = rest.removeprefix("=")
+            return not rest
+        if rest.startswith("=") or (letter == "R" and getopt):
+            found[letter] = rest.removeprefix("=")  # -R takes a seed, if it stands in the same word
+            return False
+        found[letter] = ""
+    return False
+
+
+def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
+    """Return what was asked, by names that a reader knows; ``None`` where a value is no number.
+
+    What does not bear on the rates is left out: directory, verbosity, seeds, and the number of
+    iterations, of which more only tell more.
+    """
+    asked: dict[str, object] = {
+        "files_only": False,
+        "directories_only": False,
+        "unique_directories": False,
+        "depth": 0,
+        "write_bytes": 0,
+        "read_bytes": 0,
+    }
+    for letter, name in _NUMBERS.items():
+        if letter in options:
+            number = _number(options[letter])
+            if number is None:
+                return None
+            asked[name] = number
+    if asked["depth"] == 0:
+        asked.pop("branching_factor", None)
+    asked.update({name: True for flag, name in _FLAGS.items() if options.get(flag, "0") != "0"})
+    chosen = [name for flag, name in _PHASES.items() if options.get(flag, "0") != "0"]
+    if chosen:
+        asked["phases"] = chosen
+    if "a" in options:
+        asked["api"] = options["a"]
+    modules = {name: value for name, value in options.items() if "." in name}
+    if modules:
+        asked["options"] = modules
+    return asked
+
+
+def no_barriers(options: Mapping[str, str], version: str) -> bool:
+    """Return whether tasks did not wait for one another between phases.
+
+    Since IOR 3.2 mdtest refuses to run so, whatever its help says.
+    """
+    return version.startswith("1.") and "B" in options
+
+
+def _number(text: str) -> int | None:
+    found = re.fullmatch(r"([0-9]{1,18})([kKmMgGtT]?)", text)
+    return int(found.group(1)) * _SUFFIXES[found.group(2).lower()] if found else None

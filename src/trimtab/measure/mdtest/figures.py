@@ -1,0 +1,357 @@
+"""Which of the rates that mdtest prints are a repetition's own, and which can be believed.
+
+Every task times each phase by its own clock, from the barrier before it to the barrier after it. A
+task's view of a phase is the items of all tasks over the time of this one. What is printed differs
+(``summarize_results`` in mdtest.c, read at the tags):
+
+=================  =======================  =============================  =================
+version            one repetition is        max, min, mean, deviation are  ``-v`` prints
+=================  =======================  =============================  =================
+1.9.3 alone        the fastest task's view  over repetitions               task 0's view
+1.9.3 of IOR 3.2   the fastest task's view  over repetitions; all but max  task 0's view
+                                            mixed up in 3.2.0 and 3.2.1,
+                                            which say the same version
+                                            as 3.2.2
+3.3                (only with ``-v``)       over tasks and repetitions     task 0's view
+3.4, 4.x           the slowest task's view  over repetitions               rate of task 0's
+                                                                           own items
+=================  =======================  =============================  =================
+
+A phase is over when the slowest task is done, so the slowest task's view is the true one. The
+others should differ from it by what a barrier takes, and do not always: in hpc/ior #183 task 0 saw
+44,129 stats a second and the fastest of 32 tasks 126,073. What follows from that:
+
+- one repetition: since 3.4 the printed value; in 3.3 the minimum, which is the slowest task's view;
+  before, task 0's view where ``-v`` gives it, else the printed value, which is not believed;
+- several: task 0's view of each (``-v``), since 3.3 believed if its mean is near the summary's.
+  Without ``-v`` no repetition is known; maximum, minimum, mean and deviation are given as such.
+
+Since 3.4 the deviation is that of a sample (n - 1), before of the population. A rate of 0.000 is a
+phase that was not asked for: no measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.measure.mdtest.arguments import no_barriers, options_of, parameters
+from trimtab.measure.mdtest.output import METRICS, Execution, Repetition, Row, Summary, Test
+from trimtab.measure.measurement import Measurement
+from trimtab.model.finding import Missing
+from trimtab.model.run import RunStatus, Sample
+
+NEAR: Final = 0.05
+"""How far the mean of task 0's views may lie from the summary's before they are not believed."""
+
+_HALF_UNIT: Final = 0.000_501
+"""Rates and durations are printed with three decimals; a little for what they are in binary."""
+_COLUMNS: Final = {"Max": "max", "Min": "min", "Mean": "mean", "StdDev": "stddev"}
+_TREE: Final = ("tree_creation_rate", "tree_removal_rate")
+_NOT_REPETITIONS: Final = "mdtest 3.3 takes it over all tasks, not over repetitions"
+_FASTEST: Final = "mdtest before 3.3 takes the view of the fastest task (hpc/ior #183)"
+_ONE_TREE: Final = "with -u mdtest counts the directories of one task's tree alone"
+_ALONE: Final = "without barriers (-B) the tasks' times are not of the same stretch"
+
+
+def measured(kind: str, executions: Sequence[Execution]) -> tuple[Measurement, ...]:
+    """Return a result for each test of each execution that said it was launched."""
+    found: list[Measurement] = []
+    for execution in executions:
+        if execution.version is None or execution.tasks is None:
+            continue
+        for test in execution.tests or [None]:
+            name = f"run {len(found) + 1}" if found else None
+            found.append(_Judge(kind, name, execution, test).measurement())
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Makes one result."""
+
+    kind: str
+    name: str | None
+    execution: Execution
+    test: Test | None
+    options: dict[str, str] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+    def measurement(self) -> Measurement:
+        """Return the result."""
+        execution, test = self.execution, self.test
+        asked, told = self._asked(), self._told()
+        if test is not None and not execution.times_only:
+            self._read(test)
+        problems = self._problems()
+        reason = self._all_wrong()
+        if reason is not None:
+            self.samples = [_doubted(sample, reason) for sample in self.samples]
+            problems.insert(0, reason)
+        stands = any(sample.believed for sample in self.samples)
+        if not problems and not any(s.believed and s.metric not in _TREE for s in self.samples):
+            reasons = [sample.reason for sample in self.samples if sample.reason]
+            problems.append(reasons[0] if reasons else "no phase was measured")
+        status = RunStatus.OK if not problems else RunStatus.PARTIAL
+        return Measurement(
+            kind=self.kind,
+            status=status if stands else RunStatus.FAILED,
+            problem="; ".join(dict.fromkeys(problems)) or None,
+            tool_version=execution.version,
+            name=self.name,
+            layer="client",
+            began=execution.began,
+            ended=execution.ended,
+            asked=asked,
+            told=told,
+            samples=tuple(self.samples),
+            warnings=tuple(dict.fromkeys([*execution.warnings, *self.warnings])),
+            missing=tuple(self.missing),
+        )
+
+    @property
+    def _version(self) -> str:
+        return self.execution.version or ""
+
+    @property
+    def _tasks(self) -> int:
+        return self.test.tasks if self.test is not None else self.execution.tasks or 0
+
+    def _asked(self) -> dict[str, object]:
+        asked: dict[str, object] = {"tasks": self._tasks}
+        if self.execution.nodes is not None:
+            asked["nodes"] = self.execution.nodes
+        if self.test is not None and self.test.items_per_task is not None:
+            asked["items_per_task"] = self.test.items_per_task
+        options = options_of(self.execution.command_line or "", self._version)
+        known = parameters(options) if options else None
+        if options is None or known is None:
+            reason = "mdtest's command line is not there, or was cut in printing"
+            self.missing.append(Missing("parameters", reason))
+            return asked
+        self.options = options
+        return asked | known
+
+    def _told(self) -> dict[str, object]:
+        told: dict[str, object] = {}
+        if self.execution.path is not None:
+            told["path"] = self.execution.path
+        if self.test is not None and self.test.done_per_task:
+            told["items_done_per_task"] = list(self.test.done_per_task.values())
+        if self.test is not None and self.test.summary is not None:
+            told["repetitions"] = self.test.summary.iterations
+        return told
+
+    def _problems(self) -> list[str]:
+        """Return why the result is not whole, in the order in which a reader wants to know."""
+        execution, test = self.execution, self.test
+        problems = list(dict.fromkeys(execution.errors))[:3]
+        last = test is None or test is execution.tests[-1]
+        if execution.times_only and test is not None:
+            problems.append("mdtest was asked for times instead of rates (-Z)")
+        elif test is None or test.summary is None:
+            problems.append("mdtest ended before its summary")
+        elif last and not execution.complete:
+            problems.append("the output ends before mdtest had finished")
+        if test is not None and test.summary is not None and not execution.times_only:
+            lacking = self._lacking(test.summary)
+            problems += [f"the summary lacks {', '.join(lacking)}"] if lacking else []
+        return problems
+
+    def _all_wrong(self) -> str | None:
+        """Return why no figure of the execution can be believed."""
+        execution = self.execution
+        if execution.integrity_lost:
+            return "data read is not what was written: mdtest found errors"
+        if execution.failures:
+            count = len(execution.failures)
+            what = f"{count} operations" if count > 1 else "an operation"
+            return f"{what} failed, which the rates count: {execution.failures[0][:120]}"
+        return None
+
+    def _lacking(self, summary: Summary) -> list[str]:
+        """Return the rows that every summary of these options has and this one does not."""
+        wanted = ["Tree creation", "Tree removal"]
+        both = ("F" in self.options) == ("D" in self.options)
+        if self.options and (both or "F" in self.options):
+            wanted += ["File creation", "File stat", "File read", "File removal"]
+        if self.options and (both or "D" in self.options):
+            wanted += ["Directory creation", "Directory stat", "Directory removal"]
+        found = {row.metric for row in summary.rows if row.figures is not None}
+        return [name for name in wanted if METRICS[name] not in found]
+
+    def _read(self, test: Test) -> None:
+        """Make the samples of a test."""
+        rows: dict[str, Row] = {}
+        for row in test.summary.rows if test.summary is not None else ():
+            if row.metric in rows:
+                self.warnings.append(f"line {row.line} is the second row of the same name")
+            rows.setdefault(row.metric, row)
+        repeated: dict[str, list[Repetition]] = {}
+        for repetition in test.repetitions:
+            if repetition.rate > 0:
+                repeated.setdefault(repetition.metric, []).append(repetition)
+        for metric in METRICS.values():
+            row, of_metric = rows.get(metric), repeated.get(metric, [])
+            if row is not None and row.figures is None:
+                self.warnings.append(f"line {row.line} is not a whole row of the summary")
+                row = None
+            if row is not None and not any(row.figures.values() if row.figures else ()):
+                row = None  # a phase that was not asked for
+            self._phase(metric, test, row, of_metric)
+        if test.summary is not None and test.summary.iterations > 1 and not test.repetitions:
+            reason = "mdtest prints the rate of each only with -v"
+            self.missing.append(Missing("repetitions", reason))
+
+    def _phase(self, metric: str, test: Test, row: Row | None, repeated: list[Repetition]) -> None:
+        """Make the samples of one phase, out of its row and of what ``-v`` printed."""
+        iterations = test.summary.iterations if test.summary is not None else None
+        table = _Table(self._version, self._tasks, iterations or 1, metric in _TREE)
+        figures = table.figures(row)
+        doubt = self._doubt(metric)
+        own = [
+            self._of_task_0(one, test, table, doubt)
+            for one in {one.iteration: one for one in repeated}.values()
+        ]
+        if figures is None or row is None:
+            self.samples += own
+            return
+        doubt = doubt or table.unfit(figures)
+        if iterations == 1 and not (own and table.fastest):
+            value = figures["min"] if table.over_tasks else figures["max"]
+            reason = doubt or (_FASTEST if table.fastest else None)
+            self.samples.append(Sample(metric, value, 0, None, "total", 0, row.line, reason))
+            return
+        self.samples += own if not own or table.fastest else _near(own, figures["mean"])
+        for statistic, value in figures.items() if iterations != 1 else ():
+            reason = doubt or table.wrong(statistic)
+            self.samples.append(Sample(metric, value, None, None, statistic, 0, row.line, reason))
+
+    def _doubt(self, metric: str) -> str | None:
+        """Return why a phase cannot be believed, however it was printed."""
+        if self._tasks == 1:
+            return None
+        if metric in _TREE and "u" in self.options and "c" not in self.options:
+            return _ONE_TREE
+        return _ALONE if no_barriers(self.options, self._version) else None
+
+    def _of_task_0(
+        self, repetition: Repetition, test: Test, table: _Table, doubt: str | None
+    ) -> Sample:
+        """Return the rate of one repetition: of the items of all tasks, over the time of task 0."""
+        items = test.done_per_task.get(repetition.iteration, test.items_per_task)
+        reason = doubt
+        own_items = table.own_items
+        if items is not None and not table.tree:
+            expected = items if own_items else items * self._tasks
+            if not _fits(repetition, expected):
+                reason = reason or (
+                    f"{repetition.rate:g} a second for {repetition.duration_s:g} s are not "
+                    f"{expected} items"
+                )
+        factor = self._tasks if own_items and not table.tree else 1
+        return Sample(
+            metric=repetition.metric,
+            value=repetition.rate * factor,
+            repetition=repetition.iteration,
+            output=0,
+            line=repetition.line,
+            reason=reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """How one version sums up one phase; see the top of the file."""
+
+    version: str
+    tasks: int
+    iterations: int
+    tree: bool
+
+    @property
+    def fastest(self) -> bool:
+        """Whether a repetition is the fastest task's view of it."""
+        return self.tasks > 1 and not self.tree and self.version.startswith(("1.", "3.3alpha"))
+
+    @property
+    def over_tasks(self) -> bool:
+        """Whether the columns are over tasks and repetitions alike."""
+        return self.tasks > 1 and not self.tree and self._of("3.3") and not self.fastest
+
+    @property
+    def own_items(self) -> bool:
+        """Whether ``-v`` prints the rate of task 0's own items."""
+        return not self.version.startswith("1.") and not self._of("3.3")
+
+    def _of(self, release: str) -> bool:
+        return self.version.startswith(release)
+
+    def figures(self, row: Row | None) -> dict[str, float] | None:
+        """Return a row's columns by statistic; those of single tasks are left out."""
+        if row is None or row.figures is None:
+            return None
+        found = {
+            name: row.figures[column] for column, name in _COLUMNS.items() if column in row.figures
+        }
+        return found if {"max", "min", "mean"} <= set(found) else None
+
+    def wrong(self, statistic: str) -> str | None:
+        """Return why a column is not what its heading says of the repetitions."""
+        if self.fastest:
+            return _FASTEST
+        return _NOT_REPETITIONS if self.over_tasks and statistic != "min" else None
+
+    def unfit(self, figures: dict[str, float]) -> str | None:
+        """Return why the columns of a row cannot be of the same values.
+
+        Of n values the mean lies at least 1/n of the span from either end, and the deviation
+        between that of two values at the ends with all others in the middle, and that of all
+        values at the ends. Of one and of two values this leaves nothing open.
+        """
+        high, low, mean = figures["max"], figures["min"], figures["mean"]
+        count = self.iterations * (self.tasks if self.over_tasks else 1)
+        span, slack = high - low, 2 * _HALF_UNIT + 1e-9 * high
+        if not low + span / count - slack <= mean <= high - span / count + slack:
+            return f"a mean of {mean} is not that of {count} values from {low} to {high}"
+        deviation = figures.get("stddev")
+        if deviation is None:
+            return None
+        bessel = (count / (count - 1)) ** 0.5 if self.own_items and count > 1 else 1.0
+        least = 0.0 if count == 1 else bessel * span / (2 * count) ** 0.5
+        if not least - slack <= deviation <= bessel * span / 2 + slack:
+            return f"a deviation of {deviation} is not that of {count} values from {low} to {high}"
+        return None
+
+
+def _fits(repetition: Repetition, items: int) -> bool:
+    """Return whether rate times duration are the items, up to rounding in print."""
+    low = (repetition.rate - _HALF_UNIT) * (repetition.duration_s - _HALF_UNIT)
+    high = (repetition.rate + _HALF_UNIT) * (repetition.duration_s + _HALF_UNIT)
+    return low <= items <= high
+
+
+def _near(own: list[Sample], mean: float) -> list[Sample]:
+    """Return task 0's views, doubted where the summary has another mean."""
+    values = [sample.value for sample in own if sample.value is not None]
+    seen = sum(values) / len(values)
+    if mean > 0 and abs(seen / mean - 1) <= NEAR:
+        return own
+    reason = f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}"
+    return [_doubted(sample, reason) for sample in own]
+
+
+def _doubted(sample: Sample, reason: str) -> Sample:
+    return Sample(
+        sample.metric,
+        sample.value,
+        sample.repetition,
+        sample.target,
+        sample.statistic,
+        sample.output,
+        sample.line,
+        sample.reason or reason,
+    )

@@ -1,0 +1,102 @@
+"""The command of mdtest, and how it tells its version."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import ToolError, UsageError
+from trimtab.measure.measurement import tail
+from trimtab.model.run import RawOutput
+from trimtab.model.telemetry import NotAvailable
+
+_VERSION_ARGUMENTS: Final = ("-a", "DUMMY", "-F", "-C", "-n", "1", "-d", "/dev/null/trimtab")
+"""mdtest has no ``--version``, and prints it with each result. This one creates nothing: the dummy
+backend reaches no file system, and 1.9, which has no backends, cannot create what is below a file.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MdtestSpec:
+    """What one run of mdtest does.
+
+    Attributes
+    ----------
+    tasks
+        Processes, started by a launcher.
+    items_per_task
+        Files, or directories, or both of that many, of each task; with a stonewall the upper limit.
+    files_only
+        Files and no directories; otherwise both.
+    unique_directories
+        A directory for each task; otherwise all tasks work in one.
+    iterations
+        Repetitions inside one run of mdtest.
+    stonewall_s
+        Seconds after which creating stops; each task then creates what the fastest had by then.
+        ``None``: everything is created.
+    """
+
+    tasks: int
+    items_per_task: int
+    files_only: bool = True
+    unique_directories: bool = True
+    iterations: int = 1
+    stonewall_s: float | None = None
+
+
+def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+    """Return the version of the mdtest at ``path``, or why it cannot be used.
+
+    The mdtest of IOR 3.2 calls itself 1.9.3, as the one before it that stood alone.
+    """
+    try:
+        output = run((path, *_VERSION_ARGUMENTS))
+    except ToolError as error:
+        return NotAvailable(error.message)
+    text = output.stdout.decode("utf-8", "replace")
+    found = re.search(r"^mdtest-([0-9]\S*) was launched", text, re.MULTILINE)
+    if found is None:
+        said = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120)
+        return NotAvailable(f"{path} does not say that it is mdtest: {said or 'it says nothing'}")
+    return found.group(1)
+
+
+def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...]:
+    """Return mdtest's command, to be started as ``spec.tasks`` processes by an MPI launcher.
+
+    It is the same for every version since 1.9.3, but for the stonewall, which came with IOR 3.2.
+    With several iterations it asks for the rate of each (``-v``).
+
+    Parameters
+    ----------
+    program
+        Path of ``mdtest``.
+    directory
+        Where it works. mdtest creates it where it is missing, and then removes it.
+
+    Raises
+    ------
+    UsageError
+        mdtest cannot express it.
+    """
+    if "@" in directory:
+        raise UsageError(f"mdtest cannot use {directory}: it takes @ for the end of a directory")
+    if min(spec.tasks, spec.items_per_task, spec.iterations) < 1:
+        raise UsageError("mdtest needs at least one task, one item and one iteration")
+    if spec.stonewall_s is not None and not spec.files_only:
+        # MDTEST_FILE_CREATE_NUM is the only phase that looks at the timer (mdtest.c).
+        raise UsageError("the stonewall of mdtest stops the creation of files alone")
+    argv = [program, "-n", str(spec.items_per_task), "-i", str(spec.iterations)]
+    if spec.files_only:
+        argv.append("-F")
+    if spec.unique_directories:
+        argv.append("-u")
+    if spec.stonewall_s is not None:
+        argv += ["-W", str(max(1, math.ceil(spec.stonewall_s)))]
+    if spec.iterations > 1:
+        argv.append("-v")
+    return (*argv, "-d", directory)

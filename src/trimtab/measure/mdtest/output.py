@@ -1,0 +1,296 @@
+"""The text of mdtest, taken apart line by line into what it says; what that is worth is `figures`.
+
+::
+
+    -- started at 11/21/2026 00:24:08 --        an execution begins
+    mdtest-4.1.0+dev was launched with 3 total task(s) on 1 node(s)
+    Command line used: mdtest '-n' '100' ...
+    3 tasks, 300 files                          a test begins; with -f and -l there are several
+    V-1: ... main: * iteration 1 *              with -v: the rates of each repetition,
+    V-1: ...   File creation     :   0.098 sec,   1016.424 ops/sec     by the clock of task 0
+    SUMMARY rate (in ops/sec): (of 3 iterations)
+       Operation           Max       Min       Mean       Std Dev
+       File creation   3211.713  2781.977   2993.814      214.932
+    -- finished at 11/21/2026 00:24:09 --
+
+Every task may write a warning, and MPI delivers it anywhere: before the first line and after the
+last one too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from trimtab.measure.plain import whole_lines
+
+METRICS: Final = {
+    "Directory creation": "directory_creation_rate",
+    "Directory stat": "directory_stat_rate",
+    "Directory rename": "directory_rename_rate",
+    "Directory removal": "directory_removal_rate",
+    "File creation": "file_creation_rate",
+    "File stat": "file_stat_rate",
+    "File read": "file_read_rate",
+    "File removal": "file_removal_rate",
+    "Tree creation": "tree_creation_rate",
+    "Tree removal": "tree_removal_rate",
+}
+
+_OPERATION: Final = "((?:Directory|File|Tree) (?:creation|stat|read|rename|removal))"
+_STARTED: Final = re.compile(r"-- started at ([0-9/]{8,10} [0-9:]{8}) --")
+_FINISHED: Final = re.compile(r"-- finished at ([0-9/]{8,10} [0-9:]{8}) --")
+_LAUNCHED: Final = re.compile(
+    r"mdtest-(\S{1,40}) was launched with ([0-9]{1,9}) total task\(s\) on ([0-9]{1,9}) node\(s\)"
+)
+_TASKS: Final = re.compile(
+    r"([0-9]{1,9}) tasks, ([0-9]{1,18}) (files/directories|files|directories|file)\s*\Z"
+)
+_SUMMARY: Final = re.compile(
+    r"SUMMARY(?: (rate|time))?(?: \([^)]{1,20}\))?: \(of ([0-9]{1,9}) iterations\)\s*\Z"
+)
+_ROW: Final = re.compile(rf"   {_OPERATION}\s*:?\s+(.*)\Z")
+_ROW_BEGINS: Final = re.compile(rf" {{0,8}}{_OPERATION}\b")
+_FIGURE: Final = re.compile(r"[0-9]{1,15}\.[0-9]{3}")
+_ITERATION: Final = re.compile(r"V-1: .*main: \* iteration ([0-9]{1,9}) \*\s*\Z")
+_REPEATED: Final = re.compile(
+    rf"V-1: .*?\b{_OPERATION}\s*: +([0-9]{{1,9}}\.[0-9]{{3}}) sec,"
+    r" +([0-9]{1,15}\.[0-9]{3}) ops/sec\s*\Z"
+)
+_STONEWALL: Final = re.compile(r"Continue stonewall hit min: [0-9]+ max: ([0-9]{1,18}) avg: ")
+_VERIFY: Final = re.compile(r"ERROR: verifying the data on read")
+_FAILED: Final = re.compile(r"\S+ \S+: Process [0-9]+.*?: (FAILED (?:in|at) .*)")
+_OPERATION_FAILED: Final = re.compile(r"[Uu]nable to |failed|partial write|[Cc]ouldn't|[Cc]annot ")
+_LINE_LIMIT: Final = 4096
+"""Characters: mdtest prints no longer line that is read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a summary: ``figures`` by the name of the column, ``None`` if not readable."""
+
+    metric: str
+    line: int
+    figures: dict[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """The rate of one phase of one iteration, by the clock of task 0."""
+
+    metric: str
+    iteration: int
+    line: int
+    duration_s: float
+    rate: float
+
+
+@dataclass(slots=True)
+class Summary:
+    """One table; ``what`` is ``rate``, ``time``, or "" where mdtest 1.9.3 alone does not say."""
+
+    what: str
+    iterations: int
+    columns: tuple[str, ...] = ()
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Test:
+    """One number of tasks: all its iterations, and their summary.
+
+    Attributes
+    ----------
+    items_per_task
+        Asked for; ``None`` where all tasks share one file, and where it does not divide.
+    done_per_task
+        Iteration (from 0) to items that each task really made, where the stonewall was hit.
+    """
+
+    tasks: int
+    line: int
+    items_per_task: int | None = None
+    summary: Summary | None = None
+    iteration: int = 0
+    repetitions: list[Repetition] = field(default_factory=list)
+    done_per_task: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Execution:
+    """One start of mdtest."""
+
+    version: str | None = None
+    tasks: int | None = None
+    nodes: int | None = None
+    command_line: str | None = None
+    path: str | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+    complete: bool = False
+    times_only: bool = False
+    integrity_lost: bool = False
+    tests: list[Test] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def executions(text: str) -> list[Execution]:
+    """Return every start of mdtest that an output shows, in order."""
+    reader = _Reader()
+    for number, line in whole_lines(text):
+        if len(line) <= _LINE_LIMIT:
+            reader.take(number, line)
+    return reader.executions
+
+
+@dataclass(slots=True)
+class _Reader:
+    executions: list[Execution] = field(default_factory=list)
+    early: list[str] = field(default_factory=list)
+    """Complaints since the last execution ended: of that one, or of the next."""
+    _table: Summary | None = None
+
+    def take(self, number: int, line: str) -> None:
+        """Read one whole line."""
+        match line[:2]:
+            case "--":
+                self._mark(line)
+            case "md":
+                self._launched(line)
+            case "WA" | "ER":
+                self._complaint(line)
+            case "V-" | "  " | "SU" | "Co" | "Pa":
+                self._inside(number, line)
+            case _ if line[:1].isdecimal():
+                self._numbered(number, line)
+            case _:
+                pass
+
+    def _mark(self, line: str) -> None:
+        if started := _STARTED.match(line):
+            self._begin().began = _moment(started.group(1))
+        elif self.executions and (finished := _FINISHED.match(line)):
+            self.executions[-1].ended = _moment(finished.group(1))
+            self.executions[-1].complete = True
+
+    def _begin(self) -> Execution:
+        execution = Execution()
+        for line in self.early:
+            _complain(execution, line)
+        self.early.clear()
+        self._table = None
+        self.executions.append(execution)
+        return execution
+
+    def _launched(self, line: str) -> None:
+        found = _LAUNCHED.match(line)
+        if found is None:
+            return
+        last = self.executions[-1] if self.executions else None
+        execution = last if last is not None and last.version is None else self._begin()
+        execution.version = found.group(1)
+        execution.tasks, execution.nodes = int(found.group(2)), int(found.group(3))
+
+    def _complaint(self, line: str) -> None:
+        if not line.startswith(("WARNING:", "ERROR:")) and not _FAILED.match(line):
+            return
+        if self.executions:
+            _complain(self.executions[-1], line)
+        if not self.executions or self.executions[-1].complete:
+            self.early.append(line)
+
+    def _numbered(self, number: int, line: str) -> None:
+        if self.executions and (found := _TASKS.match(line)):
+            self.executions[-1].tests.append(_test(number, found))
+            self._table = None
+        else:
+            self._complaint(line)
+
+    def _inside(self, number: int, line: str) -> None:
+        execution = self.executions[-1] if self.executions else None
+        if execution is None:
+            return
+        if line.startswith("Command line used: "):
+            execution.command_line = line.partition(": ")[2]
+        elif line.startswith("Path") and execution.path is None:
+            execution.path = line.partition(":")[2].strip() or None
+        elif execution.tests:
+            self._result(number, line, execution.tests[-1], execution)
+
+    def _result(self, number: int, line: str, test: Test, execution: Execution) -> None:
+        if found := _SUMMARY.match(line):
+            self._table = Summary(found.group(1) or "", int(found.group(2)))
+            if self._table.what == "time":
+                execution.times_only = execution.times_only or test.summary is None
+            elif test.summary is None:
+                test.summary = self._table
+        elif self._table is not None and line.startswith("   Operation"):
+            self._table.columns = _columns(line)
+        elif self._table is not None and _ROW_BEGINS.match(line):
+            self._table.rows.append(_row(number, line, self._table.columns))
+        elif repeated := _REPEATED.match(line):
+            rate, duration = float(repeated.group(3)), float(repeated.group(2))
+            metric = METRICS.get(repeated.group(1))
+            if metric is not None:
+                test.repetitions.append(Repetition(metric, test.iteration, number, duration, rate))
+        elif iteration := _ITERATION.match(line):
+            test.iteration = int(iteration.group(1)) - 1
+        elif stonewall := _STONEWALL.match(line):
+            test.done_per_task[test.iteration] = int(stonewall.group(1))
+
+
+def _complain(execution: Execution, line: str) -> None:
+    kind, _, said = line.partition(":")
+    said = said.strip()
+    if failed := _FAILED.match(line):
+        execution.errors.append(failed.group(1))
+    elif kind == "ERROR":
+        execution.errors.append(said)
+        execution.integrity_lost = execution.integrity_lost or bool(_VERIFY.match(line))
+    elif _OPERATION_FAILED.search(said):
+        execution.failures.append(said)
+    else:
+        execution.warnings.append(said)
+
+
+def _test(number: int, found: re.Match[str]) -> Test:
+    tasks, items = int(found.group(1)), int(found.group(2))
+    shared = found.group(3) == "file"
+    per_task = None if shared or tasks < 1 or items % tasks or not items else items // tasks
+    return Test(tasks, number, per_task)
+
+
+def _columns(line: str) -> tuple[str, ...]:
+    """Return the columns of a table.
+
+    Between IOR 3.3 and 4.0, and with ``--showRankStatistics``, a table has two groups: per rank,
+    and per iteration. Columns of the first one get ``rank`` before their name.
+    """
+    words = line.replace("Std Dev", "StdDev").replace("per Rank:", "").split("per Iteration:")
+    names = [word for word in words[0].split() if word != "Operation"]
+    if len(words) == 1:
+        return tuple(names)
+    return (*(f"rank {name}" for name in names), *words[1].split())
+
+
+def _row(number: int, line: str, columns: tuple[str, ...]) -> Row:
+    begins = _ROW_BEGINS.match(line)
+    metric = METRICS.get(begins.group(1), "") if begins else ""
+    found = _ROW.match(line)
+    if found is None:
+        return Row(metric, number, None)
+    words = found.group(2).split()
+    if len(words) != len(columns) or not all(map(_FIGURE.fullmatch, words)):
+        return Row(metric, number, None)
+    return Row(metric, number, dict(zip(columns, map(float, words), strict=True)))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, "%m/%d/%Y %H:%M:%S")
+    except ValueError:
+        return None
