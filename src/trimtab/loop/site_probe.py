@@ -14,6 +14,7 @@ from trimtab.launch import bounded
 from trimtab.launch.allocation import Allocation, Demand, Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.place import why_wrong_place
+from trimtab.loop.placing import Pinned, Striped, pin
 from trimtab.loop.probe import (
     DIRECTORY_PREFIX,
     PATIENCE_S,
@@ -23,12 +24,14 @@ from trimtab.loop.probe import (
     no_preparation,
     run_probe,
 )
+from trimtab.loop.sites import open_driver
 from trimtab.loop.tools import Instrument, choose
 from trimtab.loop.watching.probing import RunContext
 from trimtab.measure.measurement import tail
 from trimtab.measure.table import BENCHMARKS
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
+from trimtab.model.telemetry import NotAvailable
 from trimtab.units import format_bytes
 
 FREE_SHARE_SCHEDULED: Final = 0.2
@@ -83,6 +86,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
         direct=probe.direct,
         nodes=probe.nodes,
         target_pinning=probe.target_pinning,
+        stripe_count=probe.stripe_count,
         options=probe.options,
     )
 
@@ -171,6 +175,7 @@ class SiteProbeRunner:
         spec = spec_of(probe, _writable_bytes(path), os.cpu_count() or 1)
         instrument = instrument_of(probe, self.site, self.execute)
         demand = demand_of(probe, spec, self.site, context.run_id)
+        directories = self._placed(probe, spec)
         around = Surroundings(
             site=self.site.name,
             path=driver.description,
@@ -183,7 +188,7 @@ class SiteProbeRunner:
             clock=self.clock,
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             timeout_s=probe.timeout_s,
-            directories=self.directories,
+            directories=directories,
             prepare=drop_caches if probe.drop_caches else no_preparation,
         )
         return run_probe(
@@ -198,6 +203,26 @@ class SiteProbeRunner:
             keep=lambda run: None,  # the watch keeps it, with its slot
             identifier=context.run_id,
         )
+
+    def _placed(self, probe: SiteProbe, spec: ProbeSpec) -> Directories:
+        """Return how the probe's directory is made: as it is, striped, or with pinned files."""
+        make = self.directories.make
+        if probe.stripe_count is not None:
+            striped = Striped(make, probe.stripe_count, self.execute)
+            return replace(self.directories, make=striped)
+        if not probe.target_pinning:
+            return self.directories
+        targets = pin(spec.tasks, spec.tasks // spec.nodes, self._osts())
+        # IOR and the built-in generator name the file of a task alike.
+        pinned = Pinned(make, targets, lambda task: f"data.{task:08d}", self.execute)
+        return replace(self.directories, make=pinned)
+
+    def _osts(self) -> tuple[str, ...]:
+        """Return every OST; one that is not open for creation shows when a file is placed."""
+        targets = open_driver(self.site, clock=self.clock).targets()
+        if isinstance(targets, NotAvailable):
+            raise ToolError(f"which OSTs there are is not known: {targets.reason}")
+        return tuple(sorted(one.name for one in targets if one.kind == "ost"))
 
     def clean_up(self, probe: SiteProbe, run_id: str) -> None:
         """Remove the directory of a run that was broken off, if it is there.

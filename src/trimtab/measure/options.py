@@ -17,7 +17,7 @@ def further_options(options: Mapping[str, str], *, own: Set[str]) -> tuple[str, 
     Parameters
     ----------
     options
-        Name to value, without dashes; an empty value is an option that takes none.
+        Name to value, with or without dashes; an empty value is an option that takes none.
     own
         Names that the probe says itself, or that would have it do something else.
 
@@ -32,9 +32,10 @@ def further_options(options: Mapping[str, str], *, own: Set[str]) -> tuple[str, 
     ('-z', '-J', '4096', '--posix.lustre.stripecount=4')
     """
     argv: list[str] = []
-    for name, value in options.items():
+    for given, value in options.items():
+        name = given.lstrip("-")
         if not _NAME.fullmatch(name) or "\0" in value:
-            raise UsageError(f"{visible(name[:80])!r} is no name of an option")
+            raise UsageError(f"{visible(given[:80])!r} is no name of an option")
         if name in own:
             raise UsageError(
                 f"option {name!r} is the probe's own",

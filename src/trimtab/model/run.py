@@ -87,6 +87,8 @@ class ProbeSpec:
         That the tasks are spread over, evenly.
     target_pinning
         Whether every file was placed on one target, the same number on each.
+    stripe_count
+        Of each file on Lustre; ``None``: as the directory above has it.
     options
         Further options of the benchmark, by its own names.
     processes
@@ -106,6 +108,7 @@ class ProbeSpec:
     flush: bool = True
     nodes: int = 1
     target_pinning: bool = False
+    stripe_count: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     processes: bool = False
 
@@ -118,8 +121,13 @@ class ProbeSpec:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         del values["repetitions"], values["processes"]  # the launcher stands beside them
         values["accesses"] = list(self.accesses)
-        for name in ("nodes", "target_pinning", "options"):
-            if values[name] in (1, False, {}):
+        for name, usual in (
+            ("nodes", 1),
+            ("target_pinning", False),
+            ("stripe_count", None),
+            ("options", {}),
+        ):
+            if values[name] == usual:
                 del values[name]
         return values
 

@@ -122,6 +122,8 @@ class SiteProbe:
         Where its files go, below the site's path; ``None``: the path itself.
     pending_s
         The longest wait in a queue; then the run is missing, which is not the same as failed.
+    stripe_count
+        OSTs of each file, -1 for all; ``None`` leaves the directory's layout as it is. Lustre.
     drop_caches
         Whether the client nodes drop their page caches before each write and read; needs root.
     options
@@ -144,6 +146,7 @@ class SiteProbe:
     directory: str | None = None
     target_pinning: bool = False
     pending_s: float = 3600.0
+    stripe_count: int | None = None
     drop_caches: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 

@@ -19,6 +19,7 @@ NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
 _HOST_LAUNCHERS = ("local", "mpi")
 _BATCH_LAUNCHERS = ("slurm",)
+_PINNED = ("ior", "builtin")
 SNAPSHOT_LIMIT_S: Final = 480.0
 """A watch gives no sign of life while a snapshot is taken; after ten minutes without one systemd
 starts it again (``WatchdogSec`` in deploy/)."""
@@ -165,7 +166,7 @@ def _longest_snapshot_s(servers: Servers) -> float:
 def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     table = ("probe", probe.name)
     yield from _launcher(site, probe)
-    yield from _not_yet(probe)
+    yield from _placement(site, probe)
     if probe.direct and probe.transfer_size_bytes % _SECTOR_BYTES:
         yield Problem(
             (*table, "transfer_size"),
@@ -187,20 +188,30 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         )
 
 
-def _not_yet(probe: SiteProbe) -> Iterator[Problem]:
-    """Yield what no run can do: left undone, it would measure something else."""
-    if probe.target_pinning:
+def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
+    """Yield what cannot be placed: left undone, it would measure something else."""
+    table = ("probe", probe.name)
+    for key, asked in (
+        ("target_pinning", probe.target_pinning),
+        ("stripe_count", probe.stripe_count is not None),
+    ):
+        if asked and site.driver != "lustre":
+            yield Problem((*table, key), "only files on Lustre have a place", "leave it out")
+    if probe.target_pinning and probe.benchmark not in _PINNED:
         yield Problem(
-            ("probe", probe.name, "target_pinning"),
-            "this version cannot place a file on every target yet",
-            "write target_pinning = false for now",
+            (*table, "target_pinning"),
+            f"the files of {probe.benchmark} cannot be placed one by one",
+            f"benchmark = {' or '.join(_PINNED)}",
         )
-    if probe.options:
-        names = _some(visible(name[:80]) for name in probe.options)
+    if probe.target_pinning and probe.stripe_count is not None:
+        yield Problem((*table, "stripe_count"), "a pinned file has one stripe", "leave it out")
+    if probe.stripe_count == 0:
+        yield Problem((*table, "stripe_count"), "0 is no number of stripes", "-1 is all OSTs")
+    if probe.options and probe.benchmark == "auto":
         yield Problem(
-            ("probe", probe.name, "options"),
-            f"this version does not pass options to benchmarks yet: {names}",
-            "leave options out for now",
+            (*table, "options"),
+            f"whose options these are is not said: {_some(map(visible, probe.options))}",
+            "name the benchmark",
         )
 
 

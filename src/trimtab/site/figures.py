@@ -12,7 +12,9 @@ from trimtab.units import parse_unit
 
 _TEXT_MAX: Final = 60
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
-_FIGURE = re.compile(rf"\s*({_NUMBER})(?:\s+to\s+({_NUMBER}))?\s*(\S.*?)?\s*\Z")
+_FIGURE = re.compile(
+    rf"\s*({_NUMBER})(?:\s+to\s+({_NUMBER})|\s*(?:\+-|±)\s*({_NUMBER}))?\s*([^\s0-9].*?)?\s*\Z"
+)
 _PARITY = re.compile(r"\s*([0-9]{1,3})\+([0-9]{1,2})(?:\+([0-9]{1,2}))?\s*\Z")
 _NAMES: Final = {
     "B/s": "a rate: 50 GB/s, 1024 MiB/s or 400 Gb/s",
@@ -28,8 +30,9 @@ def parse_figure(text: str, unit: str | None = None) -> Figure:
     Parameters
     ----------
     text
-        A number or a range (``6 to 8 GB/s``) with its unit. MB and MiB are what they say; small
-        ``b`` is bits.
+        A number with its unit, a range (``6 to 8 GB/s``), or a number that is said to be rounded
+        more coarsely than to its last digit (``150 +- 5 GB/s``). MB and MiB are what they say;
+        small ``b`` is bits.
     unit
         The base unit that it is to have: ``B/s``, ``1/s``, ``s`` or ``1``.
 
@@ -50,11 +53,13 @@ def parse_figure(text: str, unit: str | None = None) -> Figure:
     if found is None or "," in text:
         hint = "write no comma: 9600, 3.2" if "," in text else f"write {_NAMES[unit or 'B/s']}"
         raise UsageError(f"{shown!r} is not a figure", hint=hint)
-    number, upper, of = found.groups()
+    number, upper, around, of = found.groups()
     factor, base = parse_unit(of or "")
     if unit is not None and base != unit:
         raise UsageError(f"{shown!r} is not {_NAMES[unit].partition(':')[0]}", hint=_NAMES[unit])
     step, filling = _steps(number)
+    if around is not None:
+        step = filling = 2 * Decimal(around)
     if upper is not None:
         if Decimal(upper) < Decimal(number):
             raise UsageError(f"{shown!r} is a range that ends before it begins")
@@ -67,11 +72,6 @@ def parse_figure(text: str, unit: str | None = None) -> Figure:
         None if upper is None else _times(upper, factor),
         text.strip(),
     )
-
-
-def rounded_to(figure: Figure, to: Figure) -> Figure:
-    """Return a figure that is said to be rounded to something coarser than its last digit."""
-    return Figure(figure.value, figure.unit, to.value, to.value, figure.upper, figure.text)
 
 
 def parse_parity(text: str) -> Parity:

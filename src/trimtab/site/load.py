@@ -106,8 +106,7 @@ def load_site(path: str | os.PathLike[str]) -> LoadedSite:
         It cannot be read, is not TOML, holds what does not belong there, contradicts itself, or,
         where we are root, can be changed by others: it says what runs as root.
     """
-    name = visible(os.fspath(path))
-    loaded = parse_site(_read(Path(path), name), os.fspath(path))
+    loaded = parse_site(read_text(Path(path), "the site file"), os.fspath(path))
     return LoadedSite(loaded.site, (*loaded.warnings, *_other_name(loaded.site, Path(path))))
 
 
@@ -129,7 +128,7 @@ def parse_site(text: str, source: str) -> LoadedSite:
     from trimtab.site.schema import SiteFile, site_of
 
     name = visible(source)
-    values = _parse(text, name)
+    values = parse_toml(text, name)
     try:
         file = SiteFile.model_validate(values)
     except ValidationError as error:
@@ -147,34 +146,50 @@ def _other_name(site: Site, path: Path) -> Iterable[str]:
         yield f"[site] name is {site.name!r}, but trimtab finds it as {visible(path.stem)!r}"
 
 
-def _read(path: Path, name: str) -> str:
+def read_text(path: Path, noun: str) -> str:
+    """Return the text of a small file that a person wrote and that may name what runs as root.
+
+    Parameters
+    ----------
+    noun
+        What errors call it: ``the site file``.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, is no regular file, too large, not UTF-8, or, where we are root, can be
+        changed by others.
+    """
+    name = f"{noun} {visible(os.fspath(path))}"
     try:
         # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"the site file {name} cannot be read: {reason}") from error
+        raise UsageError(f"{name} cannot be read: {reason}") from error
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise UsageError(f"the site file {name} is not a regular file")
-        _refuse_foreign(name, state)
+            raise UsageError(f"{name} is not a regular file")
+        _refuse_foreign(name, path, state)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"the site file {name} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     finally:
         os.close(descriptor)
     if len(data) > SIZE_MAXIMUM_BYTES:
-        raise UsageError(f"the site file {name} is larger than 1 MiB: it is something else")
+        raise UsageError(f"{name} is larger than 1 MiB: it is something else")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8") from error
+        raise UsageError(
+            f"{visible(os.fspath(path))}:{line}: byte {data[error.start]:#04x} is not UTF-8"
+        ) from error
 
 
-def _refuse_foreign(name: str, state: os.stat_result) -> None:
+def _refuse_foreign(name: str, path: Path, state: os.stat_result) -> None:
     if os.geteuid() != 0:
         return
     if state.st_uid != 0:
@@ -185,13 +200,21 @@ def _refuse_foreign(name: str, state: os.stat_result) -> None:
         why = f"can be written by group {state.st_gid}"
     else:
         return
+    file = visible(os.fspath(path))
     raise UsageError(
-        f"the site file {name} {why}, and what it names (ssh, launchers) runs as root",
-        hint=f"chown root {name}; chmod go-w {name}; or run trimtab as that user",
+        f"{name} {why}, and what it names (ssh, launchers) runs as root",
+        hint=f"chown root {file}; chmod go-w {file}; or run trimtab as that user",
     )
 
 
-def _parse(text: str, name: str) -> dict[str, Any]:
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file; an error names the file and the line.
+
+    Raises
+    ------
+    UsageError
+        It is not TOML.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -336,6 +336,7 @@ class ProbeTable(Table):
     directory: Text | None = _key("Where its files go, below the site's path.")
     target_pinning: bool | None = _key("Each file on one target, as many on each.", False)
     pending: Duration | None = _key("The longest wait in a queue; then it is missing.", "1h")
+    stripe_count: int | None = _key("OSTs of a file, -1 for all; Lustre.", ge=-1, le=2000)
     drop_caches: bool | None = _key("Drop the clients' page caches before each phase.", False)
     options: Options | None = _key("For the benchmark, by its own names.", {})
 
@@ -416,7 +417,7 @@ def site_of(file: SiteFile, source: str | None) -> Site:
         limits=SiteLimits(**_given(file.limits)),
         snapshot_schedule=given.get("schedule"),
         snapshot_jitter_s=given.get("jitter_s", 0.0),
-        probes=tuple(SiteProbe(name, **_given(probe)) for name, probe in file.probe.items()),
+        probes=tuple(SiteProbe(name, **probe_values(probe)) for name, probe in file.probe.items()),
         launchers=tuple(
             SiteLauncher(name, **_given(launcher)) for name, launcher in file.launcher.items()
         ),
@@ -429,6 +430,11 @@ def site_of(file: SiteFile, source: str | None) -> Site:
 def hardware_of(table: HardwareTable) -> Hardware:
     """Return the plain values of a hardware table."""
     return Hardware(**_given(table))
+
+
+def probe_values(table: ProbeTable) -> dict[str, Any]:
+    """Return what a probe's table says, under the names of `SiteProbe`."""
+    return _given(table)
 
 
 def _servers(table: ServersTable) -> Servers:

@@ -1,0 +1,156 @@
+"""Where a probe's files lie on Lustre: each on one OST, as many on every OST, or striped.
+
+A gated OST silently passes a file on to another one (`docs/traps.md`), so every placement is read
+back before anything is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.launch.allocation import Execute
+from trimtab.launch.process import ProcessResult
+from trimtab.measure.measurement import tail
+from trimtab.visible import visible
+
+Make = Callable[[str, str], object]
+"""Makes a directory, given its parent and its name."""
+_TIMEOUT_S: Final = 60.0
+_FILES_AT_ONCE: Final = 200
+"""Names of one command: far below what an argument list may hold."""
+_INDEX: Final = re.compile(r"[0-9]+")
+
+
+def pin(tasks: int, tasks_per_node: int, targets: Sequence[str]) -> tuple[str, ...]:
+    """Return for each task the target of its file: as many on each, also from each node.
+
+    Tasks are numbered node by node, as MPI and Slurm number them in blocks.
+
+    Raises
+    ------
+    UsageError
+        The tasks cannot be spread evenly: an OST with one file more would be the slow one.
+
+    Examples
+    --------
+    >>> pin(4, 2, ("OST0000", "OST0001"))
+    ('OST0000', 'OST0001', 'OST0000', 'OST0001')
+    >>> pin(4, 2, ("OST0000", "OST0001", "OST0002", "OST0003"))
+    ('OST0000', 'OST0001', 'OST0002', 'OST0003')
+    """
+    if not targets:
+        raise UsageError("there is no OST to place a file on")
+    if tasks % len(targets):
+        raise UsageError(
+            f"{tasks} files cannot be spread evenly over {len(targets)} OSTs",
+            hint=f"take a number of tasks that {len(targets)} divides",
+        )
+    if tasks_per_node % len(targets) and len(targets) % tasks_per_node:
+        raise UsageError(
+            f"{tasks_per_node} files of a node cannot be spread evenly over {len(targets)} OSTs: "
+            "some would get more files from one node than from another",
+            hint="take tasks_per_node so that it divides the number of OSTs, or is divided by it",
+        )
+    return tuple(targets[task % len(targets)] for task in range(tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """Makes a probe's directory with its files in it, each on its OST and empty.
+
+    Attributes
+    ----------
+    make
+        Makes the directory itself.
+    targets
+        Of each file, by the number of its task: ``OST0003``.
+    name
+        Of a file, by the number of its task.
+    """
+
+    make: Make
+    targets: tuple[str, ...]
+    name: Callable[[int], str]
+    execute: Execute
+
+    def __call__(self, parent: str, name: str) -> None:
+        """Make the directory and the files.
+
+        Raises
+        ------
+        ToolError
+            lfs failed or did not answer.
+        RefusedError
+            A file went to another OST than asked: that one is not open for creation.
+        """
+        self.make(parent, name)
+        directory = f"{parent.rstrip('/')}/{name}"
+        files: dict[str, list[str]] = {}
+        for task, target in enumerate(self.targets):
+            files.setdefault(target, []).append(f"{directory}/{self.name(task)}")
+        for target, paths in files.items():
+            index = str(int(target.removeprefix("OST"), 16))
+            for start in range(0, len(paths), _FILES_AT_ONCE):
+                some = paths[start : start + _FILES_AT_ONCE]
+                lfs(self.execute, "setstripe", "-c", "1", "-i", index, *some)
+                for path in some:
+                    self._check(path, target, index)
+
+    def _check(self, path: str, target: str, index: str) -> None:
+        answer = lfs(self.execute, "getstripe", "-i", path).stdout.decode("utf-8", "replace")
+        found = _INDEX.search(answer)
+        if found is None:
+            raise ToolError(f"lfs getstripe does not say where {visible(path)} lies")
+        if found.group() != index:
+            raise RefusedError(
+                f"a file for {target} was placed on OST{int(found.group()):04x}: {target} is not "
+                "open for creation",
+                hint="open it, or leave it out: a figure of another OST would stand for it",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Striped:
+    """Makes a probe's directory with a default layout of so many stripes."""
+
+    make: Make
+    stripe_count: int
+    execute: Execute
+
+    def __call__(self, parent: str, name: str) -> None:
+        """Make the directory and set its layout.
+
+        Raises
+        ------
+        ToolError
+            lfs failed, did not answer, or set another layout.
+        """
+        self.make(parent, name)
+        directory = f"{parent.rstrip('/')}/{name}"
+        lfs(self.execute, "setstripe", "-c", str(self.stripe_count), directory)
+        answer = lfs(self.execute, "getstripe", "-d", "-c", directory).stdout.split()
+        if answer[:1] != [str(self.stripe_count).encode()]:
+            said = b" ".join(answer[:1]).decode("utf-8", "replace")
+            raise ToolError(
+                f"{visible(directory)} has a stripe count of {said or 'nothing'} instead of "
+                f"{self.stripe_count}"
+            )
+
+
+def lfs(execute: Execute, *arguments: str) -> ProcessResult:
+    """Return what lfs answered.
+
+    Raises
+    ------
+    ToolError
+        It failed or did not answer in its time.
+    """
+    result = execute(("lfs", *arguments), timeout_s=_TIMEOUT_S, output_limit_bytes=2**20)
+    if result.problem is not None:
+        said = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
+        raise ToolError(f"lfs {arguments[0]}: {result.problem}" + (f": {said}" if said else ""))
+    return result

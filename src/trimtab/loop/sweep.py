@@ -1,0 +1,194 @@
+"""A matrix of settings, measured point by point: shuffled in rounds, kept, resumable.
+
+Every run is kept as soon as it is there, with its levels and its round. Which are missing is asked
+of the store, so a sweep goes on where it was broken off, and a point that is measured is not
+measured again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.errors import Interrupted, ToolError, TrimtabError
+from trimtab.launch.interruption import shielded
+from trimtab.loop.probe import Progress
+from trimtab.loop.watching.probing import ProbeRunner, RunContext
+from trimtab.model.identifier import new_identifier
+from trimtab.model.run import Run, RunStatus
+from trimtab.model.site import Site, SiteProbe
+from trimtab.record.comparability import ASKED
+from trimtab.site.sweep_file import Level, Sweep, points_now, varied
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+SWEEP: Final = "sweep"
+"""Key of `Run.parameters` under which stand the sweep's name, the levels and the round."""
+MEASURED: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
+"""A run that failed or never started says nothing about its point: it is measured again."""
+FAILURES_MAXIMUM: Final = 3
+"""So many points in a row that fail are not the fault of a setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One point of one round.
+
+    Attributes
+    ----------
+    levels
+        Factor to level, as the sweep's file has them.
+    round
+        Counted from 0.
+    run
+        What was measured; ``None`` where nothing was yet.
+    """
+
+    levels: Mapping[str, Level]
+    round: int
+    run: Run | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepState:
+    """How far a sweep has come.
+
+    Attributes
+    ----------
+    waiting
+        Manual levels that are to be set for the points that are left, each once.
+    failures
+        What went wrong at which point, this time.
+    """
+
+    sweep: Sweep
+    points: tuple[SweepPoint, ...]
+    waiting: tuple[dict[str, Level], ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """How many points of all rounds are measured."""
+        return sum(point.run is not None for point in self.points)
+
+
+def state_of(sweep: Sweep, site: Site, store: Store) -> SweepState:
+    """Return how far a sweep has come, from what is kept."""
+    kept = _kept(sweep, site, store)
+    points = tuple(
+        SweepPoint(levels, number, kept.get((_key(levels), number)))
+        for number in range(sweep.rounds)
+        for levels in sweep.points
+    )
+    left = [point.levels for point in points if point.run is None]
+    manual = [{key: levels[key] for key in sweep.manual} for levels in left]
+    waiting = [one for place, one in enumerate(manual) if one and one not in manual[:place]]
+    return SweepState(sweep, points, tuple(waiting))
+
+
+@dataclass(frozen=True, slots=True)
+class SweepWork:
+    """What it takes to measure the points of a sweep."""
+
+    sweep: Sweep
+    site: Site
+    probe: SiteProbe
+    store: Store
+    runner: ProbeRunner
+    clock: Callable[[], datetime]
+
+    def run(self, now: Mapping[str, Level], progress: Progress) -> SweepState:
+        """Measure every point that can be measured now and is not yet; return how far it came.
+
+        Parameters
+        ----------
+        now
+            Manual levels that are set.
+
+        Raises
+        ------
+        UsageError
+            A level does not suit the probe; nothing was measured.
+        ToolError
+            Several points in a row failed; what was measured is kept.
+        Interrupted
+            As asked; what was measured is kept.
+        """
+        sweep = self.sweep
+        probes = {
+            _key(levels): varied(self.site, self.probe, sweep, levels) for levels in sweep.points
+        }
+        todo = list(_todo(sweep, self.site, self.store, now))
+        failures: list[str] = []
+        in_a_row = 0
+        for place, point in enumerate(todo):
+            text = f"round {point.round + 1} of {sweep.rounds}: {shown(point.levels)}"
+
+            def tell(step: str, fraction: float, place: int = place, text: str = text) -> None:
+                progress(f"{text}: {step}", (place + fraction) / len(todo))
+
+            problem = self._measure(point, probes[_key(point.levels)], tell)
+            in_a_row = in_a_row + 1 if problem else 0
+            if problem:
+                failures.append(f"{shown(point.levels)}: {problem}")
+            if in_a_row == FAILURES_MAXIMUM:
+                raise ToolError(
+                    f"{in_a_row} points in a row could not be measured, the last: {problem}",
+                    hint="what was measured is kept; mend it and start again to go on",
+                )
+        return replace(state_of(sweep, self.site, self.store), failures=tuple(failures))
+
+    def _measure(self, point: SweepPoint, probe: SiteProbe, progress: Progress) -> str | None:
+        """Measure one point and keep it; return what went wrong."""
+        started_at = self.clock()
+        context = RunContext(new_identifier(started_at), started_at, progress)
+        try:
+            outcome = self.runner(probe, context)
+        except TrimtabError as error:
+            return error.message
+        if isinstance(outcome.error, Interrupted):
+            raise outcome.error
+        with shielded():
+            self.store.add_run(_of_point(outcome.run, self.sweep, point))
+        return None if outcome.run.status in MEASURED else outcome.run.problem or "it failed"
+
+
+def _of_point(run: Run, sweep: Sweep, point: SweepPoint) -> Run:
+    """Return the run with its point; what was set by hand is part of what was asked."""
+    asked: dict[str, Any] = dict(run.parameters[ASKED])  # type: ignore[call-overload]
+    manual = {key: point.levels[key] for key in sweep.manual}
+    if manual:
+        asked["settings"] = manual
+    place = {"name": sweep.name, "levels": dict(point.levels), "round": point.round}
+    return replace(run, parameters={**run.parameters, ASKED: asked, SWEEP: place})
+
+
+def _todo(sweep: Sweep, site: Site, store: Store, now: Mapping[str, Level]) -> Iterator[SweepPoint]:
+    kept = _kept(sweep, site, store)
+    for number in range(sweep.rounds):
+        for levels in points_now(sweep.order(number), now, sweep.manual):
+            if (_key(levels), number) not in kept:
+                yield SweepPoint(levels, number)
+
+
+def _kept(sweep: Sweep, site: Site, store: Store) -> dict[tuple[str, int], Run]:
+    """Return levels and round to the run that measured them; the newest where there are two."""
+    found: dict[tuple[str, int], Run] = {}
+    for run in reversed(store.runs(site=site.name, probe=f"sweep-{sweep.name}")):
+        place = run.parameters.get(SWEEP)
+        if run.status in MEASURED and isinstance(place, dict):
+            found[_key(place.get("levels", {})), place.get("round", 0)] = run
+    return found
+
+
+def _key(levels: Mapping[str, Level]) -> str:
+    return json.dumps(dict(levels), sort_keys=True)
+
+
+def shown(levels: Mapping[str, Level]) -> str:
+    """Return levels in one line."""
+    return ", ".join(f"{key} {value}" for key, value in levels.items())
