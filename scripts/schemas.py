@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report.documents import check, imported, kept, probe, site
+from trimtab.report.documents import check, compare, imported, kept, ladder, probe, site
 from trimtab.site.schema import json_schema
 
 DOCUMENTS = {
@@ -21,6 +21,8 @@ DOCUMENTS = {
     "watch": site.WatchDocument,
     "probe": probe.ProbeDocument,
     "import": imported.ImportDocument,
+    "compare": compare.CompareDocument,
+    "ladder": ladder.LadderDocument,
     "error": check.FailureDocument,
 }
 

@@ -36,6 +36,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Keep results that others made: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
     ),
     "status": ("trimtab.cli.status", "Say where things stand, from what is kept."),
+    "compare": (
+        "trimtab.cli.compare",
+        "Say by how much B differs from A: systems, dates, settings.",
+    ),
+    "ladder": (
+        "trimtab.cli.ladder",
+        "Show what each layer delivers of what the one beneath carries.",
+    ),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

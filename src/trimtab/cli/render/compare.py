@@ -1,0 +1,127 @@
+"""Two sides against each other as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.text import console, moment
+from trimtab.model.compare import Change, CompareResult, Effect, SeriesComparison, Side
+from trimtab.units import format_percent, format_value
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_WORDS = {
+    Change.BETTER: ("better", "green"),
+    Change.WORSE: ("worse", "bold red"),
+    Change.NO_DIFFERENCE: ("no difference", "green"),
+    Change.CANNOT_TELL: ("cannot tell", "yellow"),
+}
+
+
+def print_compare(result: CompareResult) -> None:
+    """Print what two sides have in common, and by how much the second differs."""
+    out = console()
+    out.print(f"A  {visible(result.before)}", style="bold")
+    out.print(f"B  {visible(result.after)}", style="bold")
+    for series in result.series:
+        out.print()
+        _print_series(out, series, margin=result.margin)
+    out.print()
+    for name, alone in (("A", result.only_before), ("B", result.only_after)):
+        for one in alone:
+            out.print(f"only {name} has  {visible(one)}", style="dim")
+    for note in result.notes:
+        out.print(f"note  {visible(note)}", style="dim")
+
+
+def _print_series(out: Console, series: SeriesComparison, *, margin: float) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    out.print(_title(series), style="bold")
+    for one in series.differences:
+        before, after = (_plain(value) for value in (one.before, one.after))
+        out.print(Padding(Text(f"{visible(one.name)}: {before} against {after}"), (0, 0, 0, 2)))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("metric", "A", "B", "B over A", "interval", "detectable", "n", "answer"):
+        numbers = name not in ("metric", "answer")
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for effect in series.effects:
+        table.add_row(*_row(effect))
+    out.print(table)
+    for effect in series.effects:
+        for line in _lines(effect, margin):
+            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+
+
+def _title(series: SeriesComparison) -> str:
+    probe = visible(series.probe)
+    if series.probe_after != series.probe:
+        probe = f"{probe} against {visible(series.probe_after)}"
+    layer = "" if series.layer is None else f", layer {series.layer}"
+    return f"{probe} ({visible(series.kind)}){layer}"
+
+
+def _row(effect: Effect) -> tuple[str | Text, ...]:
+    from rich.text import Text
+
+    word, style = _WORDS[effect.change]
+    provisional = " (provisional)" if effect.provisional else ""
+    ratio, interval = effect.ratio, effect.ratio_interval
+    return (
+        effect.metric or "-",
+        format_value(effect.before.middle, effect.unit),
+        format_value(effect.after.middle, effect.unit),
+        "-" if ratio is None else f"{(ratio - 1) * 100:+.1f} %",
+        "-"
+        if interval is None
+        else f"{(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %",
+        "-" if effect.detectable is None else format_percent(effect.detectable),
+        f"{effect.before.n} | {effect.after.n}",
+        Text(f"{word}{provisional}", style=style),
+    )
+
+
+def _lines(effect: Effect, margin: float) -> list[str]:
+    """Return what stands beneath a row: the reason, how it was taken, and what it rests on."""
+    name = effect.metric or f"figure in {effect.unit}"
+    lines = [f"{name}: {effect.reason}."]
+    if effect.taken_out is not None:
+        lines.append(f"{name}: {effect.taken_out.reason}.")
+    if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
+        lines.append(f"{name}: as measured {(effect.ratio_measured - 1) * 100:+.1f} %.")
+    lines.append(f"{name}: {_rests_on(effect)}.")
+    return [visible(line) for line in lines]
+
+
+def _rests_on(effect: Effect) -> str:
+    parts = [effect.method]
+    for label, side in (("A", effect.before), ("B", effect.after)):
+        if (about := _of_side(side)) is not None:
+            parts.append(f"{label} {about}")
+    if effect.weighted is not None:
+        parts.append(effect.weighted)
+    return "; ".join(parts)
+
+
+def _of_side(side: Side) -> str | None:
+    parts = []
+    if side.from_ is not None:
+        parts.append(f"{moment(side.from_)} to {moment(side.to)}")
+    if side.n_effective is not None and side.n_effective < 0.9 * side.n:
+        parts.append(f"counts as {side.n_effective:.0f} independent runs")
+    if side.cov is not None:
+        parts.append(f"COV {format_percent(side.cov)}")
+    if side.unfinished:
+        parts.append(f"{side.unfinished} unfinished, counted as 0")
+    if side.washed_out:
+        parts.append(f"{side.washed_out} left out after the change")
+    return ", ".join(parts) or None
+
+
+def _plain(value: object) -> str:
+    return "not set" if value is None else visible(str(value))

@@ -1,0 +1,258 @@
+"""A side of a comparison as the store has it: its series, each with its numbers by metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.loop.comparing.operands import Operand
+from trimtab.model.check import HistoryPoint
+from trimtab.model.compare import Stretch
+from trimtab.model.run import METRIC_UNITS, Run, RunStatus
+from trimtab.record.comparability import ASKED, comparability_key
+from trimtab.record.history import JUDGED
+from trimtab.units import parse_bytes, parse_duration
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+_AMOUNTS: Final = "B"
+"""The unit of what was moved, which is asked for and not achieved."""
+
+_INSTANT: Final = timedelta(microseconds=1)
+"""The store's step of time: the end of a stretch is not within it."""
+
+LEVELS: Final = "levels"
+"""Key of `Run.parameters` for what was set beside what a benchmark was asked: a sweep's factors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Comparable runs of one side.
+
+    Attributes
+    ----------
+    comparability
+        `trimtab.record.comparability.comparability_key` of them.
+    asked
+        What was asked of them, and what was set beside it.
+    told
+        What the newest of them told beside its numbers.
+    stretches
+        Metric to one number a run.
+    repetitions
+        Metric to the repetitions, where there is but one run.
+    runs
+        Their ids.
+    newest
+        Time of the last one.
+    """
+
+    comparability: str
+    site: str
+    probe: str
+    kind: str
+    layer: str | None
+    asked: Mapping[str, object]
+    told: Mapping[str, object]
+    stretches: Mapping[str, Stretch]
+    repetitions: Mapping[str, Stretch]
+    runs: frozenset[str]
+    newest: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """The series in words, for messages."""
+        return f"{self.probe} ({self.kind}): {', '.join(self.stretches)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SideOfStore:
+    """One side: its series, and what a reader should know of it."""
+
+    groups: tuple[Group, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Points:
+    """Points of one series, and one of its runs to speak for what was asked."""
+
+    run: Run
+    points: list[HistoryPoint] = field(default_factory=list)
+
+
+def side_of_site(
+    store: Store, site: str, operand: Operand, *, timezone: str, probe: str | None = None
+) -> SideOfStore:
+    """Return the series of a site within the operand's stretch and setting.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it.
+    """
+    since, until = operand.stretch(timezone)
+    last = None if until is None else until - _INSTANT
+    wanted = _of_setting(store, site, operand, since) if operand.levels else None
+    groups, timeless = [], 0
+    for series in store.series(site):
+        if probe is not None and series.probe != probe:
+            continue
+        timeless += series.last_at is None
+        points = [
+            point
+            for point in store.history(site, series.comparability, since=since, until=last)
+            if wanted is None or point.run in wanted
+        ]
+        if points:
+            groups.append(_group(store.run(points[-1].run), points))
+    notes = ()
+    if timeless:
+        notes = (f"{timeless} series of {visible(site)} are left out: no run of theirs has a time",)
+    return SideOfStore(tuple(groups), notes)
+
+
+def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
+    """Return the series that single runs belong to, with those runs alone.
+
+    Raises
+    ------
+    UsageError
+        No run or several begin with one of the prefixes.
+    """
+    runs = {run.id: run for run in (store.run(prefix) for prefix in prefixes)}
+    notes = tuple(
+        f"run {run.id[:13]} is left out: {run.status.value}{f', {run.problem}' * bool(run.problem)}"
+        for run in runs.values()
+        if run.status not in JUDGED
+    )
+    judged: dict[tuple[str, str], list[Run]] = {}
+    for run in runs.values():
+        if run.status in JUDGED:
+            judged.setdefault((run.site, comparability_key(run)), []).append(run)
+    return SideOfStore(
+        tuple(_group_of_runs(store, key, found) for key, found in judged.items()), notes
+    )
+
+
+def matches(run: Run, levels: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a run was asked for, or set to, every one of these levels."""
+    values = _settings(run)
+    return all(name in values and _same(values[name], text) for name, text in levels)
+
+
+def _of_setting(
+    store: Store, site: str, operand: Operand, since: datetime | None
+) -> frozenset[str]:
+    runs = store.runs(site=site, since=since)
+    found = frozenset(run.id for run in runs if matches(run, operand.levels))
+    if not found:
+        names = sorted({name for run in runs for name in _settings(run)})
+        raise UsageError(
+            f"no run fits {operand.text!r}",
+            hint=f"runs of {visible(site)} were asked for: {', '.join(names) or 'nothing'}",
+        )
+    return found
+
+
+def _settings(run: Run) -> dict[str, object]:
+    """Return what a run was asked for and set to, options among them, by name."""
+    asked, levels = run.parameters.get(ASKED), run.parameters.get(LEVELS)
+    found: dict[str, object] = {}
+    if isinstance(asked, dict):
+        options = asked.get("options")
+        found |= options if isinstance(options, dict) else {}
+        found |= {key: value for key, value in asked.items() if not isinstance(value, dict)}
+    if isinstance(levels, dict):
+        found |= levels
+    return found
+
+
+def _same(value: object, text: str) -> bool:
+    """Return whether a kept value is what a person typed: 1048576 and 1MiB are the same."""
+    if isinstance(value, bool):
+        return text.lower() in (("true", "yes", "1") if value else ("false", "no", "0"))
+    if isinstance(value, (int, float)):
+        for parse in (float, parse_bytes, parse_duration):
+            try:
+                if parse(text) == value:
+                    return True
+            except (ValueError, UsageError):
+                continue
+        return False
+    return str(value) == text
+
+
+def _group(run: Run, points: Sequence[HistoryPoint]) -> Group:
+    stretches = {}
+    for metric in dict.fromkeys(point.metric for point in points):
+        if METRIC_UNITS.get(metric, _AMOUNTS) == _AMOUNTS:
+            continue
+        own = [point for point in points if point.metric == metric]
+        stretches[metric] = Stretch(
+            tuple(point.value for point in own),
+            tuple(point.at for point in own),
+            tuple(point.unfinished for point in own),
+        )
+    ids = frozenset(point.run for point in points)
+    newest = max(point.at for point in points)
+    return _of(run, stretches, ids=ids, newest=newest)
+
+
+def _group_of_runs(store: Store, key: tuple[str, str], runs: list[Run]) -> Group:
+    """Return the group of some runs of one series: as history has them where all have a time."""
+    ids = {run.id for run in runs}
+    if all(run.at is not None for run in runs):
+        points = [point for point in store.history(*key) if point.run in ids]
+        if points:
+            return _group(max(runs, key=lambda run: (run.at is not None, run.id)), points)
+    ordered = sorted(runs, key=lambda run: run.id)
+    names = dict.fromkeys(one.metric for run in ordered for one in run.samples)
+    stretches = {}
+    for metric in names:
+        found = [values for run in ordered if (values := _believed(run, metric))]
+        if found and METRIC_UNITS.get(metric, _AMOUNTS) != _AMOUNTS:
+            stretches[metric] = Stretch(tuple(median(values) for values in found))
+    return _of(ordered[-1], stretches, ids=frozenset(ids), newest=None)
+
+
+def _of(
+    run: Run, stretches: Mapping[str, Stretch], *, ids: frozenset[str], newest: datetime | None
+) -> Group:
+    told, layer = run.parameters.get("told"), run.parameters.get("layer")
+    repetitions: dict[str, Stretch] = {}
+    if len(ids) == 1 and run.status is not RunStatus.UNFINISHED:
+        repetitions = {metric: Stretch(tuple(_believed(run, metric))) for metric in stretches}
+    return Group(
+        comparability=comparability_key(run),
+        site=run.site,
+        probe=run.probe,
+        kind=run.kind,
+        layer=layer if isinstance(layer, str) else None,
+        asked=_settings(run),
+        told=told if isinstance(told, dict) else {},
+        stretches=stretches,
+        repetitions=repetitions,
+        runs=ids,
+        newest=newest,
+    )
+
+
+def _believed(run: Run, metric: str) -> list[float]:
+    """Return the figures of the whole that may be judged: of repetitions, else of the run."""
+    own = [
+        sample
+        for sample in run.samples
+        if sample.metric == metric
+        and sample.target is None
+        and sample.statistic == "total"
+        and sample.believed
+    ]
+    repeated = [one for one in own if one.repetition is not None]
+    return [one.value for one in (repeated or own) if one.value is not None]
