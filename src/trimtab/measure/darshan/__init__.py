@@ -1,0 +1,286 @@
+"""Darshan: what an application itself read and wrote, by rank and by OST.
+
+A log of Darshan is binary, and only PyDarshan reads it (``python -m pip install
+'trimtab[darshan]'``). `dump_command` gives the process that turns one into JSON lines, and this
+format reads those; see `trimtab.measure.darshan.dump` for why.
+
+Each module of Darshan that moved bytes is a result of its own: ``posix``, ``mpi-io`` and
+``stdio``. MPI-IO calls POSIX, so their bytes are the same ones and must not be added.
+
+Bandwidth is bytes over the time of the slowest rank, as Darshan's own ``agg_perf_by_slowest``
+(darshan-util/darshan-logutils-accumulator.c): the longest time that any one rank spent in files of
+its own (reading, writing, metadata), and for each file that ranks shared the time of the slowest of
+them. Darshan adds reading and writing up in it. So it is the bandwidth of a job that did one of
+them (``total``). For each by itself (``data``) metadata is left out, and where one shared file was
+read and written Darshan kept no time of each.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trimtab.errors import DataError
+from trimtab.measure.darshan import targets
+from trimtab.measure.darshan.groups import SUMS, Group, Module, group_of
+from trimtab.measure.measurement import BANDWIDTH, Measurement
+from trimtab.measure.plain import as_dict, as_number, as_whole
+from trimtab.measure.source import Format, Source
+from trimtab.model.finding import Missing
+from trimtab.model.run import Access, RunStatus, Sample
+
+KIND: Final = "darshan"
+
+# DARSHAN_MAGIC_NR, eight bytes after the version, in the byte order of the machine that wrote.
+_MAGIC: Final = (6567223).to_bytes(8, "little")
+_MAGIC_AT: Final = 8
+_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
+_BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
+# Sums of doubles, taken in another order.
+_TOLERANCE: Final = 1e-9
+
+
+def is_log(content: bytes) -> bool:
+    """Return whether the content is a binary log, which `dump_command` has to turn into text."""
+    magic = content[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)]
+    return magic in (_MAGIC, _MAGIC[::-1])
+
+
+def dump_command(path: str) -> tuple[str, ...]:
+    """Return the command that prints the log at ``path`` as this format reads it.
+
+    Run it with a deadline. Exit code 1 and an ``{"error": ...}`` as the last line mean that
+    PyDarshan is missing or cannot read the log; `read` tells which.
+    """
+    # -P: nothing in the directory where it is started may stand in for a module (Python 3.11).
+    return (sys.executable, "-P", "-m", "trimtab.measure.darshan.dump", path)
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return a result for each module that moved bytes; see `trimtab.measure.source`.
+
+    Lines are those of the dump. Per OST there are the bytes and times of files that lie on one OST
+    alone.
+
+    Raises
+    ------
+    DataError
+        It is not a whole dump, PyDarshan could not read the log, or its figures do not add up.
+    """
+    if is_log(source.content):
+        raise DataError(
+            "a log of Darshan is binary", hint="PyDarshan reads it: pip install 'trimtab[darshan]'"
+        )
+    header, job, modules = _parts(source)
+    moving = [
+        module for module in modules if module.sums["bytes_read"] + module.sums["bytes_written"]
+    ]
+    if not moving:
+        return (_measurement(header, job, Module("posix", False, 3, dict.fromkeys(SUMS, 0.0), ())),)
+    return tuple(_measurement(header, job, module) for module in moving)
+
+
+def _recognises(source: Source) -> bool:
+    return is_log(source.content[:64]) or source.head.startswith('{"darshan_dump":')
+
+
+FORMAT: Final = Format(KIND, _recognises, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    identifier: int | None
+    processes: int
+    began: datetime | None
+    ended: datetime | None
+    elapsed_s: float | None
+    executable: str
+    arguments: str
+    line: int
+
+
+def _parts(source: Source) -> tuple[dict[str, Any], _Job, list[Module]]:
+    lines = _objects(source)
+    number, header = next(lines, (1, {}))
+    if as_whole(header.get("darshan_dump")) != 1:
+        _refuse(header, number)
+    number, second = next(lines, (2, {}))
+    job = _job(as_dict(second.get("job")), number, second)
+    modules: list[Module] = []
+    for number, line in lines:
+        if "module" in line:
+            modules.append(_module(line, number, lines))
+        elif line == {"end": True}:
+            if (more := next(lines, None)) is not None:
+                raise DataError("the dump goes on after its end", line=more[0])
+            return header, job, modules
+        else:
+            _refuse(line, number)
+    raise DataError("the dump of a Darshan log was cut", line=number)
+
+
+def _objects(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(source.text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise DataError("this line of the dump is damaged or was cut", line=number)
+        yield number, value
+
+
+def _refuse(line: dict[str, Any], number: int) -> None:
+    if isinstance(line.get("error"), str):
+        raise DataError(line["error"], line=number)
+    raise DataError("this line of the dump belongs to nothing", line=number)
+
+
+def _job(value: dict[str, Any], number: int, line: dict[str, Any]) -> _Job:
+    processes = as_whole(value.get("processes"))
+    if processes is None or processes <= 0:
+        _refuse(line, number)
+    return _Job(
+        identifier=as_whole(value.get("id")),
+        processes=processes or 0,
+        began=_time(value.get("start_s")),
+        ended=_time(value.get("end_s")),
+        elapsed_s=as_number(value.get("elapsed_s")),
+        executable=str(value.get("executable", "")),
+        arguments=str(value.get("arguments", "")),
+        line=number,
+    )
+
+
+def _module(
+    line: dict[str, Any], number: int, lines: Iterable[tuple[int, dict[str, Any]]]
+) -> Module:
+    """Return a module with the groups that follow it; they must add up to its sums."""
+    name, count = line["module"], as_whole(line.get("groups"))
+    sums = {key: as_number(line.get(key)) for key in SUMS}
+    known = {key: value for key, value in sums.items() if value is not None}
+    if not isinstance(name, str) or count is None or count < 0 or len(known) < len(sums):
+        raise DataError("the sums of a module are damaged", line=number)
+    groups: list[Group] = []
+    last = number
+    while len(groups) < count:
+        last, value = next(iter(lines), (last, {}))
+        group = group_of(value, last)
+        if group is None:
+            _refuse(value, last)
+        else:
+            groups.append(group)
+    for key in SUMS:
+        own = math.fsum(getattr(group, key) for group in groups)
+        if not math.isclose(own, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
+            raise DataError(
+                f"{key} of {name} is given as {known[key]:g}, its files make {own:g}: a line was"
+                " lost or altered",
+                line=number,
+            )
+    return Module(name.lower(), line.get("partial") is True, number, known, tuple(groups))
+
+
+def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measurement:
+    samples = [*_totals(module)]
+    told: dict[str, object] = {
+        "job": job.identifier,
+        "elapsed_s": job.elapsed_s,
+        "metadata_s": module.sums["metadata_s"],
+        **_slowest_rank(module),
+    }
+    missing: list[Missing] = []
+    if module.name == "posix":
+        if job.elapsed_s is not None:
+            samples.append(Sample("elapsed", job.elapsed_s, 0, output=0, line=job.line))
+        found = targets.by_target(module)
+        samples += found.samples
+        told |= found.told
+        missing += found.missing
+    problem = None
+    status = RunStatus.OK
+    if not module.groups:
+        status, problem = RunStatus.FAILED, "Darshan saw no bytes read or written"
+    elif module.partial:
+        status = RunStatus.PARTIAL
+        problem = "Darshan ran out of memory for its records: some files are not in the log"
+    return Measurement(
+        kind=KIND,
+        status=status,
+        problem=problem,
+        tool_version=_text(header.get("library_version")),
+        name=module.name,
+        layer="application",
+        began=job.began,
+        ended=job.ended,
+        asked={
+            "tasks": job.processes,
+            "application": job.executable,
+            "arguments": job.arguments,
+        },
+        told={key: value for key, value in told.items() if value is not None},
+        samples=tuple(samples),
+        missing=tuple(missing),
+    )
+
+
+def _totals(module: Module) -> Iterator[Sample]:
+    """Yield the bandwidths, then bytes and times of all ranks together."""
+    moved = {access: module.sums[_BYTES[access]] for access in _ACCESSES}
+    line, slowest = module.line, module.slowest_s()
+    for access in _ACCESSES:
+        if not moved[access]:
+            continue
+        metric, value, reason = BANDWIDTH[access], None, None
+        if all(moved.values()):
+            reason = "the job read and wrote, and Darshan's time of the slowest rank is of both"
+        elif slowest <= 0:
+            reason = "Darshan gives no time"
+        else:
+            value = moved[access] / slowest
+        yield Sample(metric, value, 0, output=0, line=line, reason=reason)
+        alone = module.slowest_of(access)
+        if alone is None:
+            reason = "a shared file was read and written: Darshan keeps no time of each"
+        else:
+            reason = None if alone > 0 else "Darshan gives no time"
+        value = moved[access] / alone if alone else None
+        yield Sample(metric, value, 0, statistic="data", output=0, line=line, reason=reason)
+    for access in _ACCESSES:
+        yield Sample(_BYTES[access], moved[access], 0, output=0, line=line)
+        if moved[access]:
+            time = module.sums[f"{access}_s"]
+            yield Sample(f"{access}_time", time, 0, statistic="sum", output=0, line=line)
+    yield Sample(
+        "metadata_time", module.sums["metadata_s"], 0, statistic="sum", output=0, line=line
+    )
+
+
+def _slowest_rank(module: Module) -> dict[str, object]:
+    """Return the rank that spent the longest in files of its own, and how long."""
+    times = module.own_s()
+    if not times:
+        return {}
+    rank = max(times, key=lambda one: (times[one], -one))
+    return {"slowest_rank": rank, "slowest_rank_s": times[rank]}
+
+
+def _time(value: object) -> datetime | None:
+    seconds = as_number(value)
+    if not seconds:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

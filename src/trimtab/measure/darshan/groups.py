@@ -1,0 +1,132 @@
+"""What a dump says of one module, in groups of files; and the times of the slowest rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trimtab.measure.plain import as_number, as_whole
+from trimtab.model.run import Access
+
+SUMS: Final = ("bytes_read", "bytes_written", "read_s", "write_s", "metadata_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one process did to all its files that lie alike, or all processes to one shared file.
+
+    Attributes
+    ----------
+    rank
+        ``None`` for a file that several processes share.
+    mount, type
+        Mount point and type of the file system; ``None`` where the log does not tell.
+    targets
+        Indices of the OSTs that hold the files; empty where the log does not tell.
+    read_s, write_s, metadata_s
+        Of a shared file the times of all processes together.
+    slowest_s
+        Of a shared file: all time of the process that took the longest; 0 otherwise.
+    """
+
+    rank: int | None
+    mount: str | None
+    type: str | None
+    targets: tuple[int, ...]
+    files: int
+    bytes_read: float
+    bytes_written: float
+    read_s: float
+    write_s: float
+    metadata_s: float
+    slowest_s: float
+    line: int
+
+    def moved(self, access: Access) -> float:
+        """Return the bytes of one access."""
+        return self.bytes_written if access == "write" else self.bytes_read
+
+    def spent_s(self, access: Access) -> float:
+        """Return the seconds of one access, all processes of the group together."""
+        return self.write_s if access == "write" else self.read_s
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of Darshan: its sums and its groups."""
+
+    name: str
+    partial: bool
+    line: int
+    sums: dict[str, float]
+    groups: tuple[Group, ...]
+
+    def own_s(self) -> dict[int, float]:
+        """Return rank to seconds in files of its own: reading, writing and metadata."""
+        times: dict[int, float] = {}
+        for group in self.groups:
+            if group.rank is not None:
+                own = group.read_s + group.write_s + group.metadata_s
+                times[group.rank] = times.get(group.rank, 0.0) + own
+        return times
+
+    def slowest_s(self) -> float:
+        """Return Darshan's ``agg_time_by_slowest``."""
+        shared = sum(group.slowest_s for group in self.groups if group.rank is None)
+        return max(self.own_s().values(), default=0.0) + shared
+
+    def slowest_of(self, access: Access) -> float | None:
+        """Return the time of the slowest rank in one access; see `slowest_of`."""
+        return slowest_of(self.groups, access)
+
+
+def slowest_of(groups: tuple[Group, ...] | list[Group], access: Access) -> float | None:
+    """Return the time of the slowest rank in one access to these files, without metadata.
+
+    Of a shared file it is all the time of its slowest process, with metadata: there is no other.
+    ``None`` where a shared file was read and written.
+    """
+    own: dict[int, float] = {}
+    shared = 0.0
+    for group in groups:
+        if not group.moved(access):
+            continue
+        if group.rank is not None:
+            own[group.rank] = own.get(group.rank, 0.0) + group.spent_s(access)
+        elif group.bytes_read and group.bytes_written:
+            return None
+        else:
+            shared += group.slowest_s
+    return max(own.values(), default=0.0) + shared
+
+
+def group_of(value: dict[str, Any], line: int) -> Group | None:
+    """Return a group of the dump, ``None`` where something in it cannot be."""
+    rank, files = value.get("rank"), as_whole(value.get("files"))
+    figures = [as_number(value.get(key)) for key in SUMS]
+    known = [figure for figure in figures if figure is not None]
+    held = value.get("targets")
+    indices = [as_whole(one) for one in held] if isinstance(held, list) else []
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < -1:
+        return None
+    if files is None or files < 1 or len(known) < len(figures):
+        return None
+    if any(index is None or not 0 <= index <= 0xFFFF for index in indices):
+        return None
+    slowest = as_number(value.get("slowest_s")) if rank < 0 else 0.0
+    if slowest is None:
+        return None
+    return Group(
+        None if rank < 0 else rank,
+        _text(value.get("mount")),
+        _text(value.get("type")),
+        tuple(index for index in indices if index is not None),
+        files,
+        *known,
+        slowest_s=slowest,
+        line=line,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,149 @@
+"""What an application met at each OST, from files that lie on one OST alone.
+
+Where a file is striped over several OSTs, Darshan does not tell which of them took how long: such
+files are counted and left out.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.measure.darshan.groups import Group, Module, slowest_of
+from trimtab.measure.measurement import BANDWIDTH
+from trimtab.model.finding import Missing
+from trimtab.model.run import Access, Sample
+
+_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
+_BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
+SLOW_RATIO: Final = 3.0
+"""An OST is named where a byte takes at least this much longer than at the median OST: in a healthy
+job on 24 OSTs the slowest takes 1.6 times as long, on an OST that failed slowly 49 times."""
+_TARGETS_MINIMUM: Final = 4
+_SHARE_MINIMUM: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ByTarget:
+    """Samples of each OST, what stands out, and what could not be told."""
+
+    samples: tuple[Sample, ...]
+    told: dict[str, object]
+    missing: tuple[Missing, ...]
+
+
+def name_of(index: int) -> str:
+    """Return Lustre's name of an OST.
+
+    Examples
+    --------
+    >>> name_of(14)
+    'OST000e'
+    """
+    return f"OST{index:04x}"
+
+
+def by_target(module: Module) -> ByTarget:
+    """Return bytes, times and bandwidth of each OST, and the one that is far slower than others.
+
+    ``read_time`` and ``write_time`` are of all processes together; the bandwidth is bytes over
+    the time of the slowest process there.
+    """
+    single, missing = _single(module)
+    if not single:
+        return ByTarget((), {}, tuple(missing))
+    mount, held = single
+    samples: list[Sample] = []
+    for index in sorted(held):
+        samples += _samples(name_of(index), held[index])
+    return ByTarget(
+        tuple(samples), {"targets": len(held), "mount": mount, **_slowest(held)}, tuple(missing)
+    )
+
+
+def _single(
+    module: Module,
+) -> tuple[tuple[str, dict[int, list[Group]]] | None, list[Missing]]:
+    """Return the groups on one OST each by its index, of the mount where most bytes went."""
+    mounts: dict[str, dict[int, list[Group]]] = {}
+    missing: list[Missing] = []
+    striped = 0
+    for group in module.groups:
+        if len(group.targets) == 1:
+            held = mounts.setdefault(group.mount or "", {})
+            held.setdefault(group.targets[0], []).append(group)
+        elif group.targets:
+            striped += group.files
+    if striped:
+        reason = "they lie on several OSTs, and Darshan does not tell the time at each"
+        missing.append(Missing(f"{striped} files per OST", reason))
+    if not mounts:
+        if not striped:
+            reason = "the log has no record of Lustre: another file system, or a library without it"
+            missing.append(Missing("figures per OST", reason))
+        return None, missing
+    # OSTs of two file systems have the same indices: only those of one can be named.
+    mount = max(mounts, key=lambda one: (_bytes(mounts[one]), one))
+    for other in sorted(set(mounts) - {mount}):
+        missing.append(Missing(f"figures per OST of {other}", f"most bytes are on {mount}"))
+    return (mount, mounts[mount]), missing
+
+
+def _bytes(held: dict[int, list[Group]]) -> float:
+    return sum(
+        group.bytes_read + group.bytes_written for groups in held.values() for group in groups
+    )
+
+
+def _samples(target: str, groups: list[Group]) -> list[Sample]:
+    samples: list[Sample] = []
+    line = groups[0].line
+    for access in _ACCESSES:
+        moved = sum(group.moved(access) for group in groups)
+        if not moved:
+            continue
+        slowest = slowest_of(groups, access)
+        reason = None
+        if slowest is None:
+            reason = "a shared file was read and written: Darshan keeps no time of each"
+        elif slowest <= 0:
+            reason = "Darshan gives no time"
+        spent = sum(group.spent_s(access) for group in groups)
+        for metric, value, statistic, doubt in (
+            (BANDWIDTH[access], moved / slowest if slowest else None, "total", reason),
+            (_BYTES[access], moved, "total", None),
+            (f"{access}_time", spent, "sum", None),
+        ):
+            samples.append(
+                Sample(metric, value, 0, target, statistic, output=0, line=line, reason=doubt)
+            )
+    return samples
+
+
+def _slowest(held: dict[int, list[Group]]) -> dict[str, object]:
+    """Return the OST where a byte takes far longer than at the others, if there is one.
+
+    Compared are the seconds of all processes over the bytes, of the access that moved more; an OST
+    with little on it is left out, for opening a small file takes as long as of a large one.
+    """
+    written = sum(group.bytes_written for groups in held.values() for group in groups)
+    access: Access = "write" if 2 * written >= _bytes(held) else "read"
+    moved = {index: sum(one.moved(access) for one in groups) for index, groups in held.items()}
+    enough = _SHARE_MINIMUM * statistics.median(moved.values())
+    costs = {
+        index: sum(one.spent_s(access) for one in held[index]) / size
+        for index, size in moved.items()
+        if size and size >= enough
+    }
+    if len(costs) < _TARGETS_MINIMUM:
+        return {}
+    median = statistics.median(costs.values())
+    worst = max(costs, key=lambda index: (costs[index], -index))
+    if median <= 0 or costs[worst] < SLOW_RATIO * median:
+        return {}
+    return {
+        "slowest_target": name_of(worst),
+        "slowest_target_access": access,
+        "slowest_target_ratio": costs[worst] / median,
+    }
