@@ -1,0 +1,289 @@
+"""The blocks that ``lst stat`` prints, and what else stands between them. Pure.
+
+::
+
+    SESSION: bw FEATURES: 1 TIMEOUT: 60 FORCE: No
+    b1 is running now
+    [LNet Rates of clients]
+    [R] Avg: 2511     RPC/s Min: 2511     RPC/s Max: 2511     RPC/s
+    [W] Avg: 2513     RPC/s Min: 2513     RPC/s Max: 2513     RPC/s
+    [LNet Bandwidth of clients]
+    [R] Avg: 627.12   MiB/s Min: 627.12   MiB/s Max: 627.12   MiB/s
+    [W] Avg: 627.12   MiB/s Min: 627.12   MiB/s Max: 627.12   MiB/s
+
+R is what the nodes of the group received, W what they sent. ``Avg``, ``Min`` and ``Max`` are over
+the nodes of the group, each for one node: nothing is summed. The figures are differences of LNet's
+own counters between two questions, so that all traffic of the node is in them.
+
+The unit. Until Lustre 2.8 the text was always ``MB/s`` and the figure always MiB/s; since 2.9 it
+is ``MiB/s``, and with ``--mbs`` MB/s is 10^6 bytes a second (b7ac3e6bcd, LU-7977). Old and new MB/s
+are told apart by two blanks that the newer one prints after the last figure of a line with ``Max``.
+
+Source: lnet/utils/lst.c (``lst_cal_lnet_stat``, ``lst_print_lnet_stat``, ``lst_print_stat``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from trimtab.errors import DataError
+from trimtab.measure.plain import whole_lines
+
+Direction = Literal["R", "W"]
+
+MIB: Final = 2**20
+_MB: Final = 10**6
+_LINES_MAXIMUM: Final = 2_000_000
+
+_HEADER: Final = re.compile(r"\[LNet (Rates|Bandwidth) of ([^\]\s]{1,255})\]")
+# ``%-8.0f`` and ``%-8.2f``: a figure that lost a digit does not fill its column.
+_RATE: Final = re.compile(
+    r"(Avg|Min|Max): ((?=\d+ *R)(?:[\d ]{8}|\d{9,15})) RPC/s(?: |$)", re.ASCII
+)
+_BANDWIDTH: Final = re.compile(
+    r"(Avg|Min|Max): ((?=\d+\.\d\d *M)(?:[\d. ]{8}|\d{6,12}\.\d\d)) (MiB/s|MB/s)( *)"
+)
+_SESSION: Final = re.compile(r"SESSION: (\S{1,255}) FEATURES: [0-9a-f]+ TIMEOUT: \d+ FORCE: \w+")
+_RUNNING: Final = re.compile(r"(\S{1,255}) is running now")
+_FAILED: Final = re.compile(r"Failed to stat on (\d{1,9}) nodes")
+_ERRORS: Final = re.compile(r"\S{1,255}: \[Session (\d{1,9}) brw errors, (\d{1,9}) ping errors\].*")
+_COMMAND: Final = re.compile(r"(?:\++ |[#$] )?lst (add_group|add_test|stat) (.*)")
+_MODERN: Final = re.compile(r"MiB/s|Max: [\d.]+ +MB/s +\r?$|(?:^|\s)--mbs(?:\s|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One line: what the nodes of a group received or sent.
+
+    Attributes
+    ----------
+    mean, least, most
+        Of one node, in 1/s or B/s; ``None`` where it was not asked for.
+    """
+
+    direction: Direction
+    line: int
+    mean: float | None
+    least: float | None
+    most: float | None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Interval:
+    """What one question told of one group: messages, bytes, or both.
+
+    Attributes
+    ----------
+    failed_nodes
+        Nodes that did not answer: they are not in the figures.
+    """
+
+    group: str
+    line: int
+    rates: dict[Direction, Figures] = field(default_factory=dict)
+    bandwidths: dict[Direction, Figures] = field(default_factory=dict)
+    failed_nodes: int = 0
+    stopped: bool = False
+    closed: bool = False
+
+
+@dataclass(slots=True)
+class Test:
+    """What stands between one start of a batch and the next.
+
+    Attributes
+    ----------
+    errors
+        What the nodes reported of failed or wrong transfers.
+    mixed
+        Why its lines are not those of one output: then no figure can be told whose it is.
+    ended
+        Whether the batch was stopped.
+    commands
+        ``lst`` and its words, where the text holds the commands as well.
+    """
+
+    session: str | None = None
+    batch: str | None = None
+    intervals: list[Interval] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    mixed: str | None = None
+    commands: list[list[str]] = field(default_factory=list)
+    ended: bool = False
+
+
+def read_tests(text: str) -> tuple[tuple[Test, ...], tuple[str, ...]]:
+    """Return the tests of a text, and other lines that may say why there is none.
+
+    Raises
+    ------
+    DataError
+        It is longer than any output of ``lst``.
+    """
+    if text.count("\n") > _LINES_MAXIMUM:
+        raise DataError(f"more than {_LINES_MAXIMUM} lines: not of lst", line=1)
+    reader = _Reader(old_unit=_MODERN.search(text) is None)
+    for number, line in whole_lines(text):
+        if line:
+            reader.take(number, line[:4096])
+    return tuple(reader.tests), tuple(reader.others)
+
+
+@dataclass(slots=True)
+class _Reader:
+    old_unit: bool
+    tests: list[Test] = field(default_factory=lambda: [Test()])
+    others: list[str] = field(default_factory=list)
+    _open: tuple[Interval, str] | None = None
+    _failed: int = 0
+
+    def take(self, number: int, line: str) -> None:
+        if line.startswith("["):
+            if line.startswith(("[R] ", "[W] ")):
+                self._figures(number, line)
+            elif (header := _HEADER.fullmatch(line)) is not None:
+                self._begin(number, header[2], header[1])
+            else:
+                self._close()
+                self._other(line)
+            return
+        if (failed := _FAILED.fullmatch(line)) is not None:
+            self._close()
+            self._failed = int(failed[1])
+            return
+        self._close()
+        self._between(line)
+
+    def _between(self, line: str) -> None:
+        test = self.tests[-1]
+        if (found := _SESSION.fullmatch(line)) is not None:
+            if test.intervals or test.session:
+                test = Test()
+                self.tests.append(test)
+            test.session = found[1]
+        elif (found := _RUNNING.fullmatch(line)) is not None:
+            if test.intervals:
+                test = Test(test.session, commands=list(test.commands))
+                self.tests.append(test)
+            test.batch, test.ended = found[1], False
+        elif line == "Batch is stopped":
+            test.ended = True
+        elif (found := _ERRORS.fullmatch(line)) is not None:
+            if found[1] != "0" or found[2] != "0":
+                test.errors.append(line)
+        elif (found := _COMMAND.fullmatch(line)) is not None:
+            test.commands.append([found[1], *found[2].split()])
+        else:
+            self._other(line)
+
+    def _other(self, line: str) -> None:
+        if len(self.others) < 100:
+            self.others.append(line)
+
+    def _begin(self, number: int, group: str, what: str) -> None:
+        test = self.tests[-1]
+        before = self._open
+        self._close()
+        if before is not None and what == "Bandwidth" and before[1] == "Rates":
+            interval = before[0]
+            if interval.group == group and set(interval.rates):
+                interval.closed = False
+                self._open = (interval, what)
+                return
+        interval = Interval(group, number, failed_nodes=self._failed, stopped=test.ended)
+        self._failed = 0
+        test.intervals.append(interval)
+        self._open = (interval, what)
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        interval, what = self._open
+        if not (interval.rates if what == "Rates" else interval.bandwidths):
+            self._mixed(interval.line, "has no figures")
+        interval.closed = True
+        self._open = None
+
+    def _mixed(self, number: int, how: str) -> None:
+        test = self.tests[-1]
+        test.mixed = test.mixed or f"two outputs are mixed: line {number} {how}"
+
+    def _figures(self, number: int, line: str) -> None:
+        """Take one line; every line of two mixed outputs is there, so that some do not fit."""
+        if self._open is None:
+            self._mixed(number, "belongs to nothing")
+            return
+        interval, what = self._open
+        direction: Direction = "R" if line[1] == "R" else "W"
+        into = interval.rates if what == "Rates" else interval.bandwidths
+        if direction in into or "W" in into:
+            self._mixed(number, "does not follow from the one before")
+            return
+        read = _rates if what == "Rates" else self._bandwidths
+        figures = read(number, direction, line[4:])
+        if figures is None:
+            self.tests[-1].problems.append(f"line {number} is damaged")
+            figures = Figures(direction, number, None, None, None, "the line is damaged")
+        into[direction] = figures
+
+    def _bandwidths(self, number: int, direction: Direction, text: str) -> Figures | None:
+        found = list(_whole(_BANDWIDTH, text))
+        units = {one[3] for one in found}
+        if len(units) != 1:
+            return None
+        # A text of Lustre 2.8 or before, or a newer one that lost the blanks at its line ends.
+        doubtful = units == {"MB/s"} and self.old_unit
+        factor = _MB if units == {"MB/s"} and not doubtful else MIB
+        reason = (
+            "MB/s is MiB/s until Lustre 2.8 and 10^6 B/s from 2.9 on: the text does not show which"
+            if doubtful
+            else None
+        )
+        figures = [(one[1], float(one[2]) * factor) for one in found]
+        return _of_line(number, direction, figures, 0.011 * factor, reason)
+
+
+def _rates(number: int, direction: Direction, text: str) -> Figures | None:
+    found = [(one[1], float(one[2])) for one in _whole(_RATE, text)]
+    return _of_line(number, direction, found, 1.0) if found else None
+
+
+def _whole(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches that make up a text from its beginning to its end, or none."""
+    found: list[re.Match[str]] = []
+    position = 0
+    while position < len(text):
+        one = pattern.match(text, position)
+        if one is None or len(found) == 3:
+            return
+        found.append(one)
+        position = one.end()
+    yield from found
+
+
+def _of_line(
+    number: int,
+    direction: Direction,
+    found: list[tuple[str, float]],
+    rounding: float,
+    reason: str | None = None,
+) -> Figures | None:
+    """Return the figures of a line, ``None`` where they are not those of one line of ``lst``."""
+    figures = dict(found)
+    if [name for name, _ in found] != [one for one in ("Avg", "Min", "Max") if one in figures]:
+        return None
+    mean, least, most = (figures.get(one) for one in ("Avg", "Min", "Max"))
+    # The mean is taken in single precision.
+    slack = rounding + 1e-5 * max(figures.values())
+    if least is not None and most is not None and least > most:
+        reason = reason or "the least is more than the most"
+    elif mean is not None and (
+        (least is not None and mean < least - slack) or (most is not None and mean > most + slack)
+    ):
+        reason = reason or "the mean is not between the least and the most"
+    return Figures(direction, number, mean, least, most, reason)

@@ -1,0 +1,264 @@
+"""``lst stat`` as results: one for each group of a test, one repetition for each interval.
+
+What the nodes of a group send is written by clients and read from servers: on the servers' side R
+is the write and W the read. Which side a group is on, ``lst`` does not print: the usual names and,
+where the text holds them, the commands tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from trimtab.errors import DataError
+from trimtab.measure.lnet_selftest.commands import count_of_nids
+from trimtab.measure.lnet_selftest.intervals import Direction, Figures, Interval, Test, read_tests
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.source import Format, Source
+from trimtab.model.finding import Missing
+from trimtab.model.run import RunStatus, Sample
+
+KIND: Final = "lnet-selftest"
+Side = Literal["client", "server"]
+
+_SIDES: Final[dict[str, Side]] = {
+    **dict.fromkeys(("client", "clients", "reader", "readers", "writer", "writers"), "client"),
+    **dict.fromkeys(("lfrom", "from"), "client"),
+    **dict.fromkeys(("server", "servers", "oss", "mds", "lto", "to"), "server"),
+}
+"""Names of the manual, of lst-survey and of lst.sh; in other cases too."""
+_METRICS: Final[dict[tuple[Side, Direction], str]] = {
+    ("client", "R"): "read_bandwidth",
+    ("client", "W"): "write_bandwidth",
+    ("server", "R"): "write_bandwidth",
+    ("server", "W"): "read_bandwidth",
+}
+_HEADERS_BYTES: Final = 512
+"""A message without data is some 160 bytes; no data makes the mean of a direction come near it."""
+_HEADERS_FRACTION: Final = 0.02
+_BLOCK: Final = re.compile(r"^\[LNet (?:Rates|Bandwidth) of [^\]\s]+\]\r?$", re.MULTILINE)
+_SESSION: Final = re.compile(
+    r"^SESSION: \S+ FEATURES: [0-9a-f]+ TIMEOUT: \d+ FORCE: (?:Yes|No)\r?$", re.MULTILINE
+)
+_SIZE: Final = re.compile(r"size=(\d{1,9})([kKmM]?)")
+_WORDS: Final = {
+    "--concurrency": "concurrency",
+    "--distribute": "distribute",
+    "--loop": "loop",
+}
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return one result for each group and test; raise DataError where nothing was measured."""
+    tests, others = read_tests(source.text)
+    found: list[Measurement] = []
+    names: dict[str, int] = {}
+    for test in tests:
+        for group in dict.fromkeys(interval.group for interval in test.intervals):
+            times = names[group] = names.get(group, 0) + 1
+            name = group if times == 1 else f"{group} #{times}"
+            found.append(_Group(test, group).measurement(name))
+    if not found:
+        said = "; ".join([*others, *(error for test in tests for error in test.errors)])
+        raise DataError("lst measured nothing" + (f": {said[:300]}" if said else ""), line=1)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What one test did to one group of nodes."""
+
+    test: Test
+    group: str
+
+    @property
+    def intervals(self) -> list[Interval]:
+        return [one for one in self.test.intervals if one.group == self.group]
+
+    def side(self) -> Side | None:
+        """Return on which side the group is; ``None`` where it is not known, or on both."""
+        sides: set[Side] = set()
+        for words in self.test.commands:
+            if words[0] == "add_test":
+                sides |= {"client"} if _value(words, "--from") == self.group else set()
+                sides |= {"server"} if _value(words, "--to") == self.group else set()
+        if sides:
+            return sides.pop() if len(sides) == 1 else None
+        return _SIDES.get(self.group.lower())
+
+    def measurement(self, name: str) -> Measurement:
+        side = self.side()
+        samples = tuple(self._samples(side))
+        problems = [*self.test.problems[:3], *self.test.errors[:3]]
+        failed = max(one.failed_nodes for one in self.intervals)
+        if failed:
+            problems.append(f"{failed} nodes did not answer and are not in the mean")
+        if any(one for one in samples if one.reason == _CUT):
+            problems.append(_CUT)
+        stands = any(sample.believed for sample in samples)
+        if not stands and not problems:
+            reason = next((one.reason for one in samples if one.reason), None)
+            problems.append(reason or "no interval holds a figure")
+        status = RunStatus.OK
+        if problems:
+            status = RunStatus.PARTIAL if stands else RunStatus.FAILED
+        return Measurement(
+            kind=KIND,
+            status=status,
+            problem="; ".join(problems) or None,
+            name=name,
+            layer="network",
+            asked=self._asked(side),
+            told=self._told(side),
+            samples=samples,
+            warnings=() if self.test.ended else ("the batch is not seen to stop",),
+            missing=self._missing(),
+        )
+
+    def _asked(self, side: Side | None) -> dict[str, object]:
+        asked: dict[str, object] = {} if side is None else {"side": side}
+        tests: list[str] = []
+        for words in self.test.commands:
+            if words[0] != "add_test":
+                continue
+            asked |= {key: value for at, key in _WORDS.items() if (value := _value(words, at))}
+            if "ping" in words:
+                tests.append("ping")
+            elif "brw" in words[:-1]:
+                tests.append(f"brw {words[words.index('brw') + 1]}")
+            for word in words:
+                if (size := _SIZE.fullmatch(word)) is not None:
+                    unit = {"k": 1024, "m": 2**20}.get(size[2].lower(), 1)
+                    asked["transfer_size_bytes"] = int(size[1]) * unit
+                elif word.startswith("check="):
+                    asked["check"] = word.removeprefix("check=")
+        return asked | {"tests": tests} if tests else asked
+
+    def _told(self, side: Side | None) -> dict[str, object]:
+        told: dict[str, object] = {}
+        if side is not None:
+            told[f"{side}s"] = 1  # the figures are of one node
+        if self.test.session is not None:
+            told["session"] = self.test.session
+        nids = [
+            nid
+            for words in self.test.commands
+            if words[0] == "add_group" and self.group in words
+            for nid in words[words.index(self.group) + 1 :]
+        ]
+        counts = [count_of_nids(nid) for nid in nids]
+        if counts and None not in counts:
+            told["nodes"] = sum(filter(None, counts))
+        return told
+
+    def _missing(self) -> tuple[Missing, ...]:
+        if any(words[0] == "add_test" for words in self.test.commands):
+            return ()
+        return (Missing("parameters", "lst stat does not print what the test is"),)
+
+    def _samples(self, side: Side | None) -> Iterator[Sample]:
+        intervals = self.intervals
+        for repetition, interval in enumerate(one for one in intervals if one.bandwidths):
+            unfinished = _unfinished(interval, intervals)
+            for direction, figures in interval.bandwidths.items():
+                metric = _METRICS[side or "client", direction]
+                reason = (
+                    self._disbelief(interval, side)
+                    or figures.reason
+                    or unfinished
+                    or _only_headers(interval, direction)
+                )
+                yield from _of(metric, repetition, figures, reason)
+        for repetition, interval in enumerate(one for one in intervals if one.rates):
+            yield from self._rates(interval, repetition, side)
+
+    def _rates(self, interval: Interval, repetition: int, side: Side | None) -> Iterator[Sample]:
+        # A client sends one message for each RPC, and a second one where it writes.
+        asking: Direction = "R" if side == "server" else "W"
+        for direction, figures in interval.rates.items():
+            reason = self._disbelief(interval, side) or figures.reason
+            if direction == asking:
+                yield from _of("rpc_rate", repetition, figures, reason)
+            statistic = "received" if direction == "R" else "sent"
+            reason = self.test.mixed or figures.reason
+            for sample in _of("rpc_rate", repetition, figures, reason):
+                if sample.statistic == "total":
+                    yield Sample(
+                        "rpc_rate",
+                        sample.value,
+                        repetition,
+                        None,
+                        statistic,
+                        0,
+                        figures.line,
+                        sample.reason,
+                    )
+
+    def _disbelief(self, interval: Interval, side: Side | None) -> str | None:
+        if self.test.mixed is not None:
+            return self.test.mixed
+        if interval.stopped:
+            return "the batch had been stopped"
+        if side is None:
+            return f"which side {self.group} is on is not known: what it received may be either"
+        return None
+
+
+_CUT: Final = "the output ends within an interval"
+
+
+def _of(metric: str, repetition: int, figures: Figures, reason: str | None) -> Iterator[Sample]:
+    missing = None if figures.mean is not None else "the mean was not asked for (--avg)"
+    yield Sample(
+        metric, figures.mean, repetition, None, "total", 0, figures.line, reason or missing
+    )
+    for statistic, value in (("node_min", figures.least), ("node_max", figures.most)):
+        if value is not None:
+            yield Sample(metric, value, repetition, None, statistic, 0, figures.line, reason)
+
+
+def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
+    """Return a reason where the other direction may be missing because the output was cut."""
+    if interval.closed or len(interval.bandwidths) == 2:
+        return None
+    others = [one.bandwidths for one in intervals if one.closed and one.bandwidths]
+    if others and set(others[0]) == set(interval.bandwidths):
+        return None
+    return _CUT
+
+
+def _only_headers(interval: Interval, direction: Direction) -> str | None:
+    """Return a reason where no data went this way: what is left is requests and replies."""
+    mean = interval.bandwidths[direction].mean
+    rate = interval.rates[direction].mean if direction in interval.rates else None
+    if mean is None:
+        return None
+    if rate is not None:
+        a_message = mean / rate if rate else 0.0
+        if a_message < _HEADERS_BYTES:
+            return f"no data went this way: {a_message:.0f} bytes a message"
+        return None
+    other = interval.bandwidths.get("W" if direction == "R" else "R")
+    if other is not None and other.mean and mean < _HEADERS_FRACTION * other.mean:
+        return "no data went this way: it is less than a fiftieth of the other"
+    return None
+
+
+def _value(words: list[str], option: str) -> str | None:
+    """Return the word after an option, or behind its ``=``."""
+    for place, word in enumerate(words):
+        if word == option and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _recognises(source: Source) -> bool:
+    head = source.head
+    return _BLOCK.search(head) is not None or _SESSION.search(head) is not None
+
+
+FORMAT: Final = Format(KIND, _recognises, read)
