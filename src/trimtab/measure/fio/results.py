@@ -1,100 +1,45 @@
-"""fio 3: one process with a thread per task, synchronous calls, JSON.
+"""What an output of fio says: of one run that a probe made, or of whatever a file holds.
 
-What was found out by experiment with fio 3.33, and what the options below follow from:
-
-- ``end_fsync=1`` is inside fio's own runtime: with an ``fsync`` made 3 s slower, a run of 2 s
-  reports a runtime of 5.1 s, buffered and O_DIRECT alike. Its bandwidth therefore is bytes over
-  the time with the flush, and needs no correction.
-- By default fio preallocates the whole file with ``fallocate``. A write that stops early then
-  leaves a file of full length whose rest is unwritten, and reading that costs the device nothing.
-  With ``fallocate=none`` a file ends where writing ended.
-- A read beyond the end of a file would extend it first; ``readonly`` refuses, so sizes come from
-  the caller, who has looked at the files.
-- Buffers that are only "scrambled" (fio's default) hold no 4 KiB block twice; zlib leaves 92 to
-  97 % of them. ``refill_buffers`` leaves 99.5 % and costs 4 times the CPU, which would measure the
-  processor: it is left off.
-- ``directory`` is split at colons, unless escaped.
-- There is no figure of bytes over time without log files, so there is no timeline.
+Jobs that ran at the same time are one run: their bytes over the longest of their times. Jobs that
+``stonewall`` sets apart ran one after another and are results of their own. ``new_group`` alone
+only parts the figures.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
-from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.errors import DataError
+from trimtab.measure.fio.documents import Document, Output, take_apart
+from trimtab.measure.fio.figures import total
+from trimtab.measure.fio.jobs import ACCESSES, moving, read_jobs, read_operations, read_targets
+from trimtab.measure.fio.options import (
+    asked,
+    is_set,
+    options_of,
+    place_of,
+    sections_hidden,
+    tasks_of,
+    time_s,
+)
+from trimtab.measure.measurement import (
+    Draft,
+    Measurement,
+    beginning,
+    tail,
+    with_reason,
+)
+from trimtab.measure.plain import as_dict, as_number, as_whole
+from trimtab.measure.source import Format, Source
 from trimtab.model.finding import Missing
-from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.run import RawOutput
 
-FILE_NAME: Final = "data"
-_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
-_QUANTILES: Final = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
-
-
-def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
-    """Return the version of the fio at ``path``, or why it cannot be used."""
-    try:
-        output = run((path, "--version"))
-    except ToolError as error:
-        return NotAvailable(error.message)
-    text = output.stdout.decode("utf-8", "replace")
-    found = re.match(r"fio-(([0-9]+)\S*)\s*\Z", text)
-    if found is None:
-        return NotAvailable(f"{path} does not say that it is fio: {beginning(text, 80)!r}")
-    if int(found.group(2)) < 3:
-        return NotAvailable(f"{path} is fio {found.group(1)}; its JSON is that before 3.0")
-    return found.group(1)
-
-
-def command(
-    spec: ProbeSpec,
-    access: Access,
-    *,
-    program: str,
-    directory: str,
-    size_bytes: int | None = None,
-) -> tuple[str, ...]:
-    """Return fio's command; it makes its own ``spec.tasks`` threads, a file each.
-
-    Parameters
-    ----------
-    program
-        Path of ``fio``.
-    directory
-        Where the files are; their names start with `FILE_NAME`.
-    size_bytes
-        For a read: what every task's file holds at least. For a write: the block size.
-
-    Raises
-    ------
-    UsageError
-        A shared file (its holes would be read as data), or a name that fio cannot take.
-    """
-    if not spec.file_per_process:
-        raise UsageError(
-            "fio is run with a file per task", hint="--probe ior or --probe builtin share one"
-        )
-    if "\\:" in directory:
-        raise UsageError(f"fio cannot use {directory}: it takes \\: for a colon")
-    argv = [program, "--name=trimtab", f"--directory={directory.replace(':', chr(92) + ':')}"]
-    argv += [f"--filename_format={FILE_NAME}.$jobnum", f"--rw={access}"]
-    argv += [f"--bs={spec.transfer_size_bytes}", f"--size={size_bytes or spec.block_size_bytes}"]
-    argv += [f"--numjobs={spec.tasks}", "--thread", "--ioengine=psync"]
-    argv += [f"--direct={int(spec.direct)}", "--invalidate=1", "--fallocate=none", "--unlink=0"]
-    argv += ["--time_based", f"--runtime={math.ceil(spec.duration_s * 1000)}ms"]
-    if access == "write":
-        argv.append(f"--end_fsync={int(spec.flush)}")
-    else:
-        argv += ["--readonly", "--allow_file_create=0"]
-    argv += ["--group_reporting", "--percentile_list=50:90:99:99.9", "--eta=never"]
-    return (*argv, "--output-format=json+")
+_STILL_RUNNING_S: Final = 2**31 - 1
+"""What fio prints as ``eta`` when it has no estimate."""
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -109,206 +54,294 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     ordinal
         Of this raw output in the run, for the samples.
     """
-    draft = Draft("fio", ordinal)
-    draft.missing.append(Missing("timeline", "fio writes bytes over time only to log files"))
+    draft = _draft(ordinal)
     text = output.stdout.decode("utf-8", "replace")
     stderr = output.stderr.decode("utf-8", "replace")
-    documents = list(_documents(text))
-    said = [*_outside(text, documents), *stderr.splitlines()]
+    found = take_apart(text)
+    said = [*(line for lines in found.said for line in lines), *stderr.splitlines()]
     draft.warnings += [tail(line) for line in said if line.strip()]
-    if documents:
-        _read_document(draft, documents[-1], repetition)
-        if len(re.findall(r"^\{$", text, re.MULTILINE)) > len(documents):
+    integrity_lost = False
+    if found.documents:
+        document = found.documents[-1]
+        integrity_lost = read_jobs(draft, document, range(len(document.jobs)), repetition)
+        _note_order(draft, document)
+        if found.unfinished:
             draft.problems.append("fio did not finish its output: an earlier part of it is read")
-    _note_problems(draft, output, text, bool(documents))
-    return draft.finished()
+    _note_problems(draft, output, text, bool(found.documents))
+    return draft.finished(integrity_lost=integrity_lost)
 
 
-class _Document:
-    """One JSON object of the output, and where it stands in it."""
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return the runs in an output that was kept in a file; see `trimtab.measure.source`.
 
-    def __init__(self, value: dict[str, Any], text: str, first_line: int) -> None:
-        self.value = value
-        self.lines = text.split("\n")
-        self.first_line = first_line
-
-    def line_of(self, job: int, access: Access) -> int | None:
-        """Return the line of ``bw_bytes`` of one access of one job."""
-        seen = -1
-        for index, line in enumerate(self.lines):
-            if re.match(rf'\s*"{access}"\s*:\s*\{{', line):
-                seen += 1
-            if seen == job and '"bw_bytes"' in line:
-                return self.first_line + index
-        return None
-
-
-def _documents(text: str) -> Iterator[_Document]:
-    """Yield every whole JSON object that begins a line; ``status-interval`` prints several."""
-    decoder = json.JSONDecoder()
-    position = 0
-    while found := re.compile(r"^\{", re.MULTILINE).search(text, position):
-        try:
-            value, position = decoder.raw_decode(text, found.start())
-        except (ValueError, RecursionError):
-            position = found.end()
-            continue
-        if isinstance(value, dict) and "fio version" in value:
-            first_line = text.count("\n", 0, found.start()) + 1
-            yield _Document(value, text[found.start() : position], first_line)
+    One for all jobs that ran at the same time, named after the first of them. Of what
+    ``--status-interval`` printed, the last counts; outputs one behind the other are runs of their
+    own.
+    """
+    text = source.text
+    if '"fio version"' not in text:
+        raise _no_result(source.head)
+    found = take_apart(text)
+    if not found.documents:
+        return (parse(source.raw_output(), ordinal=0),)
+    drafts: list[Draft] = []
+    executions = list(_executions(found))
+    for document, said in executions:
+        runs = _runs(document)
+        for run in runs or [[]]:
+            draft = _run(document, run, is_last=not runs or run is runs[-1])
+            _note_said(draft, said)
+            drafts.append(draft)
+    if found.unfinished:
+        drafts[-1].problems.append("fio did not finish its output: an earlier part of it is read")
+    _name(drafts)
+    return tuple(draft.finished() for draft in drafts)
 
 
-def _outside(text: str, documents: list[_Document]) -> Iterator[str]:
-    """Yield what fio said on stdout beside the JSON: errors come before it."""
-    end = documents[0].first_line - 1 if documents else 0
-    for line in text.split("\n")[:end]:
+def recognises(source: Source) -> bool:
+    """Return whether a file is an output of fio, those that hold no JSON included."""
+    return _IS_FIO.search(source.head) is not None
+
+
+_TERSE: Final = re.compile(r"^[2-5];fio-[0-9]", re.MULTILINE)
+_NORMAL: Final = re.compile(r"^(?:fio-[0-9.]+\S*\r?$|\S.*: \(g=[0-9]+\): rw=)", re.MULTILINE)
+_IS_FIO: Final = re.compile(
+    r'^(?:\{?\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-|[2-5];fio-[0-9]|fio: [a-z]'
+    r"|fio-[0-9]\S*\r?\nStarting |\S[^\n]{0,200}: \(g=[0-9]+\): rw=)",
+    re.MULTILINE,
+)
+FORMAT: Final = Format("fio", recognises, read)
+
+
+def _no_result(text: str) -> DataError:
+    for pattern, words in ((_TERSE, "terse"), (_NORMAL, "normal")):
+        if found := pattern.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            return DataError(
+                f"this is fio's {words} output, which rounds or leaves out what is needed",
+                line=line,
+                hint="run fio with --output-format=json or json+",
+            )
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
-            yield line
+            return DataError(f"fio gave no result: {tail(line)}", line=number)
+    said = beginning(text) or "it is empty"
+    return DataError(f"this is not the JSON output of fio: {said}", line=1)
 
 
-def _read_document(draft: Draft, document: _Document, repetition: int) -> None:
-    draft.tool_version = str(document.value.get("fio version", "")).removeprefix("fio-") or None
-    jobs = [job for job in as_list(document.value.get("jobs")) if isinstance(job, dict)]
-    options = as_dict(document.value.get("global options"))
-    for job in jobs:
-        error = as_number(job.get("error"))
-        if error:
-            draft.problems.append(f"fio: {os.strerror(int(error))} (error {int(error)})")
-    for access in _ACCESSES:
-        moving = [
-            (index, job)
-            for index, job in enumerate(jobs)
-            if as_number(as_dict(job.get(access)).get("total_ios"))
-        ]
-        if moving:
-            draft.phases.append(_phase(document, moving, access, repetition, options))
-            _read_latency(draft, document, moving, access, repetition)
+def _executions(found: Output) -> Iterator[tuple[Document, list[str]]]:
+    """Yield the last document of each execution of fio, with what fio said beside it."""
+    said: list[str] = []
+    for index, document in enumerate(found.documents):
+        said = said + found.said[index]
+        following = found.documents[index + 1 : index + 2]
+        if following and _continues(document, following[0]):
+            continue
+        yield document, said if following else said + found.said[-1]
+        said = []
 
 
-def _phase(
-    document: _Document,
-    jobs: list[tuple[int, dict[str, Any]]],
-    access: Access,
-    repetition: int,
-    global_options: dict[str, Any],
-) -> Phase:
-    figures = [as_dict(job[access]) for _, job in jobs]
-    options = {**global_options, **as_dict(jobs[0][1].get("job options"))}
-    moved = _sum(figure.get("io_bytes") for figure in figures)
-    times = [as_number(figure.get("runtime")) for figure in figures]
-    elapsed_s = None if None in times else max(filter(None, times), default=0.0) / 1000
-    if len(jobs) == 1:
-        bandwidth = as_number(figures[0].get("bw_bytes"))
-    else:
-        bandwidth = moved / elapsed_s if moved and elapsed_s else None
-    return Phase(
-        access=access,
-        repetition=repetition,
-        moved_bytes=None if moved is None else int(moved),
-        elapsed_s=elapsed_s,
-        bandwidth_bytes_per_s=bandwidth,
-        tasks=_tasks(options) if len(jobs) == 1 else len(jobs),
-        transfer_size_bytes=_size(options.get("bs")),
-        block_size_bytes=_size(options.get("size")),
-        cpu_user_s=_processor_time(jobs, "usr_cpu"),
-        cpu_system_s=_processor_time(jobs, "sys_cpu"),
-        direct=options.get("direct", "0") == "1",
-        caches_dropped=options.get("invalidate", "1") == "1",
-        line=document.line_of(jobs[0][0], access),
-        reason=_disagreement(moved, elapsed_s, bandwidth),
+def _continues(document: Document, following: Document) -> bool:
+    """Return whether one document is a later state of the same execution, and not of another."""
+    if len(document.jobs) != len(following.jobs):
+        return False
+    if any(document.value.get(key) != following.value.get(key) for key in _SAME_OF_ALL):
+        return False
+    begins = _begin(document), _begin(following)
+    # Both times are cut to whole seconds, one of them after adding almost one.
+    if None not in begins and abs(begins[1] - begins[0]) > timedelta(seconds=2):  # type: ignore[operator]
+        return False
+    return all(map(_grew, document.jobs, following.jobs))
+
+
+_SAME_OF_ALL: Final = ("fio version", "global options")
+_SAME_OF_A_JOB: Final = ("jobname", "groupid", "job options")
+
+
+def _grew(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether a job is the same, and has moved as much or more for as long or longer."""
+    if any(before.get(key) != after.get(key) for key in _SAME_OF_A_JOB):
+        return False
+    return all(
+        (as_number(as_dict(before.get(access)).get(key)) or 0)
+        <= (as_number(as_dict(after.get(access)).get(key)) or 0)
+        for access in ACCESSES
+        for key in ("io_bytes", "runtime")
     )
 
 
-def _disagreement(
-    moved: float | None, elapsed_s: float | None, bandwidth: float | None
-) -> str | None:
-    if moved is None or elapsed_s is None or bandwidth is None:
-        return "fio's output lacks bytes, runtime or bandwidth"
-    if elapsed_s <= 0:
-        return "fio's runtime is less than its millisecond"
-    # fio divides by whole milliseconds and drops what is left: half a unit of each.
-    tolerance = 0.0005 / elapsed_s + 1.0 / max(bandwidth, 1.0)
-    if agrees(bandwidth, moved, elapsed_s, tolerance=tolerance):
+def _runs(document: Document) -> list[list[int]]:
+    """Return the jobs of a document by the run that they belong to."""
+    runs: list[list[int]] = []
+    before: object = None
+    for index, job in enumerate(document.jobs):
+        group = job.get("groupid")
+        options = options_of(document, job)
+        beside = is_set(options, "new_group") and not is_set(options, "stonewall")
+        if runs and (group == before or beside):
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+        before = group
+    return runs
+
+
+def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
+    draft = _draft(0)
+    integrity_lost = read_jobs(draft, document, run, 0)
+    options = [options_of(document, document.jobs[index]) for index in run]
+    hidden = sections_hidden(document, options)
+    jobs = [document.jobs[index] for index in run]
+    place = place_of(document, jobs)
+    names = list(dict.fromkeys(str(job.get("jobname")) for job in jobs))
+    draft.name = names[0] if names else None
+    draft.layer = place.layer
+    draft.asked |= asked(options) if any(options) else {"job_names": names}
+    draft.told |= {"job_names": names, "latency": "completion"}
+    if place.drives is not None:
+        draft.told["drives"] = place.drives
+    if place.devices is not None:
+        draft.told["devices"] = place.devices
+    if hidden:
+        draft.warnings.append(
+            "group_reporting put sections together; fio names the devices of the last one alone"
+        )
+        draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
+    elif place.names:
+        draft.told["file_names"] = list(place.names)
+    hosts = list(dict.fromkeys(str(job["hostname"]) for job in jobs if "hostname" in job))
+    if hosts:
+        draft.told["hosts"] = hosts
+        draft.host = hosts[0] if len(hosts) == 1 else None
+    tasks = next((phase.tasks for phase in draft.phases), None)
+    if tasks is not None:
+        draft.told["tasks"] = tasks
+    for access in ACCESSES:
+        entries = moving(document, run, access)
+        if entries:
+            read_operations(draft, entries, None)
+            read_targets(draft, entries, hidden=hidden)
+    _note_times(draft, document, run, is_last=is_last)
+    _note_end(draft, document, options)
+    _note_others(draft, document, run)
+    if integrity_lost or document.mixed:
+        reason = "data read is not what was written" if integrity_lost else "two outputs are mixed"
+        _disbelieve(draft, reason, targets_too=True)
+    return draft
+
+
+def _draft(ordinal: int | None) -> Draft:
+    draft = Draft("fio", ordinal)
+    draft.missing.append(Missing("timeline", "fio writes bytes over time only to log files"))
+    return draft
+
+
+def _note_said(draft: Draft, said: Sequence[str]) -> None:
+    draft.warnings += [tail(line) for line in said]
+    draft.problems += [tail(line) for line in said if "terminating on signal" in line]
+
+
+def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last: bool) -> None:
+    """Take when it began and ended: ``timestamp`` is of the end, when fio prints."""
+    longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
+    if is_last and not document.is_of_client:  # a client's is of its own beginning
+        draft.ended = _end(document)
+    starts = [_moment(document.jobs[index].get("job_start"), 1e-3) for index in run]
+    known = [start for start in starts if start is not None]
+    options = [options_of(document, document.jobs[index]) for index in run]
+    if known and len(known) == len(run) and not any("job_start_clock_id" in one for one in options):
+        draft.began = min(known)
+        if max(known) - min(known) > timedelta(seconds=max(0.1 * longest_s, 1.0)):
+            _disbelieve(draft, "its jobs did not run at the same time, as fio's job_start shows")
+    elif draft.ended is not None and longest_s:
+        draft.began = draft.ended - timedelta(seconds=longest_s)
+    else:
+        draft.began = _begin(document)
+    delayed = any(is_set(one, name) for one in options for name in ("startdelay", "start_delay"))
+    if delayed and (
+        len(run) > 1 or any(tasks_of(document, document.jobs[index]) != 1 for index in run)
+    ):
+        _disbelieve(draft, "its jobs began at different times, as startdelay asked")
+
+
+def _note_order(draft: Draft, document: Document) -> None:
+    if len(_runs(document)) > 1:
+        _disbelieve(draft, "its jobs ran one after another: they are no one result")
+
+
+def _disbelieve(draft: Draft, reason: str, *, targets_too: bool = False) -> None:
+    """Give the figures of the whole a reason; those of single files and devices stand."""
+    draft.phases = [replace(phase, reason=phase.reason or reason) for phase in draft.phases]
+    draft.latencies = [
+        with_reason(sample, reason) if sample.target is None or targets_too else sample
+        for sample in draft.latencies
+    ]
+
+
+def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]]) -> None:
+    """Note what shows that a run was not at its end when fio printed."""
+    for job in document.jobs:
+        eta_s = as_whole(job.get("eta"))
+        if eta_s is not None and 0 < eta_s < _STILL_RUNNING_S:
+            draft.problems.append("fio was still running when it printed this")
+    limits = {"number_ios", "io_size", "io_limit", "steadystate", "ss"}
+    wanted = [
+        time_s(one.get("runtime"))
+        for one in options
+        if is_set(one, "time_based") and not limits & one.keys()
+    ]
+    wanted_s = max(filter(None, wanted), default=0.0)
+    longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
+    if draft.phases and longest_s < 0.99 * wanted_s:
+        draft.problems.append(f"fio ran {longest_s:g} s of {wanted_s:g} s")
+
+
+def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
+    """Say what moved that has no metric: trimmed bytes, and reads and writes told as one."""
+    trims = [as_dict(document.jobs[index].get("trim")) for index in run]
+    trimmed = total(as_number(trim.get("io_bytes", 0)) for trim in trims)
+    if trimmed:
+        draft.told["trimmed_bytes"] = trimmed
+        draft.missing.append(Missing("trim rate", "there is no metric of trimming by fio"))
+    if any("mixed" in document.jobs[index] for index in run) and not draft.phases:
+        draft.problems.append(
+            "fio was asked to tell reads and writes as one (unified_rw_reporting)"
+        )
+    if not draft.phases and not draft.problems:
+        draft.problems.append("fio only trimmed" if trimmed else "fio moved no bytes")
+
+
+def _end(document: Document) -> datetime | None:
+    in_ms = _moment(document.value.get("timestamp_ms"), 1e-3)
+    return _moment(document.value.get("timestamp"), 1.0) if in_ms is None else in_ms
+
+
+def _begin(document: Document) -> datetime | None:
+    """Return when fio began, to two seconds: what it has been running for, before it printed."""
+    ended = _end(document)
+    if document.is_of_client:
+        return ended
+    elapsed = [as_number(job.get("elapsed")) for job in document.jobs]
+    known = [one for one in elapsed if one is not None and one < 1e9]
+    return None if ended is None or not known else ended - timedelta(seconds=max(known))
+
+
+def _moment(value: object, unit_s: float) -> datetime | None:
+    """Return a time in UTC of a number of units since 1970, if it is one of this age."""
+    number = as_whole(value)
+    if number is None or not 1e9 <= number * unit_s <= 1e10:
         return None
-    return f"fio printed {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s are not that"
+    return datetime.fromtimestamp(number * unit_s, UTC)
 
 
-def _processor_time(jobs: list[tuple[int, dict[str, Any]]], key: str) -> float | None:
-    """Return CPU seconds: fio gives per cent of ``job_runtime``, which is summed over threads."""
-    total_s = 0.0
-    for _, job in jobs:
-        share, time_ms = as_number(job.get(key)), as_number(job.get("job_runtime"))
-        if share is None or time_ms is None:
-            return None
-        total_s += share / 100 * time_ms / 1000
-    return total_s
-
-
-def _read_latency(
-    draft: Draft,
-    document: _Document,
-    jobs: list[tuple[int, dict[str, Any]]],
-    access: Access,
-    repetition: int,
-) -> None:
-    """Take percentiles and histogram; they cannot be merged over jobs, so only of a single one."""
-    if len(jobs) != 1:
-        draft.missing.append(
-            Missing(
-                "latency distribution", "fio gave one for each job; run it with group_reporting"
-            )
-        )
-        return
-    latency = as_dict(as_dict(jobs[0][1][access]).get("clat_ns"))
-    percentiles = {
-        float(key): value
-        for key, value in as_dict(latency.get("percentile")).items()
-        if _is_decimal(key)
-    }
-    figures = {name: as_number(percentiles.get(share)) for name, share in _QUANTILES.items()}
-    figures |= {"mean": as_number(latency.get("mean")), "max": as_number(latency.get("max"))}
-    line = document.line_of(jobs[0][0], access)
-    for name, value in figures.items():
-        if value is not None and as_number(latency.get("N")):
-            draft.latencies.append(
-                Sample(
-                    metric=LATENCY[access],
-                    value=value / 1e9,
-                    repetition=repetition,
-                    statistic=name,
-                    output=draft.output,
-                    line=line,
-                )
-            )
-    counts = _merged_bins(as_dict(latency.get("bins")))
-    if counts:
-        edges = sorted(counts)
-        draft.histograms.append(
-            LatencyHistogram(
-                access=access,
-                repetition=repetition,
-                upper_s=tuple(edge / 1e9 for edge in edges),
-                count=tuple(counts[edge] for edge in edges),
-            )
-        )
-
-
-def _merged_bins(bins: dict[str, Any]) -> dict[int, int]:
-    """Return upper edge in ns to count, eight buckets to the power of two.
-
-    fio names a bucket by its middle and cuts every power of two into 64 (FIO_IO_U_PLAT_BITS = 6
-    in stat.h); eight are enough to draw and to find stalls, and keep a run to about 100 rows.
-    """
-    counts: dict[int, int] = {}
-    for key, value in bins.items():
-        count = as_number(value)
-        if not key.isdecimal() or not count:
-            continue
-        middle = int(key)
-        shift = max(middle.bit_length() - 4, 0)
-        edge = ((middle >> shift) + 1) << shift
-        counts[edge] = counts.get(edge, 0) + int(count)
-    return counts
+def _name(drafts: Sequence[Draft]) -> None:
+    """Number results of one name, so that no two have the same."""
+    seen: dict[str | None, int] = {}
+    for draft in drafts:
+        name = draft.name
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] > 1:
+            draft.name = f"{name} {seen[name]}"
 
 
 def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> None:
@@ -335,25 +368,3 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
         draft.problems.append(f"fio ended with {code}")
-
-
-def _tasks(options: dict[str, Any]) -> int | None:
-    value = str(options.get("numjobs", "1"))
-    return int(value) if value.isdecimal() else None
-
-
-def _size(value: object) -> int | None:
-    """Return bytes of an option as fio echoes it: ``4096``, ``64k``, ``1m``; fio's k is 1024."""
-    found = re.fullmatch(r"([0-9]+)([kmgt]?)(?:i?b)?", str(value or "").lower())
-    if found is None:
-        return None
-    return int(found.group(1)) * 1024 ** ("kmgt".find(found.group(2)) + 1 if found.group(2) else 0)
-
-
-def _sum(values: Iterator[Any]) -> float | None:
-    numbers = [as_number(value) for value in values]
-    return None if None in numbers else sum(filter(None, numbers))
-
-
-def _is_decimal(text: str) -> bool:
-    return re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) is not None

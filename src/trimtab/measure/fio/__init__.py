@@ -1,0 +1,23 @@
+"""fio: one process with threads or processes as tasks, on files or on whole devices.
+
+`commands` makes what probes run, `devices` what measures drives and RAID devices; `results` reads
+what came out, of every version from 2.1 on.
+"""
+
+from __future__ import annotations
+
+from trimtab.measure.fio.commands import FILE_NAME, command, version
+from trimtab.measure.fio.devices import DeviceTest, device_command, device_job_file
+from trimtab.measure.fio.results import FORMAT, parse, read
+
+__all__ = [
+    "FILE_NAME",
+    "FORMAT",
+    "DeviceTest",
+    "command",
+    "device_command",
+    "device_job_file",
+    "parse",
+    "read",
+    "version",
+]

@@ -1,0 +1,92 @@
+"""The commands that run fio: on files for a probe, and on whole drives or RAID devices.
+
+Notes
+-----
+What was found out by experiment with fio 3.33, and what the options of a probe follow from:
+- ``end_fsync=1`` is inside fio's own runtime: with an ``fsync`` made 3 s slower, a run of 2 s
+  reports a runtime of 5.1 s, buffered and O_DIRECT alike. Its bandwidth therefore is bytes over
+  the time with the flush, and needs no correction.
+- By default fio preallocates the whole file with ``fallocate``. A write that stops early then
+  leaves a file of full length whose rest is unwritten, and reading that costs the device nothing.
+  With ``fallocate=none`` a file ends where writing ended.
+- A read beyond the end of a file would extend it first; ``readonly`` refuses, so sizes come from
+  the caller, who has looked at the files.
+- Buffers that are only "scrambled" (fio's default) hold no 4 KiB block twice; zlib leaves 92 to
+  97 % of them. ``refill_buffers`` leaves 99.5 % and costs 4 times the CPU, which would measure the
+  processor: it is left off.
+- ``directory`` is split at colons, unless escaped.
+- There is no figure of bytes over time without log files, so there is no timeline.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from trimtab.errors import ToolError, UsageError
+from trimtab.measure.measurement import beginning
+from trimtab.model.run import Access, ProbeSpec, RawOutput
+from trimtab.model.telemetry import NotAvailable
+
+FILE_NAME: Final = "data"
+
+
+def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+    """Return the version of the fio at ``path``, or why it cannot be used."""
+    try:
+        output = run((path, "--version"))
+    except ToolError as error:
+        return NotAvailable(error.message)
+    text = output.stdout.decode("utf-8", "replace")
+    found = re.match(r"fio-(([0-9]+)\S*)\s*\Z", text)
+    if found is None:
+        return NotAvailable(f"{path} does not say that it is fio: {beginning(text, 80)!r}")
+    if int(found.group(2)) < 3:
+        return NotAvailable(f"{path} is fio {found.group(1)}; its JSON is that before 3.0")
+    return found.group(1)
+
+
+def command(
+    spec: ProbeSpec,
+    access: Access,
+    *,
+    program: str,
+    directory: str,
+    size_bytes: int | None = None,
+) -> tuple[str, ...]:
+    """Return fio's command; it makes its own ``spec.tasks`` threads, a file each.
+
+    Parameters
+    ----------
+    program
+        Path of ``fio``.
+    directory
+        Where the files are; their names start with `FILE_NAME`.
+    size_bytes
+        For a read: what every task's file holds at least. For a write: the block size.
+
+    Raises
+    ------
+    UsageError
+        A shared file (its holes would be read as data), or a name that fio cannot take.
+    """
+    if not spec.file_per_process:
+        raise UsageError(
+            "fio is run with a file per task", hint="--probe ior or --probe builtin share one"
+        )
+    if "\\:" in directory:
+        raise UsageError(f"fio cannot use {directory}: it takes \\: for a colon")
+    argv = [program, "--name=trimtab", f"--directory={directory.replace(':', chr(92) + ':')}"]
+    argv += [f"--filename_format={FILE_NAME}.$jobnum", f"--rw={access}"]
+    argv += [f"--bs={spec.transfer_size_bytes}", f"--size={size_bytes or spec.block_size_bytes}"]
+    argv += [f"--numjobs={spec.tasks}", "--thread", "--ioengine=psync"]
+    argv += [f"--direct={int(spec.direct)}", "--invalidate=1", "--fallocate=none", "--unlink=0"]
+    argv += ["--time_based", f"--runtime={math.ceil(spec.duration_s * 1000)}ms"]
+    if access == "write":
+        argv.append(f"--end_fsync={int(spec.flush)}")
+    else:
+        argv += ["--readonly", "--allow_file_create=0"]
+    argv += ["--group_reporting", "--percentile_list=50:90:99:99.9", "--eta=never"]
+    return (*argv, "--output-format=json+")

@@ -1,0 +1,180 @@
+"""Latency of the operations of a run: completion latency, from submission to completion.
+
+fio 3 counts nanoseconds under ``clat_ns``, fio 2 microseconds under ``clat``. Percentiles of
+several jobs cannot be merged, but the buckets that ``json+`` prints can: their quantiles are then
+what fio itself would have printed for the jobs as one group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trimtab.measure.fio.figures import QUANTILES, Entry, is_decimal
+from trimtab.measure.fio.options import is_set, options_of
+from trimtab.measure.plain import as_dict, as_number
+
+_LIKE_ANOTHER: Final = 1.02
+"""A percentile is a bucket's value, and buckets are 1/64 of their octave wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """What is known of the latency of one direction.
+
+    Attributes
+    ----------
+    values_s
+        Name of the statistic to value and line.
+    counts
+        Bucket in nanoseconds, as fio names it, to the operations in it.
+    missing
+        Why the distribution is not there.
+    reason
+        Why the values are not to be believed.
+    """
+
+    values_s: dict[str, tuple[float, int]] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    missing: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The latency object of one entry."""
+
+    values: dict[str, Any]
+    unit_s: float
+    path: tuple[str, str]
+    percentiles: dict[float, tuple[float, str]]
+    bins: dict[int, int]
+    operations: float
+
+
+def latencies(entries: Sequence[Entry]) -> Latencies:
+    """Return the latency of entries that ran together."""
+    told = [_told(entry) for entry in entries]
+    if not all(one.operations for one in told):
+        return Latencies(missing="fio gave no latency")
+    if len(told) == 1:
+        return _of_one(entries[0], told[0])
+    if not all(one.bins and sum(one.bins.values()) == one.operations for one in told):
+        return Latencies(
+            missing="fio gave one for each job; run it with group_reporting, or print json+"
+        )
+    return _of_several(entries, told)
+
+
+def upper_edges(counts: dict[int, int]) -> dict[int, int]:
+    """Return upper edge in ns to count, eight buckets to the power of two.
+
+    fio names a bucket by its middle and cuts every power of two into 64 (FIO_IO_U_PLAT_BITS = 6
+    in stat.h); eight are enough to draw and to find stalls, and keep a run to about 100 rows.
+    """
+    edges: dict[int, int] = {}
+    for middle, count in counts.items():
+        shift = max(middle.bit_length() - 4, 0)
+        edge = ((middle >> shift) + 1) << shift
+        edges[edge] = edges.get(edge, 0) + count
+    return edges
+
+
+def _of_one(entry: Entry, told: _Told) -> Latencies:
+    values: dict[str, tuple[float, int]] = {}
+    for name, share in QUANTILES.items():
+        if share in told.percentiles:
+            value, key = told.percentiles[share]
+            line = entry.document.line_of(entry.index, *told.path, "percentile", key)
+            values[name] = value * told.unit_s, line
+    for name in ("mean", "max"):
+        value = as_number(told.values.get(name))
+        if value is not None:
+            line = entry.document.line_of(entry.index, *told.path, name)
+            values[name] = value * told.unit_s, line
+    missing = None if told.percentiles else "fio gave no percentiles of the completion latency"
+    return Latencies(values, _in_ns(told), missing=missing, reason=_disorder(told))
+
+
+def _of_several(entries: Sequence[Entry], told: Sequence[_Told]) -> Latencies:
+    counts: dict[int, int] = {}
+    for one in told:
+        for bucket, count in _in_ns(one).items():
+            counts[bucket] = counts.get(bucket, 0) + count
+    line = entries[0].bandwidth_line
+    operations = sum(counts.values())
+    values = {
+        name: (_quantile(counts, share / 100 * operations) / 1e9, line)
+        for name, share in QUANTILES.items()
+    }
+    means = [as_number(one.values.get("mean")) for one in told]
+    greatest = [as_number(one.values.get("max")) for one in told]
+    if None not in means:
+        weighted = sum(
+            (mean or 0.0) * one.operations * one.unit_s
+            for mean, one in zip(means, told, strict=True)
+        )
+        values["mean"] = weighted / operations, line
+    if None not in greatest:
+        values["max"] = max((one or 0.0) * told[0].unit_s for one in greatest), line
+    return Latencies(values, counts, reason=next(filter(None, map(_disorder, told)), None))
+
+
+def _quantile(counts: dict[int, int], wanted: float) -> int:
+    """Return the first bucket at which that many are reached, as fio's own percentiles do."""
+    seen = 0
+    for bucket in sorted(counts):
+        seen += counts[bucket]
+        if seen >= wanted:
+            return bucket
+    return max(counts)
+
+
+def _told(entry: Entry) -> _Told:
+    figures = entry.figures
+    key, unit_s = ("clat_ns", 1e-9) if "clat_ns" in figures else ("clat", 1e-6)
+    values = as_dict(figures.get(key))
+    whole = as_dict(figures.get("lat_ns" if key == "clat_ns" else "lat"))
+    percentiles = {
+        float(share): (value, share)
+        for share, one in as_dict(values.get("percentile")).items()
+        if is_decimal(share) and (value := as_number(one)) is not None
+    }
+    # Up to 3.17 lat_percentiles=1 puts those of the whole latency in place of these.
+    options = options_of(entry.document, entry.job)
+    if is_set(options, "lat_percentiles") and "percentile" not in whole:
+        percentiles = {}
+    bins = _bins(values)
+    # Not total_ios, which leaves out what was under way when a ramp ended. Before 3.19 only the
+    # buckets tell their number, and where there are none it is enough that there were operations.
+    operations = as_number(values.get("N", sum(bins.values()) or as_number(values.get("max"))))
+    return _Told(values, unit_s, (entry.access, key), percentiles, bins, operations or 0.0)
+
+
+def _bins(values: dict[str, Any]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for key, value in as_dict(values.get("bins")).items():
+        count = as_number(value)
+        if key.isascii() and key.isdecimal() and len(key) <= 18 and count:
+            counts[int(key)] = counts.get(int(key), 0) + int(count)
+    return counts
+
+
+def _in_ns(told: _Told) -> dict[int, int]:
+    factor = round(told.unit_s * 1e9)
+    return {bucket * factor: count for bucket, count in told.bins.items()}
+
+
+def _disorder(told: _Told) -> str | None:
+    """Return what is impossible in the figures: they must rise, and lie between the extremes."""
+    rising = [value for _, (value, _) in sorted(told.percentiles.items()) if value]
+    least, mean, greatest = (as_number(told.values.get(key)) for key in ("min", "mean", "max"))
+    ordered = rising == sorted(rising)
+    if greatest is not None and least is not None:
+        ordered &= least - 1 <= (least if mean is None else mean) <= greatest + 1
+        if rising:
+            ordered &= rising[-1] <= greatest * _LIKE_ANOTHER + 1
+            ordered &= rising[0] >= math.floor(least / _LIKE_ANOTHER) - 1
+    return None if ordered else "fio's latencies do not fit together"

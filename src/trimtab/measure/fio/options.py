@@ -1,0 +1,205 @@
+"""What a run of fio was asked to do, and where, from the options that it echoes since 2.3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trimtab.measure.fio.documents import Document
+from trimtab.measure.plain import as_dict, as_list
+from trimtab.model.run import Layer
+
+NO_PARAMETERS: Final = frozenset(
+    {
+        *("name", "description", "filename", "directory", "filename_format", "opendir", "unlink"),
+        *("group_reporting", "new_group", "stonewall", "numjobs", "percentile_list", "disk_util"),
+        *("clat_percentiles", "lat_percentiles", "slat_percentiles", "unified_rw_reporting"),
+        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "log_avg_msec"),
+        *("per_job_logs", "log_offset", "log_hist_msec", "allow_file_create", "stats"),
+    }
+)
+"""Options that say where, when or how it is reported: not what makes results comparable."""
+_SECONDS: Final = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DRIVE: Final = re.compile(
+    r"/dev/(?:(?P<nvme>nvme[0-9]+(?:c[0-9]+)?n[0-9]+)(?:p[0-9]+)?|ng(?P<ng>[0-9]+n[0-9]+)"
+    r"|(?P<sd>sd[a-z]+)[0-9]*|disk/by-(?:id|path)/(?P<by>[^/]*nvme[^/]*?)(?:-part[0-9]+)?)\Z"
+)
+_MD: Final = re.compile(r"/dev/md[0-9]+\Z")
+_RAID: Final = re.compile(r"/dev/(?:md[^/]+|md/[^/]+|dm-[0-9]+|mapper/[^/]+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What files or devices jobs worked on.
+
+    Attributes
+    ----------
+    names
+        Distinct names as fio was given them; empty where it echoes none.
+    drives
+        How many whole drives; ``None`` where that is not known.
+    devices
+        How many devices that are no single drive, as RAID devices.
+    """
+
+    layer: Layer | None
+    names: tuple[str, ...]
+    drives: int | None
+    devices: int | None
+
+
+def options_of(document: Document, job: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of one job, those of all jobs included."""
+    return {**document.options, **as_dict(job.get("job options"))}
+
+
+def size_bytes(value: object) -> int | None:
+    """Return bytes of an option as fio echoes it: ``4096``, ``64k``, ``1m``; fio's k is 1024."""
+    found = re.fullmatch(r"([0-9]{1,18})([kmgt]?)(?:i?b)?", str(value or "").lower())
+    if found is None:
+        return None
+    return int(found.group(1)) * 1024 ** ("kmgt".find(found.group(2)) + 1 if found.group(2) else 0)
+
+
+def time_s(value: object) -> float | None:
+    """Return seconds of an option as fio echoes it: ``60``, ``500ms``, ``5m``."""
+    found = re.fullmatch(r"([0-9]{1,12})(us|ms|s|m|h|d|)", str(value or "").lower())
+    return None if found is None else int(found.group(1)) * _SECONDS[found.group(2)]
+
+
+def is_set(options: dict[str, Any], name: str) -> bool:
+    """Return whether a flag is known to be on.
+
+    One that was given without a value is echoed as ``""`` by 3.42, and not at all up to 3.36.
+    """
+    return name in options and str(options[name]) != "0"
+
+
+def file_names(options: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names in ``filename``, which a colon separates unless it is escaped."""
+    value = options.get("filename")
+    if not isinstance(value, str):
+        return ()
+    return tuple(part.replace("\\:", ":") for part in re.split(r"(?<!\\):", value) if part)
+
+
+def asked(options: Sequence[dict[str, Any]]) -> dict[str, object]:
+    """Return the parameters of jobs that ran together, as plain JSON values.
+
+    Those that mean what a field of `trimtab.model.run.ProbeSpec` means have its name; all others
+    keep fio's name and spelling. One in which jobs differ has a list, in the order of the jobs.
+    """
+    several = [_asked_of(one) for one in options]
+    names = dict.fromkeys(name for one in several for name in one)
+    merged: dict[str, object] = {}
+    for name in names:
+        values = list(dict.fromkeys(one.get(name) for one in several))
+        merged[name] = values[0] if len(values) == 1 else values
+    return merged
+
+
+def _asked_of(options: dict[str, Any]) -> dict[str, Any]:
+    if not options:
+        return {}
+    found: dict[str, Any] = dict(_DEFAULTS)
+    for name in sorted(options.keys() - NO_PARAMETERS):
+        ours, meaning = _MEANINGS.get(name, (name, str))
+        value = is_set(options, name) if meaning is bool else meaning(options[name])
+        found |= {name: str(options[name])} if value is None else {ours: value}
+    return found
+
+
+def tasks_of(document: Document, job: dict[str, Any]) -> int | None:
+    """Return how many threads one section makes, ``None`` where fio does not tell.
+
+    Up to 3.1 and a little later it does not echo a ``numjobs`` that stands in the global section.
+    """
+    options = options_of(document, job)
+    found = re.match(r"fio-([0-9]{1,4})\.([0-9]{1,4})", str(document.value.get("fio version")))
+    is_old = found is None or (int(found[1]), int(found[2])) < (3, 16)
+    if not options or ("numjobs" not in options and document.options and is_old):
+        return None
+    return _whole(options.get("numjobs", "1"))
+
+
+def place_of(document: Document, jobs: Sequence[dict[str, Any]]) -> Place:
+    """Return what jobs that ran together worked on.
+
+    Drives that `sections_hidden` is about are counted in fio's list of disks.
+    """
+    options = [options_of(document, job) for job in jobs]
+    names = tuple(dict.fromkeys(name for one in options for name in file_names(one)))
+    if not names:
+        inside = [one.get("directory") for one in options]
+        is_client = all(isinstance(one, str) and one.startswith("/") for one in inside)
+        return Place("client" if is_client and inside else None, (), None, None)
+    drives = {
+        (job.get("hostname"), _drive(name))
+        for job, one in zip(jobs, options, strict=True)
+        for name in file_names(one)
+    }
+    raids = [name for name in names if _RAID.match(name)]
+    if len(raids) == len(names):
+        members = [name for name in _disks(document) if _drive(f"/dev/{name}") is not None]
+        return Place("raid", names, len(members) or None, len(raids))
+    if all(_drive(name) is not None for name in names):
+        disks = _disks(document)
+        if sections_hidden(document, options):
+            are_drives = all(_drive(f"/dev/{name}") is not None for name in disks)
+            return Place("drive", (), len(disks) if are_drives else None, None)
+        return Place("drive", names, len(drives), None)
+    on_a_mount = all(name.startswith("/") and not name.startswith("/dev/") for name in names)
+    return Place("client" if on_a_mount else None, names, None, None)
+
+
+def sections_hidden(document: Document, options: Sequence[dict[str, Any]]) -> bool:
+    """Return whether disks took part that no echoed option names.
+
+    With ``group_reporting`` fio echoes the options of the last section of a group alone.
+    """
+    devices = {name for one in options for name in file_names(one)}
+    if devices and all(_MD.match(name) for name in devices):
+        # A RAID device brings its members into the list.
+        return sum(_MD.match(f"/dev/{name}") is not None for name in _disks(document)) > len(
+            devices
+        )
+    if devices and all(_drive(name) is not None for name in devices):
+        hosts = {str(job.get("hostname")) for job in document.jobs}
+        return len(_disks(document)) > len({_drive(name) for name in devices}) * len(hosts)
+    return False
+
+
+def _disks(document: Document) -> list[str]:
+    """Return the names of the disks that fio watched."""
+    disks = [as_dict(disk) for disk in as_list(document.value.get("disk_util"))]
+    names = [(str(disk.get("hostname")), str(disk.get("name"))) for disk in disks]
+    return [name for _, name in dict.fromkeys(names)]
+
+
+def _drive(name: str) -> str | None:
+    """Return the drive that a device file is, or is a partition of."""
+    found = _DRIVE.match(name)
+    if found is None:
+        return None
+    return found["nvme"] or (found["ng"] and f"nvme{found['ng']}") or found["sd"] or found["by"]
+
+
+def _whole(value: object) -> int | None:
+    text = str(value)
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
+_MEANINGS: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
+    "rw": ("rw", str),
+    "iodepth": ("iodepth", _whole),
+    "direct": ("direct", bool),
+    "time_based": ("time_based", bool),
+    "bs": ("transfer_size_bytes", size_bytes),
+    "size": ("block_size_bytes", size_bytes),
+    "runtime": ("duration_s", time_s),
+    "ramp_time": ("ramp_s", time_s),
+}
+"""fio's name to ours, and how its text is read; what cannot be read keeps fio's name and text."""
+_DEFAULTS: Final = {"rw": "read", "iodepth": 1, "direct": False}
