@@ -151,12 +151,21 @@ def test_two_settings(tmp_path):
     assert "transfer_size_bytes" in str(refused.value.hint)
 
 
-def test_levels_of_a_sweep(tmp_path):
-    """What was set beside the benchmark: the same parameters, other levels."""
-    runs = hourly(noise(1, 20)[0], levels={"nps": 1})
-    runs += hourly(noise(1, 20, seed=2)[0], levels={"nps": 4}, begin=START + 40 * HOUR)
+def test_points_of_a_sweep(tmp_path):
+    """As `trimtab sweep` keeps them: levels beside what was asked, what was set by hand within."""
+    runs = []
+    for nps in (1, 4):
+        asked = {**ASKED, "settings": {"nps": nps}}
+        sweep = {"name": "bring-up", "levels": {"nps": nps, "transfer_size": "1MiB"}, "round": 0}
+        runs += hourly(
+            noise(1, 20, seed=nps)[0],
+            asked=asked,
+            sweep=sweep,
+            probe="sweep-bring-up",
+            begin=START + nps * 40 * HOUR,
+        )
     path = kept(tmp_path / "t.db", runs)
-    (series,) = compared(path, "alpha:nps=1", "alpha:nps=4").series
+    (series,) = compared(path, "alpha:nps=1", "alpha:nps=4,transfer_size=1MiB").series
     assert (series.effects[0].before.n, series.effects[0].after.n) == (20, 20)
     assert [(d.name, d.before, d.after) for d in series.differences] == [("nps", 1, 4)]
 

@@ -27,8 +27,8 @@ _AMOUNTS: Final = "B"
 _INSTANT: Final = timedelta(microseconds=1)
 """The store's step of time: the end of a stretch is not within it."""
 
-LEVELS: Final = "levels"
-"""Key of `Run.parameters` for what was set beside what a benchmark was asked: a sweep's factors."""
+_SWEEP: Final = "sweep"
+"""Key of `Run.parameters` under which a sweep keeps the levels of a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +163,14 @@ def _of_setting(
 
 def _settings(run: Run) -> dict[str, object]:
     """Return what a run was asked for and set to, options among them, by name."""
-    asked, levels = run.parameters.get(ASKED), run.parameters.get(LEVELS)
+    asked, sweep = run.parameters.get(ASKED), run.parameters.get(_SWEEP)
     found: dict[str, object] = {}
     if isinstance(asked, dict):
-        options = asked.get("options")
-        found |= options if isinstance(options, dict) else {}
+        for nested in (asked.get("options"), asked.get("settings")):
+            found |= nested if isinstance(nested, dict) else {}
         found |= {key: value for key, value in asked.items() if not isinstance(value, dict)}
-    if isinstance(levels, dict):
-        found |= levels
+    if isinstance(sweep, dict) and isinstance(sweep.get("levels"), dict):
+        found |= sweep["levels"]
     return found
 
 
