@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -63,7 +63,9 @@ def insert_run(
     hashes: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Insert a run with its samples and outputs, whose stdout and stderr have those hashes."""
-    number = _insert_run_row(connection, run, import_key)
+    site = site_number(connection, run.site)
+    added = connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
+    number = _number(added)
     outputs = enumerate(zip(run.outputs, hashes, strict=True))
     _insert_all(
         connection,
@@ -76,17 +78,28 @@ def insert_run(
 def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:
     """Insert runs that were read from files; return for each the id under which it was kept before.
 
-    What is kept already under the key of one stays as it is.
+    What is kept already under the key of one stays as it is. One question and three insertions
+    serve all of them.
     """
+    sites = {name: site_number(connection, name) for name in {one.run.site for one in imports}}
+    there = _imported_keys(connection, sites, [one.key for one in imports])
     before: list[str | None] = []
+    new: list[ImportedRun] = []
+    for one in imports:
+        key = (sites[one.run.site], one.run.kind, one.key)
+        before.append(there.get(key))
+        if key not in there:
+            there[key] = one.run.id
+            new.append(one)
+    if not new:
+        return before
+    values = [rows.of_run(one.run, sites[one.run.site], one.key) for one in new]
+    numbers = connection.execute(
+        insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True), values
+    ).scalars()
     outputs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
-    for one in imports:
-        there = imported(connection, one.run.site, one.run.kind, one.key)
-        before.append(there)
-        if there is not None:
-            continue
-        number = _insert_run_row(connection, one.run, one.key)
+    for number, one in zip(numbers, new, strict=True):
         outputs += [rows.of_kept_output(output, number) for output in one.outputs]
         samples += _sample_rows(one.run, number)
     _insert_all(connection, schema.output, outputs)
@@ -94,11 +107,19 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     return before
 
 
-def _insert_run_row(connection: Connection, run: Run, import_key: str | None) -> int:
-    site = site_number(connection, run.site)
-    return _number(
-        connection.execute(insert(schema.run).values(rows.of_run(run, site, import_key)))
-    )
+def _imported_keys(
+    connection: Connection, sites: Mapping[str, int], keys: Sequence[str]
+) -> dict[tuple[int, str, str], str]:
+    """Return site, kind and key of the runs that were imported under one of these keys."""
+    run = schema.run.c
+    found: dict[tuple[int, str, str], str] = {}
+    for start in range(0, len(keys), _RUNS_AT_ONCE):
+        query = select(run.site, run.kind, run.import_key, run.id).where(
+            run.site.in_(sites.values()), run.import_key.in_(keys[start : start + _RUNS_AT_ONCE])
+        )
+        for site, kind, key, identifier in connection.execute(query):
+            found[site, kind, key] = identifier
+    return found
 
 
 def _sample_rows(run: Run, number: int) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ twice or from elsewhere; what a person names is followed. Nothing but regular fi
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -42,8 +43,9 @@ def candidates(paths: Sequence[str]) -> Iterator[Candidate]:
         The file system of an argument does not answer.
     """
     seen: set[tuple[int, int]] = set()
+    answering: set[str] = set()
     for path in paths:
-        for found in _of_argument(path):
+        for found in _of_argument(path, answering):
             if found.problem is None:
                 try:
                     status = os.stat(found.path)  # noqa: PTH116 (a name of any bytes)
@@ -57,20 +59,35 @@ def candidates(paths: Sequence[str]) -> Iterator[Candidate]:
             yield found
 
 
-def _of_argument(path: str) -> Iterator[Candidate]:
+def _of_argument(path: str, answering: set[str]) -> Iterator[Candidate]:
+    """Yield the files of one argument; ``answering`` are directories whose file system answers."""
+    directory = os.path.dirname(path.rstrip("/")) or "."  # noqa: PTH120 (a name of any bytes)
     # Asked by a child that may hang in our place: the file system may be the one under test.
-    state = bounded.describe(path)
-    if not state.exists:
-        why = "it is a link to nothing" if state.dangling else "there is no such file"
-        if state.failure is not None and state.failure.name not in ("ENOENT", "ENOTDIR"):
-            why = state.failure.message
-        yield Candidate(path, True, why)
-    elif state.kind == "directory":
+    # Once for a directory: a shell unfolds a pattern into thousands of arguments.
+    if directory not in answering:
+        bounded.describe(directory)
+        answering.add(directory)
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode) or stat.S_ISDIR(mode):
+            bounded.describe(path)
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except OSError as error:
+        yield Candidate(path, True, _why(path, error))
+        return
+    if stat.S_ISDIR(mode):
         yield from _walk(path.rstrip("/") or "/", 0)
-    elif state.kind != "file":
-        yield Candidate(path, True, f"it is a {state.kind}, not a regular file")
-    else:
+    elif stat.S_ISREG(mode):
         yield Candidate(path, True)
+    else:
+        yield Candidate(path, True, "it is not a regular file")
+
+
+def _why(path: str, error: OSError) -> str:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        is_link = os.path.islink(path)  # noqa: PTH114
+        return "it is a link to nothing" if is_link else "there is no such file"
+    return error.strerror or str(error)
 
 
 def _walk(directory: str, depth: int) -> Iterator[Candidate]:

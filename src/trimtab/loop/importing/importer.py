@@ -19,7 +19,7 @@ from datetime import datetime
 from trimtab.errors import ToolError
 from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.keeping import Terms, imported_run, run_of
-from trimtab.loop.importing.reading import Reading, read_file
+from trimtab.loop.importing.reading import Reading, mains, read_file
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
@@ -97,7 +97,9 @@ def _worker_count(files: int, asked: int | None) -> int:
 def _read_batches(
     found: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
 ) -> Iterator[list[_Read]]:
-    batches = [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
+    named = {one.path for one in found}
+    tasks = [(one, tuple(main for main in mains(one.path) if main in named)) for one in found]
+    batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
             yield _read_batch(batch, kind, raw)
@@ -125,20 +127,17 @@ def _ignore_interrupts() -> None:
 
 
 def _read_batch(
-    batch: Sequence[Candidate], kind: str | None, raw: RawDirectory | None
+    batch: Sequence[tuple[Candidate, tuple[str, ...]]], kind: str | None, raw: RawDirectory | None
 ) -> list[_Read]:
-    """Read files, and put their raw outputs where they are kept."""
-    already: set[str] = set()
+    """Read files, each with its mains that are read too; put raw outputs where they are kept."""
     read: list[_Read] = []
     contents: list[bytes] = []
-    for candidate in batch:
+    for candidate, others in batch:
         if candidate.problem is not None:
             read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
             continue
-        reading = read_file(candidate.path, kind, already=already)
+        reading = read_file(candidate.path, kind, others=others)
         source = reading.source
-        if source is not None:
-            already.add(source.name)
         labelled = [] if source is None or not reading.measurements else _contents(source)
         contents += [content for _, content in labelled]
         outputs = tuple(

@@ -42,18 +42,16 @@ class Reading:
     source: Source | None = field(default=None, repr=False)
 
 
-def read_file(
-    path: str, kind: str | None = None, *, already: Container[str] = frozenset()
-) -> Reading:
+def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()) -> Reading:
     """Return what a file holds; whatever is wrong with it is in ``problem``, never raised.
 
     Parameters
     ----------
     kind
         The format, where a person says it; otherwise it is recognised by its content.
-    already
-        Files that were read before: what is only a part of one of them is not read again, and
-        comes back without results, with that file as its source.
+    others
+        Files that are read too: what is only a part of one of them comes back without results,
+        with that file as its source.
     """
     try:
         content = _content(path)
@@ -63,7 +61,7 @@ def read_file(
         if form is None:
             return Reading(path, None, problem=_unrecognised(source, kind))
         source = _main(source, form)
-        if source.name != path and source.name in already:
+        if source.name != path and source.name in others:
             return Reading(path, form.kind, source=source)
         source = _with_companions(source, form)
         # The raw file is what is kept, whatever it took to read it.
@@ -96,6 +94,13 @@ def _unrecognised(source: Source, kind: str | None) -> str:
     if not source.content:
         return "the file is empty"
     return "no format that Trimtab knows; --kind says which it is where only the beginning is odd"
+
+
+def mains(path: str) -> tuple[str, ...]:
+    """Return the files of which this one may be a part, by its name alone."""
+    directory, name = os.path.split(path)
+    found = (form.instead(name) for form in FORMATS)
+    return tuple(os.path.join(directory, main) for main in found if main is not None)  # noqa: PTH118
 
 
 def _main(source: Source, form: Format) -> Source:
