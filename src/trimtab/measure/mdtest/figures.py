@@ -12,22 +12,28 @@ version            one repetition is        max, min, mean, deviation are  ``-v`
                                             mixed up in 3.2.0 and 3.2.1,
                                             which say the same version
                                             as 3.2.2
-3.3                (only with ``-v``)       over tasks and repetitions     task 0's view
-3.4, 4.x           the slowest task's view  over repetitions               rate of task 0's
+3.3, 1.9.3 of its  (only with ``-v``)       over tasks and repetitions     task 0's view
+beginnings
+3.4 in its         as 3.3, then as 4        as 3.3, then as 4              as 3.3, then as 4
+beginnings
+4                  the slowest task's view  over repetitions               rate of task 0's
                                                                            own items
 =================  =======================  =============================  =================
+
+What stands between two versions shows what it is: over tasks, maximum and minimum of one repetition
+differ, and rows have a colon; rate times duration are the items of all tasks, or of one.
 
 A phase is over when the slowest task is done, so the slowest task's view is the true one. The
 others should differ from it by what a barrier takes, and do not always: in hpc/ior #183 task 0 saw
 44,129 stats a second and the fastest of 32 tasks 126,073. What follows from that:
 
-- one repetition: since 3.4 the printed value; in 3.3 the minimum, which is the slowest task's view;
+- one repetition: in 4 the printed value; in 3.3 the minimum, which is the slowest task's view;
   before, task 0's view where ``-v`` gives it, else the printed value, which is not believed;
 - several: task 0's view of each (``-v``), since 3.3 believed if its mean is near the summary's.
   Without ``-v`` no repetition is known; maximum, minimum, mean and deviation are given as such.
 
-Since 3.4 the deviation is that of a sample (n - 1), before of the population. A rate of 0.000 is a
-phase that was not asked for: no measurement.
+In 4 the deviation is that of a sample (n - 1), before of the population. A rate of 0.000 is a phase
+that was not asked for: no measurement.
 """
 
 from __future__ import annotations
@@ -52,6 +58,9 @@ _TREE: Final = ("tree_creation_rate", "tree_removal_rate")
 _NOT_REPETITIONS: Final = "mdtest 3.3 takes it over all tasks, not over repetitions"
 _FASTEST: Final = "mdtest before 3.3 takes the view of the fastest task (hpc/ior #183)"
 _ONE_TREE: Final = "with -u mdtest counts the directories of one task's tree alone"
+_EITHER: Final = (
+    "this version may print it of all tasks or of one, and its duration tells not which"
+)
 _ALONE: Final = "without barriers (-B) the tasks' times are not of the same stretch"
 
 
@@ -166,10 +175,10 @@ class _Judge:
         execution = self.execution
         if execution.integrity_lost:
             return "data read is not what was written: mdtest found errors"
-        if execution.failures:
-            count = len(execution.failures)
+        if execution.failure is not None:
+            count = execution.failures
             what = f"{count} operations" if count > 1 else "an operation"
-            return f"{what} failed, which the rates count: {execution.failures[0][:120]}"
+            return f"{what} failed, which the rates count: {execution.failure[:120]}"
         return None
 
     def _lacking(self, summary: Summary) -> list[str]:
@@ -209,8 +218,8 @@ class _Judge:
     def _phase(self, metric: str, test: Test, row: Row | None, repeated: list[Repetition]) -> None:
         """Make the samples of one phase, out of its row and of what ``-v`` printed."""
         iterations = test.summary.iterations if test.summary is not None else None
-        table = _Table(self._version, self._tasks, iterations or 1, metric in _TREE)
-        figures = table.figures(row)
+        table = _Table(self._version, self._tasks, iterations or 1, row, metric in _TREE)
+        figures = table.figures
         doubt = self._doubt(metric)
         own = [
             self._of_task_0(one, test, table, doubt)
@@ -232,6 +241,8 @@ class _Judge:
 
     def _doubt(self, metric: str) -> str | None:
         """Return why a phase cannot be believed, however it was printed."""
+        if metric in _TREE and self.execution.tree_failure is not None:
+            return self.execution.tree_failure[:200]
         if self._tasks == 1:
             return None
         if metric in _TREE and "u" in self.options and "c" not in self.options:
@@ -243,15 +254,24 @@ class _Judge:
     ) -> Sample:
         """Return the rate of one repetition: of the items of all tasks, over the time of task 0."""
         items = test.done_per_task.get(repetition.iteration, test.items_per_task)
-        reason = doubt
-        own_items = table.own_items
-        if items is not None and not table.tree:
-            expected = items if own_items else items * self._tasks
-            if not _fits(repetition, expected):
+        if "x" in self.options and "C" not in self.options:
+            items = None  # as many as the run before it created
+        own_items, reason = table.own_items, doubt
+        if items is not None and self._tasks > 1 and not table.tree:
+            own = _fits(repetition, items)
+            of_all = _fits(repetition, items * self._tasks)
+            if own_items is None and own != of_all:
+                own_items = own
+            if not (own if own_items else of_all):
+                expected = items if own_items else items * self._tasks
                 reason = reason or (
                     f"{repetition.rate:g} a second for {repetition.duration_s:g} s are not "
                     f"{expected} items"
                 )
+        elif items is not None and not table.tree and not _fits(repetition, items):
+            reason = reason or f"{repetition.rate:g} a second are not {items} items in its time"
+        if own_items is None and self._tasks > 1 and not table.tree:
+            reason = reason or _EITHER
         factor = self._tasks if own_items and not table.tree else 1
         return Sample(
             metric=repetition.metric,
@@ -270,34 +290,41 @@ class _Table:
     version: str
     tasks: int
     iterations: int
+    row: Row | None
     tree: bool
 
     @property
-    def fastest(self) -> bool:
-        """Whether a repetition is the fastest task's view of it."""
-        return self.tasks > 1 and not self.tree and self.version.startswith(("1.", "3.3alpha"))
+    def figures(self) -> dict[str, float] | None:
+        """The columns by statistic; those of single tasks are left out."""
+        if self.row is None or self.row.figures is None:
+            return None
+        printed = self.row.figures
+        found = {name: printed[column] for column, name in _COLUMNS.items() if column in printed}
+        return found if {"max", "min", "mean"} <= set(found) else None
 
     @property
     def over_tasks(self) -> bool:
         """Whether the columns are over tasks and repetitions alike."""
-        return self.tasks > 1 and not self.tree and self._of("3.3") and not self.fastest
+        if self.tasks == 1 or self.tree or self.row is None or not self.row.colon:
+            return False
+        figures = self.figures
+        if figures is None or any(name.startswith("rank") for name in self.row.figures or ()):
+            return False
+        apart = figures["max"] - figures["min"] > 2 * _HALF_UNIT
+        return not self.version.startswith("1.") or (self.iterations == 1 and apart)
 
     @property
-    def own_items(self) -> bool:
-        """Whether ``-v`` prints the rate of task 0's own items."""
-        return not self.version.startswith("1.") and not self._of("3.3")
+    def fastest(self) -> bool:
+        """Whether a repetition is the fastest task's view of it."""
+        several = self.tasks > 1 and not self.tree
+        return several and self.version.startswith("1.") and not self.over_tasks
 
-    def _of(self, release: str) -> bool:
-        return self.version.startswith(release)
-
-    def figures(self, row: Row | None) -> dict[str, float] | None:
-        """Return a row's columns by statistic; those of single tasks are left out."""
-        if row is None or row.figures is None:
+    @property
+    def own_items(self) -> bool | None:
+        """Whether ``-v`` prints the rate of task 0's own items; ``None`` where it is not known."""
+        if self.version.startswith("3.4"):
             return None
-        found = {
-            name: row.figures[column] for column, name in _COLUMNS.items() if column in row.figures
-        }
-        return found if {"max", "min", "mean"} <= set(found) else None
+        return not self.version.startswith(("1.", "3."))
 
     def wrong(self, statistic: str) -> str | None:
         """Return why a column is not what its heading says of the repetitions."""
@@ -320,9 +347,11 @@ class _Table:
         deviation = figures.get("stddev")
         if deviation is None:
             return None
-        bessel = (count / (count - 1)) ** 0.5 if self.own_items and count > 1 else 1.0
-        least = 0.0 if count == 1 else bessel * span / (2 * count) ** 0.5
-        if not least - slack <= deviation <= bessel * span / 2 + slack:
+        # 3.4 began with the deviation of the population and went on with that of a sample.
+        sample = (count / (count - 1)) ** 0.5 if self.own_items is not False and count > 1 else 1.0
+        least = 0.0 if count == 1 else span / (2 * count) ** 0.5
+        least *= sample if self.own_items else 1.0
+        if not least - slack <= deviation <= sample * span / 2 + slack:
             return f"a deviation of {deviation} is not that of {count} values from {low} to {high}"
         return None
 

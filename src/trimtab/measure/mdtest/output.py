@@ -51,7 +51,7 @@ _TASKS: Final = re.compile(
 _SUMMARY: Final = re.compile(
     r"SUMMARY(?: (rate|time))?(?: \([^)]{1,20}\))?: \(of ([0-9]{1,9}) iterations\)\s*\Z"
 )
-_ROW: Final = re.compile(rf"   {_OPERATION}\s*:?\s+(.*)\Z")
+_ROW: Final = re.compile(rf"   {_OPERATION}\s*(:?)\s+(.*)\Z")
 _ROW_BEGINS: Final = re.compile(rf" {{0,8}}{_OPERATION}\b")
 _FIGURE: Final = re.compile(r"[0-9]{1,15}\.[0-9]{3}")
 _ITERATION: Final = re.compile(r"V-1: .*main: \* iteration ([0-9]{1,9}) \*\s*\Z")
@@ -62,18 +62,31 @@ _REPEATED: Final = re.compile(
 _STONEWALL: Final = re.compile(r"Continue stonewall hit min: [0-9]+ max: ([0-9]{1,18}) avg: ")
 _VERIFY: Final = re.compile(r"ERROR: verifying the data on read")
 _FAILED: Final = re.compile(r"\S+ \S+: Process [0-9]+.*?: (FAILED (?:in|at) .*)")
-_OPERATION_FAILED: Final = re.compile(r"[Uu]nable to |failed|partial write|[Cc]ouldn't|[Cc]annot ")
+_ITEM_FAILED: Final = re.compile(
+    r"unable to (?:mknode|open|create|write|verify write \(read/back\)|read|stat|rename) file "
+    r"|unable to (?:create|stat|remove|rename) directory .*dir\.mdtest"
+    r"|(?:write|read|fsync)\(.*\) (?:failed|returned EOF)"
+    r"|(?:unlink|rename)\(\) of file .* failed|too many retries"
+)
+"""Said of a file or directory that a phase counts, by mdtest.c and aiori-POSIX.c."""
+_TREE_FAILED: Final = re.compile(r"[Uu]nable to (?:create|remove) (?:tree |test )?directory")
+_KEPT: Final = 100
+"""Complaints of one kind: they may be as many as files."""
 _LINE_LIMIT: Final = 4096
 """Characters: mdtest prints no longer line that is read here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a summary: ``figures`` by the name of the column, ``None`` if not readable."""
+    """One line of a summary.
+
+    ``figures`` by the name of the column, ``None`` if not readable; ``colon``: after its name.
+    """
 
     metric: str
     line: int
     figures: dict[str, float] | None
+    colon: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +133,15 @@ class Test:
 
 @dataclass(slots=True)
 class Execution:
-    """One start of mdtest."""
+    """One start of mdtest.
+
+    Attributes
+    ----------
+    failures, failure
+        How many operations of a phase failed without ending it, and the first.
+    tree_failure
+        The first of those that concern the directories around the items.
+    """
 
     version: str | None = None
     tasks: int | None = None
@@ -134,7 +155,9 @@ class Execution:
     integrity_lost: bool = False
     tests: list[Test] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: int = 0
+    failure: str | None = None
+    tree_failure: str | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -246,15 +269,20 @@ class _Reader:
 def _complain(execution: Execution, line: str) -> None:
     kind, _, said = line.partition(":")
     said = said.strip()
+    kept = execution.warnings
     if failed := _FAILED.match(line):
-        execution.errors.append(failed.group(1))
+        said, kept = failed.group(1), execution.errors
     elif kind == "ERROR":
-        execution.errors.append(said)
+        kept = execution.errors
         execution.integrity_lost = execution.integrity_lost or bool(_VERIFY.match(line))
-    elif _OPERATION_FAILED.search(said):
-        execution.failures.append(said)
-    else:
-        execution.warnings.append(said)
+    elif _ITEM_FAILED.search(said):
+        execution.failures += 1
+        execution.failure = execution.failure or said
+        return
+    elif _TREE_FAILED.search(said):
+        execution.tree_failure = execution.tree_failure or said
+    if len(kept) < _KEPT:
+        kept.append(said)
 
 
 def _test(number: int, found: re.Match[str]) -> Test:
@@ -283,10 +311,11 @@ def _row(number: int, line: str, columns: tuple[str, ...]) -> Row:
     found = _ROW.match(line)
     if found is None:
         return Row(metric, number, None)
-    words = found.group(2).split()
+    words = found.group(3).split()
     if len(words) != len(columns) or not all(map(_FIGURE.fullmatch, words)):
         return Row(metric, number, None)
-    return Row(metric, number, dict(zip(columns, map(float, words), strict=True)))
+    figures = dict(zip(columns, map(float, words), strict=True))
+    return Row(metric, number, figures, colon=bool(found.group(2)))
 
 
 def _moment(text: str) -> datetime | None:
