@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.model.hardware import Hardware, Parity
-from trimtab.site.figures import parse_figure, parse_parity, rounded_to
+from trimtab.site.figures import parse_figure, parse_parity
 from trimtab.site.load import parse_site
 from trimtab.units import parse_unit
 
@@ -58,15 +58,17 @@ def test_a_mebibyte_is_no_megabyte() -> None:
     assert parse_figure("8 Gb/s").value == parse_figure("1 GB/s").value
 
 
-def test_said_to_be_rounded_more_coarsely() -> None:
-    figure = rounded_to(parse_figure("50 %"), parse_figure("10 %"))
-    assert figure.possible() == pytest.approx((0.45, 0.55))
+@pytest.mark.parametrize("text", ["50 +- 5 %", "50+-5%", "50 ± 5 %"])
+def test_said_to_be_rounded_more_coarsely(text: str) -> None:
+    for filling in (False, True):
+        low, high = parse_figure(text).possible(zeros_are_filling=filling)
+        assert (low, high) == pytest.approx((0.45, 0.55))
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "GB/s", "3,2 GB/s", "9,600", "1.600,5", "-3 GB/s", "3 gb/s", "3 MIB/s", "3 miB/s", "nan",
-     "inf", "1e9 B/s", "0x10", "3 GB", "3 GB/s/s", "3 iB/s", "12 to 10 GB/s", "3 GB/s to 4 GB/s",
+     "inf", "1e9 B/s", "0x10", "3 GB", "3 GB/s/s", "3 iB/s", "12 to 10 GB/s", "3 GB/s to 4 GB/s", "3 to 4 +- 1 GB/s", "3 - 1 GB/s", "3 +- GB/s",
      "1" * 16, "3 GB/s" + " " * 100, "٣ GB/s", "3 kiB/s"],
 )  # fmt: skip
 def test_what_is_no_figure(text: str) -> None:

@@ -1,0 +1,51 @@
+"""``trimtab ladder``: efficiency of each layer against what carries it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from trimtab.cli import options
+
+if TYPE_CHECKING:
+    from trimtab.judge.ladder.climb import Scale
+
+
+@click.command("ladder")
+@click.argument("where", metavar="SITE|FILE.toml")
+@options.as_json
+@options.store
+@click.option(
+    "--margin",
+    type=options.FRACTION,
+    default="10%",
+    show_default=True,
+    help="What a layer may lose without being called the bottleneck.",
+)
+@click.option(
+    "--per",
+    type=click.Choice(["whole", "server", "ost", "drive"]),
+    help="What rates are brought to. Default: the whole where its size is known.",
+)
+def command(
+    where: str, as_json: bool, store_url: str | None, margin: float, per: Scale | None
+) -> None:
+    """Show what each layer delivers of what the one beneath it could carry.
+
+    From the drives' data sheet to the clients: drives, RAID, OSTs, network beside them, clients,
+    applications. Names the layer that limits where the numbers show it, and says how to measure
+    what is missing. A file of published figures is computed in the same way, and each value that
+    it prints is held against the figures that it should follow from.
+    """
+    from trimtab.loop.ladder import ladder_of
+
+    found = ladder_of(where, store_url=store_url, margin=margin, scale=per)
+    if as_json:
+        from trimtab.report.documents.ladder import ladder_document
+
+        click.echo(ladder_document(found).to_json())
+    else:
+        from trimtab.cli.render.ladder import print_ladder
+
+        print_ladder(found)

@@ -1,0 +1,191 @@
+"""Two rungs brought to the same hardware: their ratio, and whether it means anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from trimtab.judge.ladder.estimates import LEVEL, ratio, scaled
+from trimtab.model.hardware import Hardware
+from trimtab.model.ladder import (
+    NOMINAL_LEVELS,
+    RAW_LEVELS,
+    UNITS,
+    Coverage,
+    Efficiency,
+    Rung,
+    Unit,
+)
+from trimtab.units import format_percent
+
+APART_MAXIMUM: Final = timedelta(days=30)
+"""Drives age and files come and go: older rungs are not of the same system without a word."""
+FULLNESS_APART_MAXIMUM: Final = 0.10
+"""Allocator and drives slow down with fullness (sources 000 and 001); a tenth is noticed."""
+MORE_THAN_CARRIED: Final = 1.10
+"""Data sheets are rounded down and settings differ; beyond a tenth something is wrong."""
+_SAME: Final = 1e-6
+_SINGULAR: Final[dict[str, str]] = {
+    "drives": "drive",
+    "osts": "OST",
+    "servers": "server",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Counts of the whole file system, each from the others where it can be."""
+
+    drives: float | None
+    osts: float | None
+    servers: float | None
+
+    @classmethod
+    def of(cls, hardware: Hardware) -> Built:
+        """Return the counts of a hardware table."""
+        drives: float | None = hardware.drives
+        osts: float | None = hardware.osts
+        each = hardware.drives_per_ost
+        if drives is None and osts is not None and each is not None:
+            drives = osts * each
+        if osts is None and drives is not None and each is not None:
+            osts = drives / each
+        return cls(drives, osts, hardware.oss)
+
+    def count(self, unit: Unit) -> float | None:
+        """Return how many of a unit there are."""
+        return {"drives": self.drives, "osts": self.osts, "servers": self.servers}[unit]
+
+
+def count_in(
+    coverage: Coverage, unit: Unit, built: Built, drives_per_ost: int | None = None
+) -> float | None:
+    """Return how many of a unit a rate is of, ``None`` where that does not follow."""
+    stated = {"drives": coverage.drives, "osts": coverage.osts, "servers": coverage.servers}
+    if stated[unit] is not None:
+        return stated[unit]
+    for other in UNITS:
+        count = stated[other]
+        if count is None:
+            continue
+        if drives_per_ost is not None and {unit, other} == {"drives", "osts"}:
+            return count * drives_per_ost if unit == "drives" else count / drives_per_ost
+        wanted, known = built.count(unit), built.count(other)
+        if wanted is not None and known is not None:
+            return count * wanted / known
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparer:
+    """Compares rungs of one system."""
+
+    hardware: Hardware
+    level: float = LEVEL
+
+    @property
+    def built(self) -> Built:
+        """Counts of the whole."""
+        return Built.of(self.hardware)
+
+    def counts(self, rung: Rung, unit: Unit) -> float | None:
+        """Return how many of a unit a rung is of."""
+        return count_in(rung.coverage, unit, self.built, self.hardware.drives_per_ost)
+
+    def efficiency(self, above: Rung, beneath: Rung) -> Efficiency:
+        """Return how much of one rung another delivers, both for the same hardware."""
+        factor, parity_counted, reason = self._parity(above, beneath)
+        if reason is not None:
+            return Efficiency(beneath.layer, reason=reason)
+        common = self._common(above, beneath)
+        if common is None:
+            return Efficiency(beneath.layer, reason=_no_common(above, beneath))
+        unit, of_above, of_beneath = common
+        found = ratio(
+            scaled(above.rate, factor / of_above), scaled(beneath.rate, 1 / of_beneath), self.level
+        )
+        same = abs(of_above / of_beneath - 1) < _SAME
+        return Efficiency(
+            beneath.layer,
+            found.value,
+            found.low,
+            found.high,
+            found.level,
+            parity_counted=parity_counted,
+            per=None if same else _SINGULAR[unit],
+            doubts=(
+                *self._doubts(above, beneath, unit, same=same),
+                *_too_good(found.value if found.low is None else found.low),
+            ),
+        )
+
+    def _parity(self, above: Rung, beneath: Rung) -> tuple[float, bool, str | None]:
+        crossed = (above.layer in RAW_LEVELS) != (beneath.layer in RAW_LEVELS)
+        if above.metric != "write_bandwidth" or not crossed:
+            return 1.0, False, None
+        parity = self.hardware.parity
+        if parity is None:
+            return 1.0, False, "the parity is not known: [hardware] parity"
+        factor = parity.written_per_byte
+        return (1 / factor if above.layer in RAW_LEVELS else factor), factor != 1, None
+
+    def _common(self, above: Rung, beneath: Rung) -> tuple[str, float, float] | None:
+        """Return a unit that both can be counted in, with the counts."""
+        if (above.layer, beneath.layer) == ("client", "client_network"):
+            return "client nodes", 1.0, 1.0  # of the very nodes that it was measured on
+        units: tuple[Unit, ...] = UNITS[::-1] if _of_network(above, beneath) else UNITS
+        for unit in units:
+            counts = self.counts(above, unit), self.counts(beneath, unit)
+            if counts[0] and counts[1]:
+                return unit, counts[0], counts[1]
+        return None
+
+    def _doubts(self, above: Rung, beneath: Rung, unit: str, *, same: bool) -> tuple[str, ...]:
+        if beneath.layer in NOMINAL_LEVELS or above.layer in NOMINAL_LEVELS:
+            return ()
+        doubts = []
+        if not same and unit in ("drives", "osts"):
+            counted: Unit = "drives" if unit == "drives" else "osts"
+            numbers = [self.counts(rung, counted) or 0 for rung in (above, beneath)]
+            noun = f"{_SINGULAR[unit]}s"
+            doubts.append(f"measured on {numbers[0]:,.4g} and on {numbers[1]:,.4g} {noun}")
+        doubts += conditions_apart(above, beneath)
+        return tuple(doubts)
+
+
+def _too_good(least: float) -> tuple[str, ...]:
+    if least <= MORE_THAN_CARRIED:
+        return ()
+    return ("more than it can carry: look at units, counts, parity and caches",)
+
+
+def conditions_apart(above: Rung, beneath: Rung) -> list[str]:
+    """Return in which conditions, as far as both tell them, two rungs were measured apart."""
+    apart = []
+    if above.epoch is not None and beneath.epoch is not None and above.epoch != beneath.epoch:
+        apart.append(f"of other epochs: {above.epoch}, {beneath.epoch}")
+    if above.at is not None and beneath.at is not None:
+        between = abs(above.at - beneath.at)
+        if between > APART_MAXIMUM:
+            apart.append(f"measured {between.days} days apart")
+    if above.fullness is not None and beneath.fullness is not None:
+        difference = abs(above.fullness - beneath.fullness)
+        if difference > FULLNESS_APART_MAXIMUM + 1e-9:
+            full = [format_percent(one.fullness or 0.0, 0) for one in (above, beneath)]
+            apart.append(f"measured at {full[0]} and {full[1]} full")
+    for name, value in above.conditions.items():
+        other = beneath.conditions.get(name)
+        if other is not None and other != value:
+            apart.append(f"{name} {value} and {other}")
+    return apart
+
+
+def _of_network(above: Rung, beneath: Rung) -> bool:
+    network = {"network", "line_rate", "client_network"}
+    return above.layer in network or beneath.layer in network
+
+
+def _no_common(above: Rung, beneath: Rung) -> str:
+    needed = "servers" if _of_network(above, beneath) else "drives, OSTs or servers"
+    return f"not known how many {needed} both are of: [hardware] drives, osts, oss"

@@ -1,0 +1,122 @@
+"""How surely a rate is known, and the ratio of two of them.
+
+Two kinds of uncertainty are kept apart. A printed figure may be anything that rounds to it: its
+interval is certain and has no level of confidence, and ratios are interval arithmetic. A measured
+rate has repetitions: its interval is one of confidence, and ratios are taken on log values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median, stdev
+from typing import Final
+
+from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval, series_interval
+from trimtab.judge.quantiles import t_quantile
+from trimtab.model.hardware import Figure
+from trimtab.model.ladder import Basis, Estimate
+
+LEVEL: Final = 0.95
+
+
+def of_figure(figure: Figure, *, exact: bool = False) -> Estimate:
+    """Return a printed figure as a rate; ``exact`` ones are so by definition (a line rate)."""
+    if exact:
+        return Estimate(figure.middle, figure.middle, figure.middle)
+    low, high = figure.possible()
+    return Estimate(figure.middle, low, high, Basis.ROUNDING)
+
+
+def of_values(values: Sequence[float], basis: Basis, level: float = LEVEL) -> Estimate:
+    """Return the median of repetitions or runs, by time, with its interval.
+
+    Raises
+    ------
+    ValueError
+        There is none, or one is not positive and finite.
+
+    Notes
+    -----
+    From `N_MINIMUM` on the interval is a block bootstrap. Below, log values are taken for normal:
+    the half-width is t(n - 1) s sqrt(pi / (2 n)), pi / 2 being what a median costs against a mean.
+    One value has no interval.
+    """
+    if not values or not all(0 < value < math.inf for value in values):
+        raise ValueError("a rate has positive, finite values")
+    middle = median(values)
+    if len(values) < 2:
+        return Estimate(middle, basis=basis, values=tuple(values))
+    found = series_interval(values, level=level)
+    if found is not None and found.low > 0:
+        low, high = found.low, found.high
+    else:
+        half = t_quantile((1 + level) / 2, len(values) - 1) * math.sqrt(_variance(values))
+        low, high = middle * math.exp(-half), middle * math.exp(half)
+    return Estimate(middle, low, high, basis, level, tuple(values))
+
+
+def scaled(rate: Estimate, factor: float) -> Estimate:
+    """Return the rate of so many times the hardware, interval and values alike."""
+    low = None if rate.low is None else rate.low * factor
+    high = None if rate.high is None else rate.high * factor
+    values = tuple(value * factor for value in rate.values)
+    return Estimate(rate.value * factor, low, high, rate.basis, rate.level, values)
+
+
+def ratio(above: Estimate, beneath: Estimate, level: float = LEVEL) -> Estimate:
+    """Return how much of one rate another is, as a fraction, with what is known of it.
+
+    Notes
+    -----
+    Where both have `N_MINIMUM` values or more: independent block bootstraps of the two medians.
+    With fewer, at least two each: Welch's interval on log values, degrees of freedom after
+    Satterthwaite. Where only one has values the other's interval is taken as certain bounds
+    (a data sheet, a printed figure), which is cautious. Where one has no interval there is none.
+    """
+    value = above.value / beneath.value
+    if min(len(above.values), len(beneath.values)) >= 2:
+        found = ratio_interval(above.values, beneath.values, level=level)
+        if found is not None and min(len(above.values), len(beneath.values)) >= N_MINIMUM:
+            low, high = found.low, found.high
+        else:
+            half = _welch(above.values, beneath.values, level)
+            low, high = value * math.exp(-half), value * math.exp(half)
+        basis = Basis.RUNS
+        if Basis.REPETITIONS in (above.basis, beneath.basis):
+            basis = Basis.REPETITIONS
+        return Estimate(value, low, high, basis, level)
+    if above.low is None or above.high is None or beneath.low is None or beneath.high is None:
+        return Estimate(value)
+    basis = above.basis if above.basis is not Basis.STATED else beneath.basis
+    levels = [one for one in (above.level, beneath.level) if one is not None]
+    return Estimate(
+        value,
+        above.low / beneath.high,
+        above.high / beneath.low,
+        basis,
+        min(levels) if levels else None,
+    )
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Return the variance of the log of the median of independent values."""
+    spread = stdev(math.log(value) for value in values)
+    return spread * spread * math.pi / (2 * len(values))
+
+
+def _welch(above: Sequence[float], beneath: Sequence[float], level: float) -> float:
+    """Return the half-width of the interval of the log ratio of two medians."""
+    variances = [_variance(values) for values in (above, beneath)]
+    total = math.fsum(variances)
+    if total == 0:
+        return 0.0
+    degrees = (
+        total
+        * total
+        / math.fsum(
+            variance * variance / (len(values) - 1)
+            for variance, values in zip(variances, (above, beneath), strict=True)
+        )
+    )
+    return t_quantile((1 + level) / 2, degrees) * math.sqrt(total)

@@ -1,0 +1,291 @@
+"""What holds the topmost rate down, and in which layer most is lost.
+
+The walk starts at the client (else at the highest layer that was measured) and goes down the tree
+through the branch that carries least. With a margin x:
+
+- the client gets at least 1 - x of the least branch: that branch limits it. If it is the network:
+  network limited. If it is the storage, the walk goes on: a layer that delivers at least 1 - x of
+  the one beneath hands the question down, until the drives: drive limited.
+- a layer surely gets less than 1 - x of what carries it: that layer is the bottleneck.
+- everything else is "cannot tell": an interval that holds 1 - x, two branches that cannot be told
+  apart, a rung that is missing or was measured under other conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.judge.ladder.comparing import Comparer
+from trimtab.model.ladder import (
+    LEVEL_NAMES,
+    Efficiency,
+    Level,
+    Limit,
+    LimitKind,
+    Loss,
+    Rung,
+)
+from trimtab.units import format_percent
+
+_STORAGE: Final[tuple[Level, ...]] = ("ost", "raid", "drive", "data_sheet")
+_BRANCHES: Final[tuple[tuple[Level, ...], ...]] = (
+    _STORAGE,
+    ("network", "line_rate"),
+    ("client_network",),
+)
+BENEATH: Final[Mapping[Level, tuple[tuple[Level, ...], ...]]] = {
+    "drive": (("data_sheet",),),
+    "raid": (("drive", "data_sheet"),),
+    "ost": (("raid", "drive", "data_sheet"),),
+    "network": (("line_rate",),),
+    "client": _BRANCHES,
+    "application": (("client",),),
+}
+"""Layer to its branches, each the layers that may carry it, the nearest first."""
+_NOTHING_PASSES: Final[Mapping[Level, LimitKind]] = {
+    "line_rate": LimitKind.NETWORK,
+    "client_network": LimitKind.CLIENT_NETWORK,
+}
+_TOPS: Final[tuple[Level, ...]] = ("client", "ost", "raid", "drive")
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The rungs of one metric, and how they are compared.
+
+    Attributes
+    ----------
+    margin
+        The fraction that a layer may lose without being the bottleneck.
+    networked
+        Whether there is a network between clients and drives, and OSTs.
+    """
+
+    rungs: Mapping[Level, Rung]
+    comparer: Comparer
+    margin: float
+    networked: bool = True
+
+    def carriers(self, level: Level) -> list[Rung]:
+        """Return what carries a layer: of each branch the nearest rung that is there."""
+        branches = BENEATH.get(level, ())
+        if level == "application" and "client" not in self.rungs:
+            branches = _BRANCHES
+        found = []
+        for branch in branches:
+            nearest = next((self.rungs[one] for one in branch if one in self.rungs), None)
+            if nearest is not None:
+                found.append(nearest)
+        return found
+
+    def efficiency(self, above: Level, beneath: Level) -> Efficiency:
+        """Return how much of one layer another delivers."""
+        return self.comparer.efficiency(self.rungs[above], self.rungs[beneath])
+
+    def limit(self) -> Limit:
+        """Return what holds the topmost rate down."""
+        top: Level | None = next((level for level in _TOPS if level in self.rungs), None)
+        if top is None:
+            return _cannot_tell("no layer was measured from the drives to the clients")
+        return self._of_client() if top == "client" else self._down(top)
+
+    def path(self) -> list[tuple[Level, Level]]:
+        """Return the pairs of layers from the top down through the branch that carries least."""
+        level: Level | None = next((one for one in _TOPS if one in self.rungs), None)
+        pairs: list[tuple[Level, Level]] = []
+        while level is not None:
+            beneath = self._least(level)
+            if beneath is None:
+                break
+            pairs.append((level, beneath))
+            level = beneath
+        return pairs
+
+    def loss(self) -> Loss:
+        """Return the layer on the way down that delivers the least of what carries it."""
+        known, unknown = [], []
+        for above, beneath in self.path():
+            efficiency = self.efficiency(above, beneath)
+            usable = efficiency.low is not None and not efficiency.doubts
+            (known if usable else unknown).append((above, efficiency))
+        if unknown or not known:
+            names = ", ".join(f"{_name(above)} against {_name(e.of)}" for above, e in unknown)
+            return Loss(None, None, f"no sure figure of {names or 'any layer'}")
+        known.sort(key=lambda one: one[1].value or 0.0)
+        above, least = known[0]
+        share = f"{_name(above)} {_share(least)}"
+        high = least.high or 0.0
+        if high >= 1:
+            return Loss(None, least, f"no layer surely loses anything: the least is {share}")
+        others = [one for one in known[1:] if (one[1].low or 0.0) <= high]
+        if others:
+            also = ", ".join(f"{_name(name)} {_share(one)}" for name, one in others)
+            return Loss(None, least, f"{share}; not to be told from {also}")
+        if self.networked and above == "client" and least.of not in ("ost", "network"):
+            return Loss(None, least, f"{share}; what lies between was not measured")
+        rest = "less than any other layer on the way down" if known[1:] else "the only one measured"
+        return Loss(above, least, f"{share}, {rest}")
+
+    def _least(self, level: Level) -> Level | None:
+        """Return the carrier that carries least: of which a layer gets the most."""
+        found: list[tuple[Level, float | None]] = [
+            (one.layer, self.efficiency(level, one.layer).value) for one in self.carriers(level)
+        ]
+        known: list[tuple[float, Level]] = [
+            (value, one) for one, value in found if value is not None
+        ]
+        return max(known)[1] if known else None
+
+    def _of_client(self) -> Limit:
+        carriers: dict[Level, Efficiency] = {
+            rung.layer: self.efficiency("client", rung.layer) for rung in self.carriers("client")
+        }
+        limit = self._at_line_rate(carriers)
+        if limit is not None:
+            return limit
+        missing = self._missing(carriers)
+        if missing:
+            told = "; ".join(f"client {_share(one)}" for one in carriers.values() if one.value)
+            return _cannot_tell(f"{missing}{f' ({told})' if told else ''}")
+        for efficiency in carriers.values():
+            if why := _unusable("client", efficiency):
+                return _cannot_tell(why)
+        least: Level = max(carriers, key=lambda layer: carriers[layer].value or 0.0)
+        efficiency = carriers[least]
+        if self._lost(efficiency):
+            return self._lost_in_client(least, efficiency)
+        if not self._kept(efficiency):
+            return _cannot_tell(self._open("client", efficiency))
+        if also := self._not_told_apart(least, carriers):
+            return _cannot_tell(
+                f"client {_share(efficiency)}, but {_name(least)} and {also} carry the same within "
+                "their intervals"
+            )
+        return self._named(least, f"client {_share(efficiency)}")
+
+    def _at_line_rate(self, carriers: Mapping[Level, Efficiency]) -> Limit | None:
+        """Return that the network limits where the client runs at its very line rate."""
+        for layer, kind in _NOTHING_PASSES.items():
+            efficiency = carriers.get(layer)
+            if efficiency is not None and efficiency.value is not None and self._kept(efficiency):
+                return Limit(kind, layer, f"client {_share(efficiency)}, which nothing can pass")
+        return None
+
+    def _missing(self, carriers: Mapping[Level, Efficiency]) -> str | None:
+        if not any(layer in carriers for layer in _STORAGE):
+            return "no layer beneath the client was measured, and no data sheet is known"
+        if self.networked and "network" not in carriers:
+            return "no network rung says whether the network carries more"
+        return None
+
+    def _lost_in_client(self, least: Level, efficiency: Efficiency) -> Limit:
+        if self.networked and least in _STORAGE and least != "ost":
+            return _cannot_tell(
+                f"client {_share(efficiency)}; without an OST rung there is no telling whether "
+                "that is lost beneath the network or above it"
+            )
+        return Limit(
+            LimitKind.LAYER,
+            "client",
+            f"client {_share(efficiency)}, the least that carries it: lost in the client layer "
+            "(clients, their number, their settings)",
+        )
+
+    def _not_told_apart(self, least: Level, carriers: Mapping[Level, Efficiency]) -> str | None:
+        for layer in carriers:
+            if layer == least:
+                continue
+            between = self.efficiency(layer, least)
+            if between.low is None or between.low <= 1:
+                return _name(layer)
+        return None
+
+    def _named(self, level: Level, so_far: str) -> Limit:
+        if level in ("network", "line_rate"):
+            line = self._against("network", "line_rate")
+            return Limit(LimitKind.NETWORK, level, so_far + line)
+        if level == "client_network":
+            return Limit(LimitKind.CLIENT_NETWORK, level, so_far)
+        return self._down(level, so_far)
+
+    def _against(self, above: Level, beneath: Level) -> str:
+        if above not in self.rungs or beneath not in self.rungs:
+            return ""
+        efficiency = self.efficiency(above, beneath)
+        return "" if efficiency.value is None else f"; {_name(above)} {_share(efficiency)}"
+
+    def _down(self, level: Level, so_far: str = "") -> Limit:
+        """Return what limits a layer of the storage."""
+        lead = f"{so_far}; " if so_far else ""
+        if level in ("drive", "data_sheet"):
+            sheet = self._against("drive", "data_sheet") if level == "drive" else ""
+            notes = "".join(f"; {note}" for note in self.rungs[level].notes)
+            text = (so_far + sheet + notes).removeprefix("; ")
+            return Limit(LimitKind.DRIVES, level, text or "only the drives were measured")
+        carriers = self.carriers(level)
+        if not carriers:
+            return _cannot_tell(
+                f"{lead}no drive rung and no data sheet say what {_name(level)} could deliver"
+            )
+        beneath = carriers[0].layer
+        efficiency = self.efficiency(level, beneath)
+        if why := _unusable(level, efficiency):
+            return _cannot_tell(f"{lead}{why}")
+        share = f"{_name(level)} {_share(efficiency)}"
+        if self._lost(efficiency):
+            return Limit(LimitKind.LAYER, level, f"{lead}{share}: lost in that layer")
+        if not self._kept(efficiency):
+            return _cannot_tell(f"{lead}{self._open(level, efficiency)}")
+        return self._down(beneath, f"{lead}{share}")
+
+    def _lost(self, efficiency: Efficiency) -> bool:
+        return efficiency.high is not None and efficiency.high < 1 - self.margin
+
+    def _kept(self, efficiency: Efficiency) -> bool:
+        return (
+            efficiency.low is not None
+            and efficiency.low >= 1 - self.margin
+            and not efficiency.doubts
+        )
+
+    def _open(self, level: Level, efficiency: Efficiency) -> str:
+        return (
+            f"{_name(level)} {_share(efficiency)}: whether it loses more than "
+            f"{format_percent(self.margin, 0)} its interval leaves open"
+        )
+
+
+def _unusable(level: Level, efficiency: Efficiency) -> str | None:
+    """Return why nothing can be decided from an efficiency."""
+    against = f"{_name(level)} against {_name(efficiency.of)}"
+    if efficiency.value is None:
+        return f"{against}: {efficiency.reason}"
+    if efficiency.doubts:
+        return f"{_name(level)} {_share(efficiency)}, but {'; '.join(efficiency.doubts)}"
+    if efficiency.low is None:
+        return f"{_name(level)} {_share(efficiency)}, without an interval: one measurement"
+    return None
+
+
+def _cannot_tell(reason: str) -> Limit:
+    return Limit(LimitKind.CANNOT_TELL, None, reason)
+
+
+def _share(efficiency: Efficiency) -> str:
+    """Return ``at 95.3 % (93.1 .. 97.6) of OST``."""
+    return f"at {_percent(efficiency)} of {_name(efficiency.of)}"
+
+
+def _percent(efficiency: Efficiency) -> str:
+    if efficiency.value is None:
+        return "?"
+    text = format_percent(efficiency.value)
+    if efficiency.low is None or efficiency.high is None:
+        return text
+    return f"{text} ({efficiency.low * 100:.1f} .. {efficiency.high * 100:.1f})"
+
+
+def _name(level: Level) -> str:
+    return LEVEL_NAMES[level]

@@ -1,0 +1,296 @@
+"""From the runs of a site to the rungs of its ladder: the newest of each layer, the best of those.
+
+A layer may have several series: an hourly probe of four tasks, a weekly one of all nodes. A ladder
+asks what a layer can deliver, so of the series that were measured within a month of the newest one
+the fastest is taken, and the others are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.ladder.comparing import APART_MAXIMUM, Built
+from trimtab.judge.ladder.estimates import of_values
+from trimtab.model.event import EventKind
+from trimtab.model.hardware import Hardware
+from trimtab.model.ladder import LADDER_METRICS, Basis, Coverage, Estimate, Rung
+from trimtab.model.run import LAYERS, Layer, Run, RunStatus
+from trimtab.model.site import Site
+from trimtab.record.comparability import ASKED, comparability_key
+
+if TYPE_CHECKING:
+    from trimtab.model.check import HistoryPoint
+    from trimtab.record.kept import Series
+    from trimtab.record.store import Store
+
+WINDOW: Final = timedelta(days=7)
+"""Up to the newest run of a series: its rate, and how it scatters from day to day."""
+RUNS_MINIMUM: Final = 3
+"""With fewer runs the repetitions of the newest one tell more than nothing."""
+RUNS_MAXIMUM: Final = 336
+LARGE_TRANSFER_BYTES: Final = 256 * 1024
+SMALL_TRANSFER_BYTES: Final = 16 * 1024
+SNAPSHOT_NEAR: Final = timedelta(days=1)
+_KIND_LAYERS: Final[dict[str, Layer]] = {
+    "builtin": "client",
+    "ior": "client",
+    "fio": "client",
+    "io500": "client",
+    "obdfilter-survey": "ost",
+    "lnet-selftest": "network",
+    "darshan": "application",
+    "wrf": "application",
+    "mlperf-storage": "application",
+}
+"""Of runs that do not tell their layer: what `trimtab` itself ran on the mount, and imports."""
+_EPOCHS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
+_USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
+_TOGETHER: Final = "OSTs measured"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One series that may be the rung of a layer."""
+
+    series: Series
+    run: Run
+    rate: Estimate
+    runs: tuple[str, ...]
+    coverage: Coverage
+    at: datetime | None
+    notes: tuple[str, ...] = ()
+    one_by_one: bool = False
+
+    @property
+    def speed(self) -> float:
+        """Rate of one OST, drive or server where it is known of how many it is."""
+        of = self.coverage
+        return self.rate.value / next((n for n in (of.osts, of.drives, of.servers) if n), 1)
+
+
+@dataclass
+class Chooser:
+    """Chooses the rungs of a site; ``notes`` tells what else there was."""
+
+    store: Store
+    site: Site
+    hardware: Hardware
+    notes: list[str] = field(default_factory=list)
+
+    def rungs(self) -> Iterator[Rung]:
+        """Yield a rung for each layer and metric that something is kept of."""
+        found: dict[tuple[Layer, str], list[_Found]] = {}
+        for series in self.store.series(self.site.name):
+            newest = self._newest(series)
+            layer = None if newest is None else layer_of(newest)
+            if newest is None or layer is None:
+                continue
+            for metric in LADDER_METRICS:
+                if _suits(newest, metric) and (one := self._found(series, newest, metric)):
+                    found.setdefault((layer, metric), []).append(one)
+        for (layer, metric), candidates in found.items():
+            yield self._rung(layer, metric, _best(candidates), candidates)
+
+    def _newest(self, series: Series) -> Run | None:
+        """Return the newest run of a series that measured something."""
+        if series.last_at is not None:
+            points = self.store.history(
+                series.site, series.comparability, since=series.last_at - WINDOW
+            )
+            ended = [point for point in points if not point.unfinished]
+            if ended:
+                return self.store.run(ended[-1].run)
+        # Runs without a time, and those that have only numbers of single targets.
+        for run in self.store.runs(site=series.site, probe=series.probe):
+            if run.status in _USABLE and comparability_key(run) == series.comparability:
+                return run
+        return None
+
+    def _found(self, series: Series, run: Run, metric: str) -> _Found | None:
+        coverage, notes = self._coverage(run)
+        if run.at is not None:
+            points = self.store.history(
+                series.site,
+                series.comparability,
+                metric=metric,
+                since=run.at - WINDOW,
+                until=run.at,
+            )
+            used, left_out = _usable(points)
+            notes += left_out
+            if len(used) >= RUNS_MINIMUM:
+                rate = of_values([point.value for point in used], Basis.RUNS)
+                runs = tuple(point.run for point in used)
+                return _Found(series, run, rate, runs, coverage, run.at, notes)
+        rates = [
+            sample.value
+            for sample in run.samples
+            if sample.metric == metric
+            and sample.target is None
+            and sample.statistic == "total"
+            and sample.believed
+            and sample.value
+        ]
+        if rates:
+            rate = of_values(rates, Basis.REPETITIONS)
+            return _Found(series, run, rate, (run.id,), coverage, run.at, notes)
+        return self._summed(series, run, metric, notes)
+
+    def _summed(
+        self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
+    ) -> _Found | None:
+        """Return the sum over targets that were measured one by one."""
+        by_target: dict[str, list[float]] = {}
+        for sample in run.samples:
+            usable = sample.metric == metric and sample.statistic == "total" and sample.believed
+            if usable and sample.target is not None and sample.value:
+                by_target.setdefault(sample.target, []).append(sample.value)
+        if not by_target:
+            return None
+        total = sum(median(values) for values in by_target.values())
+        note = f"sum of {len(by_target)} OSTs, each measured by itself"
+        return _Found(
+            series,
+            run,
+            Estimate(total, basis=Basis.REPETITIONS),
+            (run.id,),
+            Coverage(osts=len(by_target)),
+            run.at,
+            (*notes, note),
+            one_by_one=True,
+        )
+
+    def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
+        told = _table(run, "told")
+        built = Built.of(self.hardware)
+        if self.site.driver == "local":
+            return Coverage(built.drives, built.osts or 1, 1), ()
+        stated = Coverage(
+            _count(told.get("drives")), _count(told.get("targets")), _count(told.get("servers"))
+        )
+        if stated != Coverage():
+            return stated, ()
+        if layer_of(run) not in ("client", "application"):
+            return stated, ()
+        return self._of_files(run, built)
+
+    def _of_files(self, run: Run, built: Built) -> tuple[Coverage, tuple[str, ...]]:
+        """Return what a client's run covers, from the number of its files.
+
+        Lustre spreads new files over all OSTs in turn, so at least as many files as OSTs reach
+        all of them; fewer lie on nobody knows which.
+        """
+        tasks = _count(_table(run, ASKED).get("tasks"))
+        if tasks is None or built.osts is None:
+            return Coverage(), ()
+        files = f"{tasks:,} file{'' if tasks == 1 else 's'} over {built.osts:,.6g} OSTs"
+        if tasks >= built.osts:
+            return Coverage(built.drives, built.osts, built.servers), (f"taken for all: {files}",)
+        return Coverage(), (f"{files}: on how many they lay is not known",)
+
+    def _rung(self, layer: Layer, metric: str, best: _Found, candidates: list[_Found]) -> Rung:
+        for other in candidates:
+            if other is not best:
+                self.notes.append(
+                    f"{layer}, {metric}: not taken: {other.series.probe} ({other.series.kind}), "
+                    f"run {other.run.id}"
+                )
+        run = best.run
+        asked, told = _table(run, ASKED), _table(run, "told")
+        several = f"{len(best.runs)} runs to " if len(best.runs) > 1 else "run "
+        conditions = {}
+        if layer in ("ost", "client"):
+            conditions[_TOGETHER] = "one by one" if best.one_by_one else "together"
+        return Rung(
+            layer=layer,
+            metric=metric,
+            rate=best.rate,
+            coverage=best.coverage,
+            nodes=_count(told.get("nodes")) or _count(asked.get("nodes")),
+            tool=f"{run.kind} {run.tool_version or ''}".strip(),
+            source=f"{best.series.probe}, {several}{run.id}",
+            at=best.at,
+            epoch=self._epoch(best.at),
+            fullness=self._fullness(best.at),
+            conditions=conditions,
+            runs=best.runs,
+            notes=best.notes,
+        )
+
+    def _epoch(self, at: datetime | None) -> str | None:
+        """Return the last change of the system before a time."""
+        if at is None:
+            return None
+        events = [
+            event for event in self.store.events(site=self.site.name) if event.kind in _EPOCHS
+        ]
+        before = [event for event in events if event.at <= at]
+        if not events:
+            return None
+        if not before:
+            return f"before {events[0].kind.value} {events[0].at:%Y-%m-%d}"
+        return f"since {before[-1].kind.value} {before[-1].at:%Y-%m-%d}"
+
+    def _fullness(self, at: datetime | None) -> float | None:
+        """Return the fullness of all OSTs in the last snapshot before, no older than a day."""
+        snapshot = None if at is None else self.store.latest_snapshot(self.site.name, at)
+        if at is None or snapshot is None or at - snapshot.at > SNAPSHOT_NEAR:
+            return None
+        targets = [one for one in snapshot.targets if one.target.kind != "mdt"]
+        used = [one.number("used_bytes") for one in targets]
+        available = [one.number("available_bytes") for one in targets]
+        if not targets or None in used or None in available:
+            return None
+        total = sum(filter(None, used)) + sum(filter(None, available))
+        return sum(filter(None, used)) / total if total > 0 else None
+
+
+def layer_of(run: Run) -> Layer | None:
+    """Return the layer that a run measured; ``None`` where nothing tells it."""
+    stated = run.parameters.get("layer")
+    for layer in LAYERS:
+        if stated == layer:
+            return layer
+    return None if "layer" in run.parameters else _KIND_LAYERS.get(run.kind)
+
+
+def _best(candidates: Sequence[_Found]) -> _Found:
+    """Return the fastest of the series that are not older than the newest by a month."""
+    times = [one.at for one in candidates if one.at is not None]
+    if times:
+        recent = max(times) - APART_MAXIMUM
+        candidates = [one for one in candidates if one.at is not None and one.at >= recent]
+    return max(candidates, key=lambda one: one.speed)
+
+
+def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[str, ...]]:
+    used = [point for point in points if not point.unfinished and point.value > 0]
+    lost = len(points) - len(used)
+    notes = (f"{lost} runs that did not finish are left out",) if lost else ()
+    return used[-RUNS_MAXIMUM:], notes
+
+
+def _suits(run: Run, metric: str) -> bool:
+    """Return whether a run is of the kind that a metric is about: large or small transfers."""
+    size = _count(_table(run, ASKED).get("transfer_size_bytes"))
+    if size is None:
+        return True
+    if metric.endswith("_bandwidth"):
+        return size >= LARGE_TRANSFER_BYTES
+    return size <= SMALL_TRANSFER_BYTES
+
+
+def _table(run: Run, name: str) -> dict[str, object]:
+    value = run.parameters.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int | None:
+    """Return a count that a tool or a person gave; what is none is not known."""
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return None
+    return value

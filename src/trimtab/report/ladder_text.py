@@ -1,0 +1,111 @@
+"""The words and figures of a ladder, for terminal, page and Markdown alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trimtab.model.hardware import Figure
+from trimtab.model.ladder import (
+    LEVEL_NAMES,
+    CheckedClaim,
+    Efficiency,
+    Estimate,
+    Limit,
+    LimitKind,
+    Loss,
+    Match,
+    Step,
+)
+from trimtab.units import format_bytes_per_s, format_percent
+
+TRACK_NAMES: Final = {
+    "write_bandwidth": "write bandwidth",
+    "read_bandwidth": "read bandwidth",
+    "write_iops": "write IOPS",
+    "read_iops": "read IOPS",
+}
+PARITY_SIGN: Final = "*"
+DOUBT_SIGN: Final = "?"
+MATCH_WORDS: Final = {
+    Match.GIVEN: "given",
+    Match.GIVEN_IF_ROUNDED: "only if zeros are filling",
+    Match.ASSUMED: "only with an assumption",
+    Match.NOT_GIVEN: "NOT given",
+    Match.NO_INPUTS: "no inputs printed",
+}
+
+
+def rate_text(value: float, unit: str) -> str:
+    """Return a rate: ``38.4 GB/s``, ``1,600 kIOPS``; always decimal units."""
+    if unit == "B/s":
+        return format_bytes_per_s(value)
+    return f"{value / 1000:,.4g} kIOPS" if value >= 1000 else f"{value:,.4g} IOPS"
+
+
+def interval_text(rate: Estimate, unit: str) -> str:
+    """Return the interval of a rate, ``-`` where there is none."""
+    if rate.low is None or rate.high is None:
+        return "-"
+    if rate.low == rate.high:
+        return "exact"
+    low, high = rate_text(rate.low, unit), rate_text(rate.high, unit)
+    if low == high:
+        return "to all digits"
+    number, unit_of_low = low.split(" ")
+    return f"{number if unit_of_low == high.split(' ')[1] else low} .. {high}"
+
+
+def efficiency_text(one: Efficiency, *, named: bool = True) -> str:
+    """Return ``102.0 %* of drive``, with its signs, or why there is none."""
+    name = f" of {LEVEL_NAMES[one.of]}" if named else ""
+    if one.value is None:
+        return f"-{name}"
+    signs = (PARITY_SIGN if one.parity_counted else "") + (DOUBT_SIGN if one.doubts else "")
+    return f"{format_percent(one.value)}{signs}{name}"
+
+
+def limit_text(limit: Limit) -> str:
+    """Return what holds the topmost rate down in one line."""
+    kind = limit.kind.value
+    if limit.kind is LimitKind.LAYER and limit.layer is not None:
+        kind = f"bottleneck: {LEVEL_NAMES[limit.layer]}"
+    return f"{kind} ({limit.reason})"
+
+
+def loss_text(loss: Loss) -> str:
+    """Return where most is lost in one line."""
+    name = "no layer can be named" if loss.layer is None else LEVEL_NAMES[loss.layer]
+    return f"{name} ({loss.reason})"
+
+
+def what_text(step: Step) -> str:
+    """Return what measured, where it stands, and the figure as it was printed."""
+    rung = step.rung
+    parts = [part for part in (rung.tool, rung.source, rung.printed) if part]
+    return ", ".join(parts)
+
+
+def computed_text(one: CheckedClaim) -> tuple[str, str]:
+    """Return what the inputs give in the unit that was printed: value, and interval of rounding.
+
+    The interval is the one that the match rests on.
+    """
+    if one.value is None or one.low is None or one.high is None:
+        return "-", "-"
+    printed = one.claim.printed
+    factor, unit, digits = _as_printed(printed)
+    bounds = (one.low, one.high)
+    if one.match is Match.GIVEN_IF_ROUNDED and one.loose_low is not None and one.loose_high:
+        bounds = (one.loose_low, one.loose_high)
+    value, low, high = (f"{x / factor:,.{digits}f}" for x in (one.value, *bounds))
+    return f"{value} {unit}", f"{low} .. {high}" if low != high else low
+
+
+def _as_printed(printed: Figure) -> tuple[float, str, int]:
+    """Return the factor and the unit of a printed text, and one digit more than it has."""
+    text = printed.text or ""
+    number = text.replace("+-", " ").replace("±", " ").split()[0].rstrip("%")
+    unit = text.rsplit(" ", 1)[-1] if " " in text else ""
+    factor = printed.value / float(number) if float(number) else 1.0
+    decimals = len(number.partition(".")[2])
+    return factor, unit, decimals + 1

@@ -1,0 +1,57 @@
+"""Rungs and hardware for tests, in GB/s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.estimates import of_figure, of_values
+from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.ladder import Basis, Coverage, Efficiency, LadderInput, Rung, Track
+from trimtab.model.run import Layer
+from trimtab.site.figures import parse_figure
+
+GB = 1e9
+ONE = Coverage(12, 1, 1)
+HARDWARE = Hardware(
+    drive_write=parse_figure("3.20 GB/s"),
+    drive_read=parse_figure("3.50 GB/s"),
+    drives=12,
+    osts=1,
+    oss=1,
+    parity=Parity(8, 2),
+    network=parse_figure("50 GB/s"),
+)
+
+
+def rung(
+    layer: Layer,
+    rate: str | Sequence[float],
+    metric: str = "read_bandwidth",
+    **more: object,
+) -> Rung:
+    """Return a rung of the whole: printed, or with repetitions in GB/s."""
+    if isinstance(rate, str):
+        estimate = of_figure(parse_figure(rate))
+    else:
+        estimate = of_values([value * GB for value in rate], Basis.REPETITIONS)
+    given: dict[str, object] = {"coverage": ONE, **more}
+    return Rung(layer, metric, estimate, **given)  # pyright: ignore[reportArgumentType]
+
+
+def track(
+    *rungs: Rung, hardware: Hardware = HARDWARE, margin: float = 0.1, networked: bool = True
+) -> Track:
+    """Return the only track of a ladder."""
+    given = LadderInput("test", hardware, rungs, networked=networked)
+    (found,) = climb(given, margin=margin).tracks
+    return found
+
+
+def efficiencies(found: Track) -> Mapping[tuple[str, str], Efficiency]:
+    """Return every efficiency by layer and what it is of."""
+    return {
+        (step.rung.layer, one.of): one
+        for step in found.steps
+        for one in (*step.beneath, *([step.of_data_sheet] if step.of_data_sheet else []))
+    }

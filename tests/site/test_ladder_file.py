@@ -1,0 +1,149 @@
+"""Files of published figures: read whole, and mistakes told with their line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.model.hardware import Figure, Parity
+from trimtab.model.ladder import Coverage
+from trimtab.site.ladder_file import is_ladder, load_ladder, parse_ladder
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+HEAD = '[ladder]\nname = "x"\n'
+TEXT = """\
+[ladder]
+name = "one OSS"
+source = "a slide"
+
+[hardware]
+drive_write = "3.2 GB/s"
+drives = 12
+parity = "8+2"
+network = "50 GB/s"
+
+[[rung]]
+layer = "ost"
+write = ["31 GB/s", "30 GB/s", "32 GB/s"]
+read_iops = "9600 kIOPS"
+
+[[rung]]
+layer = "client"
+tool = "IOR"
+write = "27 GB/s"
+servers = 1
+nodes = 20
+fullness = "50%"
+conditions = { NPS = "1" }
+
+[figures]
+walltime = "2900 s"
+
+[[printed]]
+what = "kept"
+value = "88.4 %"
+from = "client.write / hardware.network"
+"""
+
+
+def test_everything_is_read() -> None:
+    file = parse_ladder(TEXT, "x.toml")
+    ost, client = file.rungs
+    assert file.hardware.parity == Parity(8, 2)
+    assert [figure.value for figure in ost.figures["write_bandwidth"]] == [31e9, 30e9, 32e9]
+    assert ost.figures["read_iops"][0].value == 9.6e6
+    assert ost.coverage == Coverage()
+    assert client.coverage == Coverage(servers=1)
+    assert (client.tool, client.nodes, client.fullness) == ("IOR", 20, 0.5)
+    assert client.conditions == {"NPS": "1"}
+    assert file.claims[0].formula == "client.write / hardware.network"
+    assert file.networked
+
+
+def test_formulas_find_every_single_figure() -> None:
+    figures = parse_ladder(TEXT, "x.toml").figures
+    assert set(figures) == {
+        "hardware.drive_write",
+        "hardware.drives",
+        "hardware.parity",
+        "hardware.network",
+        "ost.read_iops",
+        "client.write",
+        "walltime",
+    }
+    assert figures["hardware.parity"].value == 1.25
+    assert figures["hardware.network"] == Figure(50e9, "B/s")  # nominal: exact
+    assert figures["hardware.drive_write"].step == 1e8  # printed: rounded
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", None, "ladder: is missing"),
+        (HEAD + "x = 1", 3, "no such key"),
+        (HEAD + "[[rung]]\nlayer = 'disk'", 4, "'disk' is not 'drive'"),
+        (HEAD + '[[rung]]\nlayer = "ost"\n\nwrite = "31"', 6, "is not a rate"),
+        (HEAD + '[[rung]]\nlayer = "ost"\nwrite = 31', 5, "is not text"),
+        (HEAD + '[[rung]]\nlayer = "ost"\nwrite = []', 5, "more than 0"),
+        (HEAD + '[[rung]]\nlayer = "ost"\nwrite = "0 GB/s"', 5, "more than 0"),
+        (HEAD + '[[rung]]\nlayer = "ost"\nread = "3,1 GB/s"', 5, "is not a figure"),
+        (HEAD + '[[rung]]\nlayer = "ost"\nread = "3 kIOPS"', 5, "is not a rate"),
+        (HEAD + '[[rung]]\nlayer = "ost"\nosts = 0', 5, "greater than or equal to 1"),
+        (HEAD + '[[rung]]\nlayer="ost"\n[[rung]]\nlayer="ost"\nwrit = "x"', 7, "no such key"),
+        (
+            HEAD + '[[rung]]\nlayer="ost"\nread="1 GB/s"\n[[rung]]\nlayer="ost"\nread="2 GB/s"',
+            8,
+            "a second read of the layer ost",
+        ),
+        (HEAD + '[figures]\na = "x"', 4, "is not a figure"),
+        (HEAD + "[[printed]]\nwhat = 'x'", 3, "value: is missing"),
+        (HEAD + "[hardware]\nosts = 2\ndrives = 5\ndrives_per_ost = 3", None, "6 drives"),
+        (HEAD + "[hardware]\nparity = '8'", 4, "not a parity"),
+        (HEAD + "name = = 2", 3, "not TOML"),
+        ("[ladder", None, "not TOML"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(text: str, line: int | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_ladder(text, "x.toml")
+    place = "x.toml" if line is None else f"x.toml:{line}"
+    assert caught.value.message.startswith(f"{place}:")
+    assert "\n" not in caught.value.message
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for given_text in (text, HEAD + text, HEAD + "[[rung]]\n" + text):
+        with contextlib.suppress(UsageError):
+            parse_ladder(given_text, "x")
+
+
+def test_a_ladder_is_told_from_a_site(tmp_path: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text('[site]\nname = "x"\ndriver = "local"\npath = "/"\n')
+    assert not is_ladder(site)
+    assert not is_ladder(tmp_path / "nothing.toml")
+    assert not is_ladder(tmp_path)
+    assert is_ladder(EXAMPLES / "perlmutter.toml")
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    large, binary, pipe = (tmp_path / name for name in ("large", "binary", "pipe"))
+    large.write_bytes(b"#" * (2**20 + 1))
+    binary.write_bytes(b"[ladder]\nname = '\xff'\n")
+    os.mkfifo(pipe)
+    for path, message in (
+        (large, "larger than 1 MiB"),
+        (binary, ":2: byte 0xff is not UTF-8"),
+        (pipe, "not a regular file"),
+        (tmp_path, "directory"),
+        (tmp_path / "nothing", "No such file"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            load_ladder(path)
