@@ -168,13 +168,12 @@ class _Keeper:
         files = [self._file(one, runs) for one in batch]
         if self.store is None or not runs:
             return files
-        earlier = self.store.add_imports(runs)
-        kept = {
-            one.run.id: (before or one.run.id, before is None)
-            for one, before in zip(runs, earlier, strict=True)
-        }
+        # In the order of the files and of the results in each, as the runs are.
+        earlier = iter(self.store.add_imports(runs))
         return [
-            replace(file, results=tuple(_with_run(one, kept) for one in file.results))
+            replace(
+                file, results=tuple(_with_run(one, before=next(earlier)) for one in file.results)
+            )
             for file in files
         ]
 
@@ -221,11 +220,9 @@ def _result(
     )
 
 
-def _with_run(one: Imported, kept: dict[str, tuple[str, bool]]) -> Imported:
-    if one.run is None or one.run not in kept:
-        return one
-    run, new = kept[one.run]
-    return replace(one, run=run, new=new)
+def _with_run(one: Imported, *, before: str | None) -> Imported:
+    """Return the result with the run that it was kept as before, or is now."""
+    return replace(one, run=before or one.run, new=before is None)
 
 
 def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:

@@ -1,0 +1,241 @@
+"""Importing: what is found, recognised and kept once, in parts, and told when it is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.measure.survey_files import survey_files
+
+from trimtab.loop.importing import importer
+from trimtab.loop.importing.importer import import_files
+from trimtab.loop.importing.keeping import Terms
+from trimtab.model.imported import FileStatus, ImportedFile
+from trimtab.model.run import RunStatus
+from trimtab.record.store import Store
+from trimtab.report.documents.imported import ImportDocument, import_json
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+REPORT = (FIXTURES / "ioload" / "0.1.0" / "write-direct.out").read_bytes()
+TERMS = Terms(site="s", timezone="UTC")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store" / "t.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    made = tmp_path / "files"
+    made.mkdir()
+    return made
+
+
+def done(place: Path, store: Store | None, **more: object) -> list[ImportedFile]:
+    return list(import_files([str(place)], TERMS, store, **more))  # type: ignore[arg-type]
+
+
+def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
+    place: Path, store: Store
+) -> None:
+    (place / "report.out").write_bytes(REPORT)
+    (one,) = done(place, store)
+    assert (one.kind, one.status, one.named) == ("builtin", FileStatus.OK, False)
+    (result,) = one.results
+    assert result.new
+    assert result.run is not None
+    run = store.run(result.run, outputs=True)
+    assert (run.site, run.probe, run.kind, run.status) == (
+        "s",
+        "imported",
+        "builtin",
+        RunStatus.OK,
+    )
+    assert run.outputs[0].stdout == REPORT
+    assert run.samples == result.samples
+    assert all(sample.output == 0 and sample.line == 1 for sample in run.samples)
+    assert store.integrity(contents=True) == ()
+
+
+def test_nothing_is_kept_twice_whatever_its_name(place: Path, store: Store) -> None:
+    (place / "a").write_bytes(REPORT)
+    first = done(place, store)
+    (place / "b").write_bytes(REPORT)
+    again = done(place, store)
+    assert [one.results[0].new for one in again] == [False, False]
+    assert {one.results[0].run for one in (*first, *again)} == {first[0].results[0].run}
+    assert len(store.runs()) == 1
+
+
+def test_the_same_content_in_one_batch_is_kept_once(place: Path, store: Store) -> None:
+    for name in "ab":
+        (place / name).write_bytes(REPORT)
+    assert sorted(one.results[0].new for one in done(place, store)) == [False, True]
+
+
+def test_another_site_keeps_its_own(place: Path, store: Store) -> None:
+    (place / "a").write_bytes(REPORT)
+    done(place, store)
+    (other,) = import_files([str(place)], Terms(site="t"), store)
+    assert other.results[0].new
+
+
+def test_a_dry_run_keeps_nothing(place: Path) -> None:
+    (place / "a").write_bytes(REPORT)
+    (one,) = done(place, None)
+    assert one.results[0].samples
+    assert not one.results[0].new
+
+
+def test_parts_of_one_result_are_one_run(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.summary").write_bytes(survey.summary)
+    files = done(place, store)
+    assert [one.status for one in files] == [FileStatus.OK, FileStatus.OK]
+    (run,) = store.runs()
+    targets = {sample.target for sample in run.samples if sample.target}
+    assert targets == {"OST0000", "OST0001", "OST0002"}
+    (part,) = [one for one in files if one.part_of]
+    assert part.results == ()
+    assert len(store.outputs(run.id)) == 2
+
+
+def test_a_part_that_is_named_alone_brings_the_other(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.summary").write_bytes(survey.summary)
+    for name in ("x.detail", "x.summary"):
+        (one,) = import_files([str(place / name)], TERMS, store)
+        assert len({s.target for s in one.results[0].samples if s.target}) == 3
+    assert len(store.runs()) == 1
+
+
+def test_archives_are_unpacked_and_links_in_a_directory_are_not_followed(
+    place: Path, store: Store
+) -> None:
+    (place / "a.gz").write_bytes(gzip.compress(REPORT))
+    (place / "link").symlink_to(place / "a.gz")
+    (place / "loop").symlink_to(place)
+    os.mkfifo(place / "pipe")
+    (one,) = done(place, store)
+    assert one.status is FileStatus.OK
+
+
+def test_what_is_wrong_with_a_file_is_told_and_stops_nothing(place: Path, store: Store) -> None:
+    (place / "1-empty").touch()
+    (place / "2-broken.gz").write_bytes(gzip.compress(REPORT)[:-9])
+    (place / "3-foreign").write_bytes(b"\x7fELF" + bytes(1000))
+    (place / "4-good").write_bytes(REPORT)
+    (place / os.fsdecode(b"5-\xff\n\x1b[31m")).write_bytes(b"x")
+    files = done(place, store)
+    unreadable = FileStatus.UNREADABLE
+    assert [one.status for one in files] == [unreadable] * 3 + [FileStatus.OK, unreadable]
+    assert files[0].reason == "the file is empty"
+    assert "gzip" in str(files[1].reason)
+    assert files[2].kind is None
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: None, "there is no such file"),
+        (lambda path: path.symlink_to("nowhere"), "a link to nothing"),
+        (os.mkfifo, "not a regular file"),
+    ],
+)
+def test_what_is_named_and_cannot_be_read_is_told(place: Path, make: object, reason: str) -> None:
+    make(place / "x")  # type: ignore[operator]
+    (one,) = import_files([str(place / "x")], TERMS, None)
+    assert one.named
+    assert one.status is FileStatus.UNREADABLE
+    assert reason in str(one.reason)
+
+
+def test_a_file_that_is_named_twice_is_read_once(place: Path) -> None:
+    (place / "a").write_bytes(REPORT)
+    assert len(list(import_files([str(place / "a"), str(place)], TERMS, None))) == 1
+
+
+def test_workers_give_what_one_process_gives(
+    place: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        survey = survey_files(2, seed=number)
+        (place / f"{number:02}.detail").write_bytes(survey.detail)
+        (place / f"{number:02}.summary").write_bytes(survey.summary)
+    monkeypatch.setattr(importer, "BATCH", 7)
+    with Store.open(tmp_path / "other" / "t.db") as other:
+        one_process = [(f.file, f.status, f.part_of) for f in done(place, other, workers=0)]
+        alone = {run.id: run.samples for run in other.runs()}
+    several = [(f.file, f.status, f.part_of) for f in done(place, store, workers=2)]
+    assert several == one_process
+    assert {run.id: run.samples for run in store.runs()} == alone
+    assert len(alone) == 30
+
+
+def test_an_import_that_was_broken_off_is_gone_on_with(
+    place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        survey = survey_files(2, seed=number)
+        (place / f"{number}.summary").write_bytes(survey.summary)
+    monkeypatch.setattr(importer, "BATCH", 2)
+    files = import_files([str(place)], TERMS, store)
+    for _ in range(3):
+        next(files)
+    files.close()  # type: ignore[attr-defined]
+    assert 0 < len(store.runs()) < 10
+    assert sum(one.results[0].new for one in done(place, store)) == 10 - 4
+    assert len(store.runs()) == 10
+
+
+IOR = FIXTURES / "ior" / "4.1.0+dev" / "text-fpp.out"
+
+
+@pytest.mark.parametrize(
+    ("terms", "hour"),
+    [(Terms(timezone="UTC"), 0), (Terms(timezone="Europe/Zurich"), -1)],
+)
+def test_a_time_without_a_zone_takes_the_one_that_is_said(terms: Terms, hour: int) -> None:
+    (one,) = import_files([str(IOR)], terms, None)
+    (plain,) = import_files([str(IOR)], Terms(timezone="UTC"), None)
+    at, utc = one.results[0].at, plain.results[0].at
+    assert at is not None
+    assert utc is not None
+    assert at - utc == timedelta(hours=hour)
+
+
+def test_a_time_without_a_zone_is_not_guessed() -> None:
+    (one,) = import_files([str(IOR)], Terms(), None)
+    assert one.results[0].at is None
+    assert "--timezone" in str(one.results[0].at_reason)
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    (said,) = import_files([str(IOR)], Terms(at=moment), None)
+    assert said.results[0].at == moment
+
+
+def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None:
+    survey = survey_files(2)
+    (place / "a").write_bytes(REPORT)
+    (place / "b.detail").write_bytes(survey.detail)
+    (place / "b.summary").write_bytes(survey.summary)
+    (place / "c").write_bytes(b"x")
+    files = import_files([str(place)], TERMS, store)
+    value = json.loads("".join(import_json(files, store="x", site="s")))
+    jsonschema.validate(value, ImportDocument.model_json_schema(mode="serialization"))
+    ImportDocument.model_validate_json(json.dumps(value))
+    statuses = [one["status"] for one in value["files"]]
+    assert statuses == ["ok", "ok", "ok", "unreadable"]
+    sample = value["files"][0]["samples"][0]
+    assert sample["metric"] == "write_bandwidth"
+    assert sample["unit"] == "B/s"
+    assert sample["line"] == 1
