@@ -22,6 +22,7 @@ from trimtab.measure import (
     mdtest,
     mlperf_storage,
     obdfilter_survey,
+    wrf,
 )
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format
@@ -116,6 +117,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     mdtest.FORMAT,
     mlperf_storage.FORMAT,
     obdfilter_survey.FORMAT,
+    wrf.FORMAT,
 )
 """What can be imported. Recognising looks at each in this order; no two should claim a file."""
 

@@ -1,0 +1,353 @@
+"""WRF: what each output of the weather model took, from ``rsl.out.0000`` or ``rsl.error.0000``.
+
+Only the first task prints timings, and prints each to both files: ``rsl.error.0000`` is read only
+where ``rsl.out.0000`` is not beside it. In every version it is (frame/module_timing.F: the format
+``"Timing for ",A,": ",F10.5," elapsed seconds"``; up to 3.4 a full stop follows)::
+
+    Timing for Writing auxhist2_d01_2019-11-26_12:00 for domain        1:    2.27105 elapsed seconds
+    Timing for Writing restart for domain        1:   11.40210 elapsed seconds
+    Timing for processing lateral boundary for domain        1:    0.05423 elapsed seconds
+    Timing for main: time 2019-11-26_12:00:18 on domain   1:    3.60938 elapsed seconds
+
+Timers nest (frame/module_integrate.F): ``main`` of the outermost domain has in it the steps of its
+nests and all that is read and written during the step. So the time of the run is the sum of
+``main`` of domain 1, and what was read before the first of them and written after the last.
+
+A time is that of the first task, from opening to closing. With I/O servers (quilting) it is that of
+handing the data over to them, and the writing itself is not in any line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.plain import whole_lines
+from trimtab.measure.source import Format, Source
+from trimtab.model.finding import Missing
+from trimtab.model.run import RunStatus, Sample
+
+KIND: Final = "wrf"
+
+_LINE_MAXIMUM: Final = 600
+_WORDS: Final = "Timing for "
+# F10.5: ten characters, five decimals; what is larger than 9999.99999 is printed as stars.
+_TIMING: Final = re.compile(r"\s{0,3}Timing for (.{1,400}): (.{10}) elapsed seconds\.?\s*")
+_SECONDS: Final = re.compile(r" *([0-9]{0,4}\.[0-9]{5})")
+_MAIN: Final = re.compile(r"main(?: \(dt=.{6}\))?: time (\S{1,40}) on domain +([0-9]{1,3})")
+_WRITE: Final = re.compile(r"Writing (\S.{0,300}?) *for domain +([0-9]{1,8})")
+_READ: Final = re.compile(
+    r"processing (wrfinput file \(stream 0\)|restart file|lateral boundary)"
+    r" for domain +([0-9]{1,8})"
+)
+_STREAM: Final = re.compile(r"(?:.*/)?(\w+?)_d([0-9]{2})(?:_.*)?")
+_READS: Final = {
+    "wrfinput file (stream 0)": "input",
+    "restart file": "restart-input",
+    "lateral boundary": "boundary",
+}
+_TASK: Final = re.compile(r"\s*taskid: 0 hostname: (\S{1,255})\s*")
+_TASKS: Final = re.compile(r"\s*Ntasks in X +([0-9]{1,7}) *, ntasks in Y +([0-9]{1,7})\s*")
+_VERSION: Final = re.compile(r"\s*WRF V([0-9]\S{0,20}) MODEL\s*")
+_SIZE: Final = re.compile(r"\s*ids,ide,jds,jde((?: +[0-9]{1,6}){4})\s*")
+_SERVERS: Final = re.compile(
+    r"\s*Quilting with +([0-9]{1,6}) groups of +([0-9]{1,6}) I/O tasks.*", re.I
+)
+_SUCCESS: Final = "SUCCESS COMPLETE WRF"
+_FATAL: Final = "FATAL CALLED ---"
+
+
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """One line: of the stream ``what`` (``main``, ``history``, ``restart`` ...)."""
+
+    what: str
+    domain: int
+    seconds: float | None
+    line: int
+    reads: bool = False
+
+    @property
+    def target(self) -> str:
+        return f"d{self.domain:02d}"
+
+
+@dataclass(slots=True)
+class _Log:
+    """A file while it is read."""
+
+    timings: list[_Timing] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
+    sizes: list[str] = field(default_factory=list)
+    size_follows: bool = False
+    damaged: list[int] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    version: str | None = None
+    host: str | None = None
+    tasks: int | None = None
+    servers: int | None = None
+    ended: bool = False
+    fatal: str | None = None
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return the run as a whole, then each stream by itself; see `trimtab.measure.source`.
+
+    The whole has ``elapsed`` and, of statistic ``sum``, the ``output_time`` of all streams. A
+    stream (``history``, ``restart``, ``auxhist2`` ..., ``input``, ``boundary``) has a sample for
+    each time that it was written or read, counted for each domain (``d01``), and the sums.
+
+    Raises
+    ------
+    DataError
+        There is no line of timing in it.
+    """
+    log = _read_log(source.text)
+    if not log.timings:
+        line = log.damaged[0] if log.damaged else 1
+        raise DataError("there is no whole line of timing of WRF in it", line=line)
+    streams: dict[str, list[_Timing]] = {}
+    for timing in log.timings:
+        if timing.what != "main":
+            streams.setdefault(timing.what, []).append(timing)
+    return (_whole(log, streams), *(_stream(log, name, streams[name]) for name in sorted(streams)))
+
+
+def _recognises(source: Source) -> bool:
+    if (found := re.fullmatch(r"rsl\.(?:out|error)\.([0-9]{1,6})", source.file_name)) and int(
+        found[1]
+    ):
+        return False  # another task: it prints no timings
+    head = source.head
+    return (_WORDS in head and " elapsed seconds" in head and " domain " in head) or (
+        "taskid: 0 hostname: " in head and "Ntasks in X" in head
+    )
+
+
+def _instead(name: str) -> str | None:
+    return "rsl.out.0000" if name == "rsl.error.0000" else None
+
+
+FORMAT: Final = Format(KIND, _recognises, read, instead=_instead)
+
+
+def _read_log(text: str) -> _Log:
+    log = _Log()
+    seen: set[str] = set()
+    mains: set[str] = set()
+    lines = [(number, line) for number, line in whole_lines(text) if line]
+    for _, line in lines:
+        if line.lstrip().startswith("Timing for main"):
+            if line in mains:
+                log.warnings.append(
+                    "lines stand in it twice, as where standard output and error went to one file:"
+                    " each is counted once"
+                )
+                break
+            mains.add(line)
+    twice = bool(log.warnings)
+    for position, (number, line) in enumerate(lines):
+        if _WORDS in line:
+            if twice and line in seen:
+                continue
+            seen.add(line)
+            timing = _timing(line, number, log)
+            if timing is not None:
+                log.timings.append(timing)
+        elif _SUCCESS in line:
+            log.ended = True
+        elif _FATAL in line:
+            log.fatal = log.fatal or " ".join(
+                said for _, said in lines[position + 1 : position + 3]
+            )
+        else:
+            _note(log, line)
+    return log
+
+
+def _timing(line: str, number: int, log: _Log) -> _Timing | None:
+    """Return what a line of timing says; ``None`` for a timer of no interest or a damaged line."""
+    found = _TIMING.fullmatch(line) if len(line) <= _LINE_MAXIMUM else None
+    seconds = None
+    if found is not None:
+        value = _SECONDS.fullmatch(found[2])
+        seconds = None if value is None else float(value[1])
+        if value is None and found[2] != "*" * 10:
+            found = None
+    if found is None or _WORDS in found[1]:
+        log.damaged.append(number)
+        return None
+    if main := _MAIN.fullmatch(found[1]):
+        if int(main[2]) == 1:
+            log.times.append(main[1])
+        return _Timing("main", int(main[2]), seconds, number)
+    if taken := _READ.fullmatch(found[1]):
+        return _Timing(_READS[taken[1]], int(taken[2]), seconds, number, reads=True)
+    if written := _WRITE.fullmatch(found[1]):
+        what = _stream_of(written[1], int(written[2]))
+        if what is None:
+            log.damaged.append(number)
+            return None
+        return _Timing(what, int(written[2]), seconds, number)
+    return None  # "table computation" and other timers that are neither
+
+
+def _stream_of(name: str, domain: int) -> str | None:
+    """Return the stream that a file is of, by its name; ``None`` where it is of another domain."""
+    if name in ("restart", "filter output"):
+        return name.partition(" ")[0]
+    found = _STREAM.fullmatch(name)
+    if found is None:
+        # Up to 3.9 the name is cut after 30 characters: with a directory before it nothing is left.
+        return "history" if "wrfout" in name else "output"
+    if int(found[2]) != domain:
+        return None
+    return "history" if found[1] == "wrfout" else found[1]
+
+
+def _note(log: _Log, line: str) -> None:
+    """Take what the head of the file tells: host, tasks, version, sizes, I/O servers."""
+    if len(line) > _LINE_MAXIMUM:
+        return
+    if found := _TASK.fullmatch(line):
+        log.host = log.host or found[1]
+    elif found := _TASKS.fullmatch(line):
+        log.tasks = int(found[1]) * int(found[2])
+    elif found := _VERSION.fullmatch(line):
+        log.version = log.version or found[1]
+    elif found := _SERVERS.fullmatch(line):
+        log.servers = int(found[1]) * int(found[2])
+    elif line.strip() in ("Parent domain", "Nesting domain"):
+        log.size_follows = True
+    elif log.size_follows and (found := _SIZE.fullmatch(line)):
+        # The same line follows for the part of the parent around a nest: that is no domain.
+        log.size_follows = False
+        west, east, south, north = map(int, found[1].split())
+        log.sizes.append(f"{east - west + 1}x{north - south + 1}")
+
+
+def _elapsed(log: _Log) -> tuple[float | None, str | None]:
+    """Return the time of the run, or why it is not known."""
+    steps = [
+        place for place, one in enumerate(log.timings) if one.what == "main" and one.domain == 1
+    ]
+    if not steps:
+        return None, "no step of the outermost domain ended"
+    first_main = next(place for place, one in enumerate(log.timings) if one.what == "main")
+    before = [one for one in log.timings[:first_main] if one.domain == 1 and _ahead(one)]
+    after = [one for one in log.timings[steps[-1] + 1 :] if one.what != "main"]
+    parts = [log.timings[place] for place in steps] + before + after
+    return _sum(log, parts)
+
+
+def _ahead(timing: _Timing) -> bool:
+    """Return whether it is read before the first step begins (share/mediation_wrfmain.F)."""
+    return timing.what in ("input", "restart-input")
+
+
+def _sum(log: _Log, parts: list[_Timing]) -> tuple[float | None, str | None]:
+    """Return the sum of times, with the reason why it may be too small, or why there is none."""
+    if any(one.seconds is None for one in parts):
+        return None, "a time is over 9999.99999 s, which WRF prints as stars"
+    reason = f"line {log.damaged[0]} is damaged: a time may be missing" if log.damaged else None
+    return sum(one.seconds or 0.0 for one in parts), reason
+
+
+def _whole(log: _Log, streams: dict[str, list[_Timing]]) -> Measurement:
+    written = [one for parts in streams.values() for one in parts if not one.reads]
+    elapsed, reason = _elapsed(log)
+    steps = [one for one in log.timings if one.what == "main" and one.domain == 1]
+    line = (steps or log.timings)[-1].line
+    samples = [Sample("elapsed", elapsed, 0, output=0, line=line, reason=reason)]
+    output, doubt = _sum(log, written)
+    if written:
+        last = max(one.line for one in written)
+        samples.append(_total("output_time", output, None, (last, doubt)))
+    told: dict[str, object] = {"steps": len(steps)}
+    if log.times:
+        told |= {"first_time": log.times[0], "last_time": log.times[-1]}
+    if elapsed and output is not None and not (reason or doubt):
+        told["output_share"] = output / elapsed
+    return _measurement(log, None, samples, told)
+
+
+def _stream(log: _Log, name: str, timings: list[_Timing]) -> Measurement:
+    metric = "read_time" if timings[0].reads else "output_time"
+    samples = list(_samples(log, metric, timings))
+    total, reason = _sum(log, timings)
+    samples.append(_total(metric, total, None, (timings[-1].line, reason)))
+    told: dict[str, object] = {"times": len(timings)}
+    elapsed, doubt = _elapsed(log)
+    if elapsed and total is not None and not (reason or doubt):
+        told["share"] = total / elapsed
+    return _measurement(log, name, samples, told)
+
+
+def _samples(log: _Log, metric: str, timings: list[_Timing]) -> Iterator[Sample]:
+    """Yield every time of a stream, then the sum of each domain."""
+    domains: dict[str, list[_Timing]] = {}
+    for one in timings:
+        domains.setdefault(one.target, []).append(one)
+    for target, parts in sorted(domains.items()):
+        for repetition, one in enumerate(parts):
+            reason = None if one.seconds is not None else "it is over 9999.99999 s"
+            yield Sample(
+                metric, one.seconds, repetition, target, output=0, line=one.line, reason=reason
+            )
+        total, reason = _sum(log, parts)
+        yield _total(metric, total, target, (parts[-1].line, reason))
+
+
+def _total(
+    metric: str, value: float | None, target: str | None, place: tuple[int, str | None]
+) -> Sample:
+    line, reason = place
+    return Sample(metric, value, None, target, "sum", output=0, line=line, reason=reason)
+
+
+def _measurement(
+    log: _Log, name: str | None, samples: list[Sample], told: dict[str, object]
+) -> Measurement:
+    problems: list[str] = []
+    if log.fatal is not None:
+        problems.append(f"WRF stopped: {' '.join(log.fatal.split())[:300]}")
+    if not log.ended and log.fatal is None:
+        problems.append(f'the file does not say "{_SUCCESS}": the run was ended, or the file cut')
+    if log.damaged:
+        problems.append(
+            f"{len(log.damaged)} lines of timing are damaged, the first is line {log.damaged[0]}"
+        )
+    status = RunStatus.OK
+    if problems:
+        stands = any(sample.believed for sample in samples)
+        status = RunStatus.PARTIAL if stands else RunStatus.FAILED
+    warnings = list(log.warnings)
+    if log.servers:
+        warnings.append(
+            f"{log.servers} I/O servers write: a time is that of handing the data over to them"
+        )
+    asked: dict[str, object] = {}
+    if log.tasks is not None:
+        asked["tasks"] = log.tasks
+    if log.sizes:
+        asked["domains"] = list(log.sizes)
+    if log.servers is not None:
+        asked["io_servers"] = log.servers
+    return Measurement(
+        kind=KIND,
+        status=status,
+        problem="; ".join(problems) or None,
+        tool_version=log.version,
+        name=name,
+        layer="application",
+        host=log.host,
+        asked=asked,
+        told=told,
+        samples=tuple(samples),
+        warnings=tuple(warnings),
+        missing=(Missing("bytes", "WRF does not print how much it reads and writes"),),
+    )
