@@ -3,6 +3,7 @@
 # make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
+# make bench-import  what importing a year of results costs; result beside it
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
@@ -21,7 +22,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run test lint bench bench-snapshot soak docs lock clean
+.PHONY: run test lint bench bench-snapshot bench-import soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -48,6 +49,9 @@ bench: .venv/.core
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)
+
+bench-import: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/import_of_a_year.py $(ARGS)
 
 soak: .venv/.core .venv/.dev
 	TRIMTAB_SOAK=1 $(BIN)/pytest --timeout 3600 $(ARGS)
