@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 from tests.measure import damage
-from tests.measure.recorded import Recording, fixture, kept, real, require
+from tests.measure.ior_captures import EVERY_VERSION
+from tests.measure.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure import ior
@@ -18,8 +19,11 @@ from trimtab.model.telemetry import NotAvailable
 MIB = 2**20
 SPEC = ProbeSpec("check", "ior", 4, MIB, 1024 * MIB, 5, 5.0)
 REAL = real("lustre-2.17/ior", without="mdtest")
-ALL = [*kept("ior"), *REAL]
-each = pytest.mark.parametrize("recorded", ALL, ids=lambda recorded: recorded.name)
+OWN = sorted((FIXTURES / "ior" / "4.1.0+dev").glob("*.out"))
+PROBES = [recording(path) for path in OWN if path.stem not in EVERY_VERSION]
+"""What a probe of ours may meet; ``test_ior_versions`` has what else is printed."""
+each = pytest.mark.parametrize("recorded", [*kept("ior"), *REAL], ids=lambda one: one.name)
+each_probe = pytest.mark.parametrize("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
 
 
 def test_command_of_a_write() -> None:
@@ -115,7 +119,7 @@ def test_every_number_is_on_its_line(recorded: Recording) -> None:
         assert sample.line is not None
         assert sample.value is not None
         line = lines[sample.line - 1]
-        words = re.findall(r"[0-9]+\.[0-9]+", line)
+        words = re.findall(r"[0-9]+(?:\.[0-9]+)?", line)
         assert f"{sample.value / MIB:.10g}" in {f"{float(word):.10g}" for word in words}
 
 
@@ -131,17 +135,21 @@ def test_mean_is_the_one_that_ior_computed(recorded: Recording) -> None:
         for row in re.findall(r"^(write|read)\s+(.*)$", section, re.M):
             printed[row[0]].append(float(row[1].split()[2]))
     for access, means in printed.items():
-        if len(means) != 1:
-            continue  # several tests in one output: test_several_tests_are_not_mixed
+        rows = re.findall(rf"^{access} +([0-9.]+) .*$", text.partition("Summary of all")[0], re.M)
+        rounded = any("." not in row for row in rows)  # text has no decimals from 3600 on
         values = [
             phase.bandwidth_bytes_per_s or 0.0
             for phase in measured.phases
             if phase.access == access
         ]
-        assert statistics.mean(values) / MIB == pytest.approx(means[0], abs=0.006)
+        if len(means) != 1 or not values:
+            continue  # several tests in one output, or no repetition in it
+        assert statistics.mean(values) / MIB == pytest.approx(
+            means[0], abs=0.6 if rounded else 0.006
+        )
 
 
-@each
+@each_probe
 def test_status_follows_from_what_was_printed(recorded: Recording) -> None:
     measured = ior.parse(recorded.output)
     damage.check_sane(measured)
@@ -236,7 +244,7 @@ def test_aborted_run_keeps_what_stands() -> None:
     assert measured.samples[0].believed
 
 
-@each
+@each_probe
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     end = recorded.output.stdout.rfind(b"Finished")
     for cut in damage.cuts(recorded.output.stdout, seed=len(recorded.output.stdout)):
@@ -246,9 +254,9 @@ def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
             assert measured.status is not RunStatus.OK or len(cut) > first_end >= 0
 
 
-@each
+@each_probe
 def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
-    for changed in damage.flips(recorded.output.stdout, seed=1, count=15):
+    for changed in damage.flips(recorded.output.stdout, seed=1, count=10):
         damage.check_changed(ior.parse, recorded.output, changed)
 
 

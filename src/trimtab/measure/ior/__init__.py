@@ -1,7 +1,7 @@
 """IOR, the parallel file system benchmark of the field: its command, and what it prints.
 
-`running` makes the command, `printed` takes an output apart, `parameters` says what was asked,
-`results` what came of each repetition, `reading` what that proves.
+`running` makes the command, `lines` takes an output apart into the values of `printed`,
+`parameters` says what was asked, `results` what came of each repetition, `reading` what it proves.
 """
 
 from trimtab.measure.ior.reading import FORMAT, parse, read

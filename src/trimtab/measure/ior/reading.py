@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.errors import DataError
+from trimtab.measure.ior.lines import runs_of
 from trimtab.measure.ior.parameters import Parameters, parameters_of, used_of_size
-from trimtab.measure.ior.printed import IorRun, Test, runs_of
+from trimtab.measure.ior.printed import IorRun, Test
 from trimtab.measure.ior.results import (
     iops_of,
     missing_repetitions,
@@ -44,7 +45,10 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         Of this raw output in the run, for the samples.
     """
     text = output.stdout.decode("utf-8", "replace")
-    runs = runs_of(text)
+    try:
+        runs = runs_of(text)
+    except DataError as error:
+        return Draft("ior", ordinal, problems=[error.message]).finished()
     tests = [(run, test) for run in runs for test in run.tests]
     draft = Draft("ior", ordinal, missing=list(_NOT_TOLD))
     draft.tool_version = next((run.version for run in reversed(runs) if run.version), None)

@@ -1,0 +1,397 @@
+"""An output of IOR taken apart line by line.
+
+Nothing is parsed as a whole: IOR mixes warnings into its JSON, and ranks into one another's lines.
+A line counts when its end is there, and a result when all of its lines are, so what was complete
+when IOR was killed still stands. The columns of both tables go by their headings, which differ
+between versions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+from trimtab.errors import DataError
+from trimtab.measure.ior.printed import (
+    COLUMNS,
+    IorRun,
+    Result,
+    Summary,
+    Test,
+    figure_of,
+)
+from trimtab.model.run import Access
+
+_OF_INTEREST: Final = re.compile(
+    r"""^(?=[\t\ "A-Z\[a-z{}])(?:
+      (?P<row>       (?:write|read)[ ,][^\n]*)
+    | (?P<columns>   (?:access[ ,]|Operation[ ]{2})[^\n]*)
+    | (?P<header>    IOR-[^\n]*)
+    | (?P<complaint> [ \[]*+(?:ior[ ])?(?:WARNING|ERROR):[^\n]*)
+    | (?P<mismatch>  \[[0-9]+\][ ]FAILED[ ]comparison[ ][^\n]*)
+    | (?P<refused>   Error[ ]invalid[ ]argument:[^\n]*
+                   | ParseCommandLine:[ ]unknown[ ]option[^\n]*)
+    | (?P<broken>    (?:slurmstepd|srun):[ ]error:[^\n]*
+                   | (?:mpirun|mpiexec|prterun)[ ]noticed[ ]that[ ][^\n]*
+                   | ior:[^\n]{0,200}?[ ]Assertion[ ][^\n]*
+                   | [0-9/]{8,10}[ ][0-9:]{8}:[ ]Process[ ][0-9]+:[ ]FAILED[ ][^\n]*)
+    | (?P<summary>   Summary[ ]of[ ]all[ ]tests:[^\n]*)
+    | (?P<environ>   (?:STARTING|ENDING)[ ]ENVIRON[ ]LOOP[^\n]*)
+    | (?P<pair>      [ \[]*+"[^\n]*)
+    | (?P<brace>     [ \[]*+[{}][^\n]*)
+    | (?P<option>    \t?[ ]*+[A-Za-z][A-Za-z0-9 /]{0,60}[:=][^\n]*)
+    )\n""",
+    re.MULTILINE | re.VERBOSE,
+)
+_TEXT_ROW: Final = re.compile(r"(?:write|read)(?: +(?:[0-9]+(?:\.[0-9]+)?|-))+ *")
+_CSV_ROW: Final = re.compile(r"(?:write|read)(?:,[0-9]+(?:\.[0-9]+)?)+")
+_PAIR: Final = re.compile(r'[ \[]*"([^"\n]+)" ?: (?:"(.*)"|([^",\s]+))[\s,]*\Z')
+_TEXT_IN_PAIR: Final = re.compile(r'[ \[]*"([^"\n]+)" ?: "([^"]*)"')
+_NAME: Final = re.compile(r"[\t ]*([A-Za-z0-9 /]+?) *[:=] *(.*)", re.DOTALL)
+_OLD_TEST: Final = re.compile(r"Test ([0-9]+) started")
+_MOVED: Final = re.compile(
+    r"WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate) "
+    r"(?:file size|bytes moved) +(?:=|:) *([0-9]+)[.,\s]"
+)
+_EXPLAINED: Final = re.compile(
+    r"WARNING: (?:Expected|Stat\(\) of|maybe caused by) ?", re.IGNORECASE
+)
+_INTEGRITY: Final = re.compile(r"WARNING: incorrect data on |WARNING: .*data check error", re.I)
+
+PARTS_MAX: Final = 100_000
+"""Runs, tests, results and summaries in one text: IOR every minute for a month. More is refused,
+so that no file takes minutes and gigabytes."""
+_COMPLAINTS_MAX: Final = 100
+"""Of one test: every rank may say the same."""
+_NEEDED: Final = ("bw", "iops", "block", "xfer", "wr/rd", "total")
+_JSON_COLUMNS: Final = {
+    "bwMiB": "bw",
+    "iops": "iops",
+    "blockKiB": "block",
+    "xferKiB": "xfer",
+    "wrRdTime": "wr/rd",
+    "totalTime": "total",
+}
+_JSON_SUMMARY: Final = {
+    "API": "API",
+    "TestID": "Test#",
+    "segmentCount": "segcnt",
+    "blockSize": "blksiz",
+    "transferSize": "xsize",
+    "numTasks": "#Tasks",
+    "tasksPerNode": "tPN",
+    "repetitions": "reps",
+    "filePerProc": "fPP",
+    "bwMaxMIB": "Max(MiB)",
+    "bwMinMIB": "Min(MiB)",
+    "bwMeanMIB": "Mean(MiB)",
+    "MeanTime": "Mean(s)",
+    "xsizeMiB": "aggs(MiB)",
+}
+
+
+def runs_of(text: str) -> list[IorRun]:
+    r"""Return every start of IOR in a text, none where nothing in it is from IOR.
+
+    Examples
+    --------
+    >>> [run.version for run in runs_of("IOR-4.0.0: MPI Coordinated Test of Parallel I/O\n")]
+    ['4.0.0']
+    """
+    reader = _Reader(text)
+    in_environ = False
+    for match in _OF_INTEREST.finditer(text):
+        kind = match.lastgroup
+        if in_environ or kind == "environ":
+            in_environ = kind != "environ" or match.group().startswith("STARTING")
+            continue
+        reader.take(cast("str", kind), match.group().rstrip("\r\n"), match.start())
+    return reader.done()
+
+
+class _Reader:
+    """Keeps where it is: in which run, which test, which object, before which result."""
+
+    def __init__(self, text: str) -> None:
+        self.runs: list[IorRun] = []
+        self._text = text
+        self._line = 1
+        self._counted = 0
+        self._columns: tuple[str, ...] = ()
+        self._in_summary = False
+        self._object: dict[str, tuple[str, int]] | None = None
+        self._moved: dict[str, int] = {}
+        self._late: list[str] = []
+        self._parts = 0
+        self._takers = {
+            "row": self._row,
+            "columns": self._headings,
+            "header": self._header,
+            "complaint": self._complaint,
+            "mismatch": self._mismatch,
+            "refused": self._refusal,
+            "broken": self._breakage,
+            "summary": self._summary,
+            "pair": self._pair,
+            "brace": self._brace,
+            "option": self._option,
+        }
+
+    def take(self, kind: str, line: str, position: int) -> None:
+        """Read one whole line, which begins at ``position``."""
+        self._takers[kind](line, position)
+
+    def done(self) -> list[IorRun]:
+        """Return what was read, with what was said too late for a test of its own."""
+        late, self._late = self._late, []
+        for line in late:
+            self._note(line, self._test_or_early())
+        return self.runs
+
+    def _line_of(self, position: int) -> int:
+        self._line += self._text.count("\n", self._counted, position)
+        self._counted = position
+        return self._line
+
+    def _count_part(self, position: int) -> None:
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            raise DataError(
+                f"there are more than {PARTS_MAX} runs and results of IOR",
+                line=self._line_of(position),
+            )
+
+    @property
+    def _run(self) -> IorRun:
+        if not self.runs:
+            self.runs.append(IorRun())
+        return self.runs[-1]
+
+    def _test_or_early(self) -> Test:
+        run = self._run
+        return run.tests[-1] if run.tests else run.early
+
+    def _next_run(self, version: str | None, position: int) -> None:
+        """Begin a run, unless nothing of the present one has been seen but complaints.
+
+        A rank may complain before rank 0 has printed the header.
+        """
+        self._count_part(position)
+        run = self._run
+        if run.version is not None or run.began is not None or run.is_csv or run.tests:
+            self.runs.append(IorRun())
+        self.runs[-1].version = version
+        self._in_summary, self._object, self._columns, self._moved = False, None, (), {}
+        late, self._late = self._late, []
+        for line in late:
+            self._note(line, self.runs[-1].early)
+
+    def _next_test(self, number: str, position: int) -> None:
+        self._count_part(position)
+        run = self._run
+        if run.tests:
+            run.tests[-1].ended = True
+        run.tests.append(Test(int(number) if number.isdecimal() else len(run.tests)))
+        self._columns, self._moved = (), {}
+
+    def _header(self, line: str, position: int) -> None:
+        version = line[4:].split(":", maxsplit=1)[0]
+        if version[:1].isdecimal():
+            self._next_run(version, position)
+
+    def _summary(self, line: str, position: int) -> None:
+        self._in_summary, self._columns = True, ()
+
+    def _headings(self, line: str, position: int) -> None:
+        if line.startswith("access,"):
+            self._next_run(None, position)
+            self._run.is_csv = True
+            self._next_test("0", position)
+            self._columns = tuple(name.partition("(")[0].lower() for name in line.split(","))
+        elif line.startswith("access"):
+            self._columns = tuple(name.partition("(")[0].lower() for name in line.split())
+        else:
+            self._in_summary, self._columns = True, _distinct(line.split())
+
+    def _row(self, line: str, position: int) -> None:
+        if self._in_summary:
+            self._summary_row(line.split(), position)
+            return
+        run = self._run
+        if not run.tests or run.finished is not None:
+            return
+        self._count_part(position)
+        words = line.split(",") if run.is_csv else line.split()
+        columns = self._columns or COLUMNS.get(len(words), ())
+        whole = (_CSV_ROW if run.is_csv else _TEXT_ROW).fullmatch(line)
+        named = {name: word for name, word in zip(columns, words, strict=False) if word != "-"}
+        if not whole or len(words) != len(columns) or not {"bw", "total", "iter"} <= set(named):
+            number = self._line_of(position)
+            self._warn(f"line {number} is not a whole row of results", run.tests[-1])
+            return
+        self._add(cast("Access", words[0]), named, self._line_of(position))
+
+    def _add(
+        self, access: Access, named: dict[str, str], line: int, iops_line: int | None = None
+    ) -> None:
+        moved, self._moved = self._moved, {}
+        iteration, tasks = named.get("iter", ""), named.get("numtasks", "")
+        self._run.tests[-1].results.append(
+            Result(
+                access=access,
+                figures={
+                    name: figure for name in _NEEDED if (figure := figure_of(named.get(name)))
+                },
+                lines={"bw": line, "iops": line if iops_line is None else iops_line},
+                iteration=int(iteration) if iteration.isdecimal() else None,
+                tasks=int(tasks) if tasks.isdecimal() else None,
+                expected_bytes=moved.get("Expected aggregate"),
+                in_files_bytes=moved.get("Stat() of aggregate"),
+                moved_bytes=moved.get("Using actual aggregate"),
+            )
+        )
+
+    def _summary_row(self, words: list[str], position: int) -> None:
+        if len(words) != len(self._columns) or words[0] not in ("write", "read"):
+            return
+        self._count_part(position)
+        values = dict(zip(self._columns, words, strict=True))
+        self._add_summary(cast("Access", words[0]), values, self._line_of(position))
+
+    def _add_summary(self, access: Access, values: dict[str, str], line: int) -> None:
+        run = self._run
+        number = values.get("Test#", "0")
+        test = next((one for one in run.tests if str(one.number) == number), None)
+        if test is None:  # IOR with verbose=-1 prints nothing but the summary
+            test = Test(int(number) if number.isdecimal() else len(run.tests))
+            run.tests.append(test)
+        test.summaries.append(Summary(access, values, line))
+
+    def _complaint(self, line: str, position: int) -> None:
+        if self.runs and self.runs[-1].finished is not None:
+            if len(self._late) < _COMPLAINTS_MAX:
+                self._late.append(line)  # perhaps of the next run, whose header comes after it
+        else:
+            self._note(line, self._test_or_early())
+
+    def _note(self, line: str, test: Test) -> None:
+        said = line.lstrip(" [").removeprefix("ior ")
+        if moved := _MOVED.match(said + "\n"):
+            self._moved[moved.group(1)] = int(moved.group(2))
+        elif said.startswith("ERROR:"):
+            if len(test.errors) < _COMPLAINTS_MAX:
+                test.errors.append(_without_stale_errno(said.removeprefix("ERROR:").strip()))
+        elif not _EXPLAINED.match(said):
+            self._warn(said.removeprefix("WARNING:").strip(), test)
+            test.integrity_lost = test.integrity_lost or bool(_INTEGRITY.match(said))
+
+    @staticmethod
+    def _warn(message: str, test: Test) -> None:
+        if len(test.warnings) < _COMPLAINTS_MAX:
+            test.warnings.append(message)
+
+    def _mismatch(self, line: str, position: int) -> None:
+        self._test_or_early().integrity_lost = True
+
+    def _refusal(self, line: str, position: int) -> None:
+        said = line.rpartition(": ")[2].removeprefix("unknown option ")
+        if len(self._run.refused) < _COMPLAINTS_MAX:
+            self._run.refused.append(said.strip(" `'"))
+
+    def _breakage(self, line: str, position: int) -> None:
+        if len(self._run.broken) < _COMPLAINTS_MAX:
+            self._run.broken.append(line)
+
+    def _option(self, line: str, position: int) -> None:
+        found = _NAME.match(line)
+        if found is None:
+            return
+        name, value = found.groups()
+        if started := _OLD_TEST.fullmatch(name):
+            self._next_test(started.group(1), position)
+            self._run.tests[-1].started = value
+        elif not self._key(name, value, position):
+            test = self._test_or_early()
+            if self._run.finished is None and test is not self._run.early:
+                test.options.setdefault(name, value)
+
+    def _key(self, name: str, value: str, position: int) -> bool:
+        """Take what has a place of its own, whatever it was printed as."""
+        match name:
+            case "Began":
+                if self._run.began is not None:
+                    self._next_run(None, position)
+                self._run.began = value
+            case "Command line" | "Command line used":
+                self._run.command_line = value
+            case "Machine":
+                self._run.machine = value
+            case "Finished":
+                self._run.finished = value
+                for test in self._run.tests:
+                    test.ended = True
+            case "TestID" if not self._in_summary:
+                self._next_test(value, position)
+            case "StartTime" if self._run.tests:
+                self._run.tests[-1].started = value
+            case _:
+                return False
+        return True
+
+    def _pair(self, line: str, position: int) -> None:
+        found = _PAIR.match(line) or _TEXT_IN_PAIR.match(line)
+        if found is None:
+            return
+        name, text = found.group(1), found.group(2)
+        value = text if text is not None else found.group(3)
+        if name == "Version":
+            self._next_run(value, position)
+        elif value in ("{", "["):
+            self._object = None
+            self._in_summary = self._in_summary or name == "summary"
+        elif not self._key(name, value, position):
+            if self._object is not None:
+                number = self._line_of(position) if name in ("bwMiB", "iops", "operation") else 0
+                self._object[name] = (value, number)
+            elif self._run.tests and not self._in_summary:
+                self._run.tests[-1].options.setdefault(name, value)
+
+    def _brace(self, line: str, position: int) -> None:
+        if line.lstrip(" [") == "{":
+            self._object = {}
+        elif self._object is not None and line.lstrip().startswith("}"):
+            found, self._object = self._object, None
+            self._count_part(position)
+            if "operation" in found:
+                self._json_summary(found)
+            elif found.get("access", ("", 0))[0] in ("write", "read") and self._run.tests:
+                self._json_result(found, position)
+
+    def _json_result(self, found: dict[str, tuple[str, int]], position: int) -> None:
+        named = {_JSON_COLUMNS[key]: found[key][0] for key in _JSON_COLUMNS if key in found}
+        if not all(figure_of(named.get(name)) for name in ("bw", "total", "block", "xfer")):
+            number = self._line_of(position)
+            self._warn(f"the result that ends at line {number} is not whole", self._run.tests[-1])
+            return
+        lines = [found[key][1] if key in found else None for key in ("bwMiB", "iops")]
+        self._add(cast("Access", found["access"][0]), named, lines[0] or 0, lines[1])
+
+    def _json_summary(self, found: dict[str, tuple[str, int]]) -> None:
+        access, line = found["operation"]
+        if access in ("write", "read"):
+            values = {_JSON_SUMMARY.get(key, key): value for key, (value, _) in found.items()}
+            self._add_summary(access, values, line)
+
+
+def _distinct(names: list[str]) -> tuple[str, ...]:
+    """Return headings with a number behind those that were there before: ``StdDev`` is twice."""
+    return tuple(
+        name if name not in names[:place] else f"{name}#{place}" for place, name in enumerate(names)
+    )
+
+
+def _without_stale_errno(message: str) -> str:
+    """Return an error without the reason that IOR 3 adds whether or not a call had failed."""
+    said, _, errno = message.partition(", errno ")
+    of_call = any(word in said for word in (" failed", "unable to", "cannot "))
+    return message if not errno or of_call else said
