@@ -1,0 +1,218 @@
+"""``lfs df`` from a file: snapshots of every file system in it, and nothing from a damaged one."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.measure.damage import RUBBISH, cuts, flips
+from tests.measure.of_formats import recognised
+from tests.measure.recorded import REAL_DATA
+
+from trimtab.errors import DataError
+from trimtab.loop.importing.lfs_df import problems, recognises, snapshots
+from trimtab.measure.source import Source
+from trimtab.model.telemetry import Snapshot
+from trimtab.record.store import Store
+
+AT = datetime(2017, 6, 20, 12, tzinfo=UTC)
+KIB = 1024
+
+SPACE = """\
+UUID                   1K-blocks        Used   Available Use%  Mounted on
+scratch-MDT0000_UUID     2316144        1776     2089828   1%  /scratch[MDT:0]
+scratch-OST0000_UUID     3833116        1528     3605492   1%  /scratch[OST:0]
+scratch-OST000a_UUID     3833116        2528     3604492   1%  /scratch[OST:10] DN
+
+filesystem_summary:      7666232        4056     7209984   1%  /scratch
+
+"""
+INODES = """\
+UUID                      Inodes       IUsed       IFree IUse%  Mounted on
+scratch-MDT0000_UUID     1000000         300      999700   1%  /scratch[MDT:0]
+scratch-OST0000_UUID      600000         100      599900   1%  /scratch[OST:0]
+scratch-OST000a_UUID      600000         100      599900   1%  /scratch[OST:10]
+
+filesystem_summary:      1000000         300      999700   1%  /scratch
+
+"""
+
+
+def source(text: str) -> Source:
+    return Source("lfs-df.txt", text.encode())
+
+
+def only(text: str) -> Snapshot:
+    ((_, snapshot),) = snapshots(source(text), AT)
+    return snapshot
+
+
+def edison() -> Source:
+    path = REAL_DATA / "lfs-df" / "edison-lfs-df.txt.gz"
+    if not path.exists():
+        pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
+    return Source(str(path), gzip.decompress(path.read_bytes()))
+
+
+def numbers(found: tuple[tuple[str, Snapshot], ...]) -> dict[tuple[str, str, str], object]:
+    return {
+        (name, target.target.name, reading.name): reading.value
+        for name, snapshot in found
+        for target in snapshot.targets
+        for reading in target.readings
+        if reading.value is not None
+    }
+
+
+def test_bytes_inodes_and_flags_of_each_target() -> None:
+    snapshot = only(SPACE + INODES)
+    assert (snapshot.at, snapshot.driver, snapshot.complete) == (AT, "lustre", True)
+    assert [one.target.name for one in snapshot.targets] == ["MDT0000", "OST0000", "OST000a"]
+    assert [one.target.kind for one in snapshot.targets] == ["mdt", "ost", "ost"]
+    slow = snapshot.of("OST000a")
+    assert slow is not None
+    assert slow.number("capacity_bytes") == 3833116 * KIB
+    assert slow.number("used_bytes") == 2528 * KIB
+    assert slow.number("available_bytes") == 3604492 * KIB
+    assert (slow.number("inodes_total"), slow.number("inodes_free")) == (600_000, 599_900)
+    assert (slow.value("degraded"), slow.value("create_enabled")) == (True, False)
+    assert slow.reading("read_only") is None
+    reading = slow.reading("used_bytes")
+    assert reading is not None
+    assert reading.source == "lfs df, line 4"
+
+
+def test_without_inodes_they_are_missing_with_a_reason() -> None:
+    target = only(SPACE).of("OST0000")
+    assert target is not None
+    reading = target.reading("inodes_free")
+    assert reading is not None
+    assert reading.reason == "lfs df -i is not in the file"
+
+
+def test_a_target_that_did_not_answer_makes_it_incomplete() -> None:
+    text = SPACE.replace(
+        "\nfilesystem_summary", "OST000b             : inactive device\n\nfilesystem_summary"
+    )
+    snapshot = only(text)
+    assert not snapshot.complete
+    lost = snapshot.of("OST000b")
+    assert lost is not None
+    reading = lost.reading("used_bytes")
+    assert reading is not None
+    assert reading.reason == "lfs df: inactive device"
+    assert problems(source(text)) == ("OST000b: inactive device",)
+
+
+def test_the_file_systems_of_edison() -> None:
+    content = edison()
+    assert recognises(content)
+    assert recognised(content) == []
+    found = dict(snapshots(content, AT))
+    assert list(found) == ["snx11035", "snx11036", "snx11168", "snx11025"]
+    assert all(one.complete for one in found.values())
+    counts = {
+        name: sum(target.target.kind == "ost" for target in one.targets)
+        for name, one in found.items()
+    }
+    assert counts == {"snx11035": 24, "snx11036": 36, "snx11168": 248, "snx11025": 24}
+    target = found["snx11035"].of("OST0001")
+    assert target is not None
+    assert target.number("capacity_bytes") == 90767651352 * KIB
+    assert target.number("used_bytes") == 64867282280 * KIB
+    assert target.number("available_bytes") == 24942697308 * KIB
+    assert target.fullness() == pytest.approx(0.7223, abs=1e-4)
+
+
+def test_those_of_a_recent_lustre() -> None:
+    paths = [
+        path
+        for path in sorted(REAL_DATA.glob("lustre-2.17/*/*lfs_df*.out"))
+        if recognises(Source(str(path), path.read_bytes()))
+    ]
+    if not paths:
+        pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
+    found: dict[str, tuple[tuple[str, Snapshot], ...]] = {}
+    refused: dict[str, str] = {}
+    for path in paths:
+        try:
+            found[path.stem] = snapshots(Source(str(path), path.read_bytes()), AT)
+        except DataError as error:
+            refused[path.stem] = error.reason
+    assert found
+    for name, each in found.items():
+        for _, snapshot in each:
+            for target in snapshot.targets:
+                assert target.number("capacity_bytes") or not snapshot.complete, name
+    for reason in refused.values():
+        assert "can be used" in reason or "two times" in reason
+
+
+def test_it_is_kept_by_the_store(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        identifier = store.add_snapshot("s", only(SPACE + INODES))
+        kept = store.snapshot(identifier)
+    assert kept is not None
+    target = kept.of("OST000a")
+    assert target is not None
+    assert target.number("used_bytes") == 2528 * KIB
+    assert target.value("degraded") is True
+
+
+@pytest.mark.parametrize("position", [2, 3])
+def test_a_line_that_was_lost_or_altered_is_refused(position: int) -> None:
+    lines = SPACE.splitlines(keepends=True)
+    lost = "".join(lines[:position] + lines[position + 1 :])
+    altered = (
+        SPACE.replace("3605492", "3605592") if position == 2 else SPACE.replace("2528", "9528")
+    )
+    for text in (lost, altered):
+        with pytest.raises(DataError, match="missing or was altered") as caught:
+            snapshots(source(text), AT)
+        assert caught.value.line is not None
+
+
+def test_two_times_in_one_file_are_refused() -> None:
+    with pytest.raises(DataError, match="two times"):
+        snapshots(source(SPACE + SPACE), AT)
+
+
+def test_numbers_for_people_are_not_used() -> None:
+    text = SPACE.replace("1K-blocks", "    bytes").replace("3833116", "  3.7G")
+    assert recognises(source(text))
+    with pytest.raises(DataError, match="not used"):
+        snapshots(source(text), AT)
+
+
+def test_the_line_ends_of_windows_change_nothing() -> None:
+    text = SPACE + INODES
+    assert numbers(snapshots(source(text.replace("\n", "\r\n")), AT)) == numbers(
+        snapshots(source(text), AT)
+    )
+    assert numbers(snapshots(Source("x", b"\xef\xbb\xbf" + text.encode()), AT)) == numbers(
+        snapshots(source(text), AT)
+    )
+
+
+def test_cut_anywhere_it_gives_no_other_number() -> None:
+    text = (SPACE + INODES).encode()
+    whole = numbers(snapshots(Source("x", text), AT))
+    for content in cuts(text, seed=1):
+        try:
+            found = snapshots(Source("x", content), AT)
+        except DataError:
+            continue
+        assert numbers(found).items() <= whole.items()
+        if len(content) < len(SPACE) - 2:
+            assert not any(one.complete for _, one in found)
+
+
+def test_damage_and_rubbish_never_raise_another_error() -> None:
+    for content in (*RUBBISH, *flips((SPACE + INODES).encode(), seed=2)):
+        try:
+            found = snapshots(Source("x", content), AT)
+        except DataError:
+            continue
+        assert all(not isinstance(value, int) or value >= 0 for value in numbers(found).values())
