@@ -28,8 +28,21 @@ if TYPE_CHECKING:
     type=click.Choice(["whole", "server", "ost", "drive"]),
     help="What rates are brought to. Default: the whole where its size is known.",
 )
+@click.option(
+    "--run",
+    "runs",
+    metavar="RUN",
+    multiple=True,
+    help="Take this run for its layer: the beginning of its id. May be given several times.",
+)
 def command(
-    where: str, as_json: bool, store_url: str | None, margin: float, per: Scale | None
+    where: str,
+    *,
+    as_json: bool,
+    store_url: str | None,
+    margin: float,
+    per: Scale | None,
+    runs: tuple[str, ...],
 ) -> None:
     """Show what each layer delivers of what the one beneath it could carry.
 
@@ -40,7 +53,7 @@ def command(
     """
     from trimtab.loop.ladder import ladder_of
 
-    found = ladder_of(where, store_url=store_url, margin=margin, scale=per)
+    found = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     if as_json:
         from trimtab.report.documents.ladder import ladder_document
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,13 +27,19 @@ def ladder_of(
     store_url: str | None = None,
     margin: float = MARGIN,
     scale: Scale | None = None,
+    runs: Sequence[str] = (),
 ) -> Ladder:
     """Return the ladder of a SITE, a PATH or a file of published figures.
+
+    Parameters
+    ----------
+    runs
+        Beginnings of ids of runs that are to stand for their layers.
 
     Raises
     ------
     UsageError
-        There is no such site or file, or it is wrong.
+        There is no such site, file or run, or it is wrong.
     UnreadableError
         The store cannot be read.
     """
@@ -40,7 +47,7 @@ def ladder_of(
         return climb(of_file(load_ladder(where)), margin=margin, scale=scale)
     site = open_site(where).site
     with open_store(with_store(site, store_url)) as store:
-        return climb(of_store(store, site), margin=margin, scale=scale)
+        return climb(of_store(store, site, runs), margin=margin, scale=scale)
 
 
 def of_file(file: LadderFile) -> LadderInput:
@@ -60,13 +67,13 @@ def of_file(file: LadderFile) -> LadderInput:
     )
 
 
-def of_store(store: Store, site: Site) -> LadderInput:
+def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
     """Return what a ladder is made of from what is kept of a site: the newest of each layer."""
     from trimtab.loop.ladder_rungs import Chooser
 
     snapshot = store.latest_snapshot(site.name)
     hardware, notes = hardware_of(site, snapshot)
-    chooser = Chooser(store, site, hardware)
+    chooser = Chooser(store, site, hardware, runs)
     return LadderInput(
         name=site.name,
         hardware=hardware,

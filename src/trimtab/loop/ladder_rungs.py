@@ -17,7 +17,7 @@ from trimtab.judge.ladder.comparing import APART_MAXIMUM, Built
 from trimtab.judge.ladder.estimates import of_values
 from trimtab.model.event import EventKind
 from trimtab.model.hardware import Hardware
-from trimtab.model.ladder import LADDER_METRICS, Basis, Coverage, Estimate, Rung
+from trimtab.model.ladder import LADDER_METRICS, LEVEL_NAMES, Basis, Coverage, Estimate, Rung
 from trimtab.model.run import LAYERS, Layer, Run, RunStatus
 from trimtab.model.site import Site
 from trimtab.record.comparability import ASKED, comparability_key
@@ -49,6 +49,7 @@ _KIND_LAYERS: Final[dict[str, Layer]] = {
 """Of runs that do not tell their layer: what `trimtab` itself ran on the mount, and imports."""
 _EPOCHS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
 _USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
+RUN_ID_SHOWN: Final = 13
 _TOGETHER: Final = "OSTs measured"
 
 
@@ -74,18 +75,24 @@ class _Found:
 
 @dataclass
 class Chooser:
-    """Chooses the rungs of a site; ``notes`` tells what else there was."""
+    """Chooses the rungs of a site; ``notes`` tells what else there was.
+
+    ``chosen`` are beginnings of ids of runs that a person wants; they come before all others of
+    their layer, and their series up to them.
+    """
 
     store: Store
     site: Site
     hardware: Hardware
+    chosen: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
 
     def rungs(self) -> Iterator[Rung]:
         """Yield a rung for each layer and metric that something is kept of."""
         found: dict[tuple[Layer, str], list[_Found]] = {}
+        wanted = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
-            newest = self._newest(series)
+            newest = wanted.get(series.comparability) or self._newest(series)
             layer = None if newest is None else layer_of(newest)
             if newest is None or layer is None:
                 continue
@@ -93,7 +100,8 @@ class Chooser:
                 if _suits(newest, metric) and (one := self._found(series, newest, metric)):
                     found.setdefault((layer, metric), []).append(one)
         for (layer, metric), candidates in found.items():
-            yield self._rung(layer, metric, _best(candidates), candidates)
+            asked = [one for one in candidates if one.series.comparability in wanted]
+            yield self._rung(layer, metric, _best(asked or candidates), candidates)
 
     def _newest(self, series: Series) -> Run | None:
         """Return the newest run of a series that measured something."""
@@ -179,29 +187,38 @@ class Chooser:
         return self._of_files(run, built)
 
     def _of_files(self, run: Run, built: Built) -> tuple[Coverage, tuple[str, ...]]:
-        """Return what a client's run covers, from the number of its files.
+        """Return what a client's run covers, from where its files lie.
 
-        Lustre spreads new files over all OSTs in turn, so at least as many files as OSTs reach
-        all of them; fewer lie on nobody knows which.
+        Pinned files lie on every OST. Lustre spreads the objects of new files over all OSTs in
+        turn, so at least as many objects as OSTs reach all of them; fewer lie on nobody knows
+        which.
         """
-        tasks = _count(_table(run, ASKED).get("tasks"))
-        if tasks is None or built.osts is None:
+        asked = _table(run, ASKED)
+        tasks = _count(asked.get("tasks"))
+        whole = Coverage(built.drives, built.osts, built.servers)
+        if built.osts is None:
             return Coverage(), ()
-        files = f"{tasks:,} file{'' if tasks == 1 else 's'} over {built.osts:,.6g} OSTs"
-        if tasks >= built.osts:
-            return Coverage(built.drives, built.osts, built.servers), (f"taken for all: {files}",)
-        return Coverage(), (f"{files}: on how many they lay is not known",)
+        stripes = asked.get("stripe_count")
+        if asked.get("target_pinning") is True or stripes == -1:
+            return whole, ()
+        if tasks is None:
+            return Coverage(), ()
+        files = 1 if asked.get("file_per_process") is False else tasks
+        objects = files * (_count(stripes) or 1)
+        placed = f"{objects:,} object{'' if objects == 1 else 's'} over {built.osts:,.6g} OSTs"
+        if objects >= built.osts:
+            return whole, (f"taken for all: {placed}",)
+        return Coverage(), (f"{placed}: on how many they lay is not known",)
 
     def _rung(self, layer: Layer, metric: str, best: _Found, candidates: list[_Found]) -> Rung:
-        for other in candidates:
-            if other is not best:
-                self.notes.append(
-                    f"{layer}, {metric}: not taken: {other.series.probe} ({other.series.kind}), "
-                    f"run {other.run.id}"
-                )
+        if len(candidates) > 1:
+            self.notes.append(
+                f"{LEVEL_NAMES[layer]}, {metric.replace('_', ' ')}: {len(candidates)} series are "
+                "kept; the fastest of the last month is taken, --run takes another"
+            )
         run = best.run
         asked, told = _table(run, ASKED), _table(run, "told")
-        several = f"{len(best.runs)} runs to " if len(best.runs) > 1 else "run "
+        several = f"{len(best.runs)} runs to" if len(best.runs) > 1 else "run"
         conditions = {}
         if layer in ("ost", "client"):
             conditions[_TOGETHER] = "one by one" if best.one_by_one else "together"
@@ -212,7 +229,7 @@ class Chooser:
             coverage=best.coverage,
             nodes=_count(told.get("nodes")) or _count(asked.get("nodes")),
             tool=f"{run.kind} {run.tool_version or ''}".strip(),
-            source=f"{best.series.probe}, {several}{run.id}",
+            source=f"{best.series.probe}, {several} {run.id[:RUN_ID_SHOWN]}",
             at=best.at,
             epoch=self._epoch(best.at),
             fullness=self._fullness(best.at),
@@ -264,13 +281,17 @@ def _best(candidates: Sequence[_Found]) -> _Found:
     if times:
         recent = max(times) - APART_MAXIMUM
         candidates = [one for one in candidates if one.at is not None and one.at >= recent]
-    return max(candidates, key=lambda one: one.speed)
+    # Of a rate that covers nobody knows what nothing can be said.
+    return max(candidates, key=lambda one: (one.coverage != Coverage(), one.speed))
 
 
 def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[str, ...]]:
     used = [point for point in points if not point.unfinished and point.value > 0]
     lost = len(points) - len(used)
-    notes = (f"{lost} runs that did not finish are left out",) if lost else ()
+    counted = (
+        "1 run that did not finish is" if lost == 1 else f"{lost} runs that did not finish are"
+    )
+    notes = (f"{counted} left out",) if lost else ()
     return used[-RUNS_MAXIMUM:], notes
 
 

@@ -14,10 +14,11 @@ ASKED = "spec"
 def comparability_key(run: Run) -> str:
     """Return a text that is equal for two runs exactly when they may be compared.
 
-    It covers the probe's name, the benchmark that ran, and what was asked of it:
-    ``parameters["spec"]`` where the run has it, else all parameters (an imported run has only
-    what its output says). What came of a run, its host and its tool's version are left out: a
-    new version of a tool is a change to be seen in the series, not the end of it.
+    It covers the probe's name, the benchmark that ran, the layer that it measured where that is
+    not the client, and what was asked of it: ``parameters["spec"]`` where the run has it, else all
+    parameters (an imported run has only what its output says). The same fio job on a drive and on
+    a RAID device is not one series. What came of a run, its host and its tool's version are left
+    out: a new version of a tool is a change to be seen in the series, not the end of it.
 
     Examples
     --------
@@ -30,7 +31,9 @@ def comparability_key(run: Run) -> str:
     True
     """
     asked = run.parameters.get(ASKED, run.parameters)
-    text = json.dumps([run.probe, run.kind, _canonical(asked)], sort_keys=True)
+    layer = run.parameters.get("layer")
+    beneath = [] if layer in (None, "client") else [layer]
+    text = json.dumps([run.probe, run.kind, _canonical(asked), *beneath], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -79,11 +79,13 @@ def _table(track: Track) -> Table:
 def _cells(step: Step, unit: str) -> tuple[str, ...]:
     name = LEVEL_NAMES[step.rung.layer]
     sheet = "-" if step.of_data_sheet is None else efficiency_text(step.of_data_sheet, named=False)
+    what = visible(what_text(step))
     beneath = "\n".join(efficiency_text(one) for one in step.beneath) or "-"
     if step.shown is None:
-        return name, "-", "-", beneath, sheet, visible(f"{what_text(step)}; {step.shown_reason}")
+        rate = f"({rate_text(step.rung.rate.value, unit)})"
+        return name, rate, interval_text(step.rung.rate, unit), beneath, sheet, what
     rate = rate_text(step.shown.value, unit)
-    return name, rate, interval_text(step.shown, unit), beneath, sheet, visible(what_text(step))
+    return name, rate, interval_text(step.shown, unit), beneath, sheet, what
 
 
 def _print_signs(out: Console, ladder: Ladder) -> None:
@@ -109,11 +111,24 @@ def _print_signs(out: Console, ladder: Ladder) -> None:
         if one.value is None
     ):
         _wrapped(out, visible(text))
+    for text in dict.fromkeys(_of_rungs(ladder)):
+        _wrapped(out, visible(text))
     bases = {step.rung.rate.basis for track in ladder.tracks for step in track.steps}
     if Basis.ROUNDING in bases:
         _wrapped(out, "intervals of printed figures are of their rounding; scatter is not printed")
     if Basis.REPETITIONS in bases:
         _wrapped(out, "intervals of repetitions say nothing about other days")
+
+
+def _of_rungs(ladder: Ladder) -> Iterator[str]:
+    """Yield what a reader should know of single rungs."""
+    for track in ladder.tracks:
+        for step in track.steps:
+            name = LEVEL_NAMES[step.rung.layer]
+            if step.shown_reason is not None:
+                yield f"({name}) as measured: {step.shown_reason}"
+            for note in step.rung.notes:
+                yield f"{name}: {note}"
 
 
 def _efficiencies(ladder: Ladder) -> Iterator[tuple[Step, Efficiency]]:

@@ -1,0 +1,367 @@
+"""From what is kept of a site to its ladder: which runs are taken, and of how much hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.command import trimtab
+
+from trimtab.judge.ladder.climb import climb
+from trimtab.loop.ladder import of_store
+from trimtab.model.event import Event, EventKind
+from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.identifier import new_identifier
+from trimtab.model.ladder import Basis, LimitKind, Rung
+from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.model.site import Servers, Site
+from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.record.store import Store
+from trimtab.site.figures import parse_figure
+
+NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
+HARDWARE = Hardware(
+    drive_write=parse_figure("3.20 GB/s"),
+    drive_read=parse_figure("3.50 GB/s"),
+    drives=24,
+    osts=2,
+    parity=Parity(8, 2),
+    network=parse_figure("50 GB/s"),
+)
+SITE = Site(
+    "scratch", "lustre", "/scratch", servers=Servers(oss=("oss1", "oss2")), hardware=HARDWARE
+)
+GB = 1e9
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "t.db") as store:
+        yield store
+
+
+def keep(
+    store: Store,
+    kind: str,
+    values: Sequence[float],
+    *,
+    at: datetime | None = NOW,
+    layer: str | None = "unset",
+    metric: str = "read_bandwidth",
+    status: RunStatus = RunStatus.OK,
+    targets: Sequence[str | None] = (None,),
+    told: dict[str, object] | None = None,
+    probe: str = "imported",
+    **asked: Any,
+) -> Run:
+    """Keep a run whose repetitions are so many GB/s (or operations), on each target."""
+    parameters: dict[str, object] = {"spec": {"tasks": 64, **asked}, "told": told or {}}
+    if layer != "unset":
+        parameters["layer"] = layer
+    run = Run(
+        id=new_identifier(at or NOW),
+        site="scratch",
+        probe=probe,
+        kind=kind,
+        status=status,
+        at=at,
+        at_reason=None if at else "the output prints no time",
+        parameters=parameters,
+        samples=tuple(
+            Sample(metric, value * GB, repetition, target)
+            for target in targets
+            for repetition, value in enumerate(values)
+        ),
+    )
+    assert store.add_run(run)
+    return run
+
+
+def rungs(store: Store, site: Site = SITE) -> dict[tuple[str, str], Rung]:
+    return {(one.layer, one.metric): one for one in of_store(store, site).rungs}
+
+
+def only(store: Store, site: Site = SITE) -> Rung:
+    (rung,) = rungs(store, site).values()
+    return rung
+
+
+def test_each_kind_finds_its_layer(store: Store) -> None:
+    keep(store, "fio", [84.0], layer="drive", told={"drives": 24})
+    keep(store, "fio", [80.0], layer="raid", told={"targets": 2})
+    keep(store, "obdfilter-survey", [80.0], told={"targets": 2})
+    keep(store, "lnet-selftest", [48.0], told={"servers": 1})
+    keep(store, "builtin", [78.0], told={"targets": 2})
+    keep(store, "wrf", [10.0])
+    keep(store, "mdtest", [1.0], layer=None)
+    found = rungs(store)
+    assert {layer for layer, _ in found} == {
+        "drive", "raid", "ost", "network", "client", "application",
+    }  # fmt: skip
+    assert found["network", "read_bandwidth"].coverage.servers == 1
+    assert found["drive", "read_bandwidth"].coverage.drives == 24
+
+
+def test_the_ladder_of_a_site(store: Store) -> None:
+    keep(store, "fio", [84.0, 84.1, 83.9], layer="drive", told={"drives": 24})
+    keep(store, "obdfilter-survey", [80.0, 80.1, 80.2], told={"targets": 2})
+    keep(store, "lnet-selftest", [20.0, 20.1, 20.2], told={"servers": 1})
+    keep(store, "ior", [39.5, 39.6, 39.7], told={"targets": 2}, nodes=4)
+    ladder = climb(of_store(store, SITE))
+    (track,) = ladder.tracks
+    assert track.limit.kind is LimitKind.NETWORK
+    assert "servers" in ladder.scale  # counted from [servers]
+    client = next(step for step in track.steps if step.rung.layer == "client")
+    assert client.rung.nodes == 4
+    assert {one.of: round(one.value or 0, 3) for one in client.beneath} == {
+        "ost": round(39.6 / 80.1, 3),
+        "network": round(39.6 / 40.2, 3),
+    }
+
+
+def test_runs_of_a_week_tell_more_than_repetitions(store: Store) -> None:
+    runs = [
+        keep(store, "ior", [70.0 + day, 80.0 + day], at=NOW - timedelta(days=day), tasks=64)
+        for day in range(10)
+    ]
+    found = only(store)
+    assert found.rate.basis is Basis.RUNS
+    assert found.rate.values == tuple((75.0 + day) * GB for day in (7, 6, 5, 4, 3, 2, 1, 0))
+    assert set(found.runs) == {run.id for run in runs[:8]}
+
+
+def test_few_runs_leave_the_repetitions_of_the_newest(store: Store) -> None:
+    keep(store, "ior", [10.0, 11.0], at=NOW - timedelta(days=1))
+    newest = keep(store, "ior", [70.0, 80.0])
+    found = only(store)
+    assert found.rate.basis is Basis.REPETITIONS
+    assert found.rate.values == (70.0 * GB, 80.0 * GB)
+    assert found.runs == (newest.id,)
+
+
+def test_the_fastest_of_the_newest_series_is_taken_and_the_other_named(store: Store) -> None:
+    keep(store, "builtin", [5.0], tasks=4, probe="hourly")
+    keep(store, "ior", [70.0], at=NOW - timedelta(days=20), tasks=2048, probe="weekly")
+    keep(store, "ior", [90.0], at=NOW - timedelta(days=60), tasks=4096, probe="old")
+    given = of_store(store, SITE)
+    (rung,) = given.rungs
+    assert rung.rate.value == 70.0 * GB
+    assert rung.source is not None
+    assert rung.source.startswith("weekly")
+    assert given.notes == (
+        "client, read bandwidth: 3 series are kept; the fastest of the last month is taken, "
+        "--run takes another",
+    )
+
+
+def test_what_failed_or_was_not_believed_is_no_rung(store: Store) -> None:
+    keep(store, "ior", [70.0], status=RunStatus.FAILED)
+    keep(store, "ior", [70.0], status=RunStatus.INVALID_WORKLOAD, tasks=1)
+    keep(store, "ior", [0.0], tasks=2)
+    run = Run(
+        id=new_identifier(NOW),
+        site="scratch",
+        probe="x",
+        kind="ior",
+        status=RunStatus.OK,
+        at=NOW,
+        samples=(Sample("read_bandwidth", 1.0, 0, reason="cached"),),
+    )
+    store.add_run(run)
+    assert rungs(store) == {}
+
+
+def test_unfinished_runs_are_left_out_and_said_to_be(store: Store) -> None:
+    for hour in range(4):
+        keep(store, "ior", [70.0 + hour], at=NOW - timedelta(hours=hour + 1))
+    keep(store, "ior", [], at=NOW, status=RunStatus.UNFINISHED)
+    found = only(store)
+    assert found.rate.value == pytest.approx(71.5 * GB)
+    keep(store, "ior", [70.0], at=NOW + timedelta(hours=1))
+    assert only(store).notes[-1] == "1 run that did not finish is left out"
+
+
+def test_small_transfers_are_no_bandwidth_and_large_ones_no_iops(store: Store) -> None:
+    small: dict[str, Any] = {"transfer_size_bytes": 4096}
+    large: dict[str, Any] = {"transfer_size_bytes": 2**20}
+    keep(store, "fio", [1.0], **small)
+    keep(store, "fio", [1e-4], metric="read_iops", **small, tasks=2)
+    keep(store, "fio", [50.0], **large)
+    keep(store, "fio", [1e-5], metric="read_iops", **large, tasks=2)
+    found = rungs(store)
+    assert found["client", "read_bandwidth"].rate.value == 50 * GB
+    assert found["client", "read_iops"].rate.value == pytest.approx(1e5)
+
+
+def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
+    keep(store, "obdfilter-survey", [40.0, 41.0, 42.0], targets=["OST0000", "OST0001"])
+    keep(store, "lnet-selftest", [48.0], told={"servers": 1})
+    keep(store, "ior", [60.0, 60.1], told={"targets": 2})
+    found = rungs(store)["ost", "read_bandwidth"]
+    assert found.rate.value == 82 * GB
+    assert found.coverage.osts == 2
+    (track,) = climb(of_store(store, SITE)).tracks
+    assert track.limit.kind is LimitKind.CANNOT_TELL
+    assert "together and one by one" in track.limit.reason
+
+
+def test_runs_without_a_time(store: Store) -> None:
+    keep(store, "ior", [70.0], at=None)
+    found = only(store)
+    assert (found.rate.value, found.at) == (70.0 * GB, None)
+
+
+def test_as_many_files_as_osts_reach_all_of_them(store: Store) -> None:
+    keep(store, "ior", [70.0], tasks=64)
+    found = only(store)
+    assert (found.coverage.osts, found.coverage.drives) == (2, 24)
+    assert "64 objects over 2 OSTs" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "osts"),
+    [
+        ({"tasks": 1}, None),
+        ({"tasks": 64, "file_per_process": False}, None),
+        ({"tasks": 1, "stripe_count": 2}, 2),
+        ({"tasks": 1, "stripe_count": -1}, 2),
+        ({"tasks": 2, "target_pinning": True}, 2),
+        ({}, 2),
+        ({"tasks": "many"}, None),
+    ],
+)
+def test_on_how_many_osts_files_lie(store: Store, asked: dict[str, Any], osts: int | None) -> None:
+    keep(store, "ior", [70.0], **asked)
+    found = only(store)
+    assert found.coverage.osts == osts
+    if osts is None and isinstance(asked.get("tasks"), int):
+        assert "1 object over 2 OSTs: on how many they lay is not known" in found.notes
+
+
+def test_a_run_that_a_person_wants(store: Store) -> None:
+    slow = keep(store, "builtin", [5.0], tasks=4, probe="hourly")
+    keep(store, "ior", [70.0], tasks=2048, probe="weekly")
+    given = of_store(store, SITE, [slow.id])
+    (rung,) = given.rungs
+    assert rung.rate.value == 5.0 * GB
+    assert rung.runs == (slow.id,)
+
+
+def test_what_covers_nobody_knows_what_comes_last(store: Store) -> None:
+    keep(store, "lnet-selftest", [90.0], told={"clients": 1}, probe="clients")
+    keep(store, "lnet-selftest", [48.0], told={"servers": 1}, probe="servers")
+    assert only(store).rate.value == 48.0 * GB
+
+
+def snapshot(at: datetime, used: int) -> Snapshot:
+    targets = [
+        TargetSnapshot(
+            Target(f"OST000{index}", "ost"),
+            (Reading("used_bytes", used), Reading("available_bytes", 100 - used)),
+        )
+        for index in range(2)
+    ]
+    mdt = TargetSnapshot(Target("MDT0000", "mdt"), (Reading("used_bytes", 99),))
+    return Snapshot(at, "lustre", True, (*targets, mdt))
+
+
+def test_fullness_and_epoch_of_the_time(store: Store) -> None:
+    store.ensure_site("scratch")
+    store.add_snapshot("scratch", snapshot(NOW - timedelta(hours=1), 30))
+    store.add_snapshot("scratch", snapshot(NOW + timedelta(hours=20), 70))
+    store.add_event(
+        Event(
+            new_identifier(NOW),
+            "scratch",
+            EventKind.CAPACITY_ADDED,
+            NOW + timedelta(hours=2),
+            "24 OSTs",
+            "person",
+        )
+    )
+    keep(store, "obdfilter-survey", [40.0, 41.0], told={"targets": 2})
+    keep(store, "lnet-selftest", [48.0, 48.0], at=NOW, told={"servers": 1})
+    keep(store, "ior", [40.0, 41.0], at=NOW + timedelta(hours=21), told={"targets": 2})
+    found = rungs(store)
+    assert found["ost", "read_bandwidth"].fullness == pytest.approx(0.3)
+    assert found["client", "read_bandwidth"].fullness == pytest.approx(0.7)
+    (track,) = climb(of_store(store, SITE)).tracks
+    assert track.limit.kind is LimitKind.CANNOT_TELL
+    assert "30 %" in track.limit.reason
+    assert "before capacity-added 2026-03-10" in track.limit.reason
+
+
+def test_osts_are_counted_in_the_last_snapshot(store: Store) -> None:
+    store.ensure_site("scratch")
+    store.add_snapshot("scratch", snapshot(NOW, 30))
+    given = of_store(store, Site("scratch", "lustre", "/scratch"))
+    assert given.hardware.osts == 2
+    assert given.hardware.oss is None
+
+
+def test_nothing_is_kept(store: Store) -> None:
+    ladder = climb(of_store(store, SITE))
+    assert ladder.tracks == ()
+    assert {one.layer for one in ladder.absent} == {
+        "data_sheet", "drive", "ost", "network", "client",
+    }  # fmt: skip
+
+
+def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
+    kept, site = tmp_path / "t.db", tmp_path / "here.toml"
+    site.write_text(
+        '[site]\nname = "here"\ndriver = "local"\npath = "/here"\n'
+        '[hardware]\ndrive_write = "1 GB/s"\ndrive_read = "90 GB/s"\ndrives = 1\nparity = "none"\n'
+    )
+    file = FIXTURES / "ior" / "4.0.0" / "json-repeat.out"
+    added = trimtab("import", file, "--site", site, "--timezone", "UTC", store=kept)
+    assert added.code == 0, added.stderr
+    shown = trimtab("ladder", site, "--json", store=kept)
+    assert shown.code == 0, shown.stderr
+    tracks = {track["metric"]: track for track in shown.document["tracks"]}
+    for metric in ("write_bandwidth", "read_bandwidth"):
+        sheet, client = tracks[metric]["rungs"]
+        assert (sheet["layer"], client["layer"]) == ("data_sheet", "client")
+        rate = client["rate"]["value"] / sheet["rate"]["value"]
+        assert client["beneath"][0]["value"] == pytest.approx(rate)
+    assert {one["layer"] for one in shown.document["absent"]} == {"drive"}
+    text = trimtab("ladder", site, store=kept).stdout
+    assert "no drive rung" in text
+    assert "limit: " in text
+
+
+def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
+    site = tmp_path / "here.toml"
+    site.write_text('[site]\nname = "here"\ndriver = "local"\npath = "/here"\n')
+    with Store.open(tmp_path / "t.db"):
+        pass
+    shown = trimtab("ladder", site, store=tmp_path / "t.db")
+    assert shown.code == 0, shown.stderr
+    assert "Nothing is kept" in shown.stdout
+    assert "trimtab check PATH" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("nowhere",), 2, "nowhere"),
+        (("nowhere.toml",), 2, "nowhere.toml"),
+        (("FILE",), 2, "is not a rate"),
+        (("EXAMPLE", "--margin", "2"), 2, "fraction"),
+        (("EXAMPLE", "--per", "rack"), 2, "rack"),
+    ],
+)
+def test_wrong_use(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('[ladder]\nname = "x"\n[[rung]]\nlayer = "ost"\nwrite = "3"\n')
+    places = {"FILE": str(wrong), "EXAMPLE": str(EXAMPLES / "perlmutter.toml")}
+    ended = trimtab("ladder", *(places.get(one, one) for one in arguments), store=tmp_path / "t.db")
+    assert ended.code == code
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
