@@ -1,0 +1,279 @@
+"""Data sheets of drives, and what a PCIe link lets through of them.
+
+The figures and their sources are in `trimtab.model.drive_table`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from trimtab.model.drive_table import PARTS, ROWS, Row
+from trimtab.model.telemetry import NotAvailable
+
+_LINE: Final = {
+    1: (2.5e9, 8 / 10),
+    2: (5e9, 8 / 10),
+    3: (8e9, 128 / 130),
+    4: (16e9, 128 / 130),
+    5: (32e9, 128 / 130),
+}
+"""Generation of PCIe: transfers a second on a lane, a bit each, and the share that its line code
+leaves. Generation 6 sends two bits at a time in frames of its own, and is not here."""
+PACKET_BYTES: Final = 24
+"""Assumed of each packet beside its payload, when a drive writes to the host's memory as it does
+for a read: 4 bytes that begin it, 16 of header with a 64-bit address, 4 of checksum."""
+_VENDORS: Final = re.compile(
+    r"\b(?:SAMSUNG|KIOXIA|MICRON|INTEL|SOLIDIGM|WESTERN DIGITAL|WDC?|SANDISK|SK HYNIX|HYNIX"
+    r"|ULTRASTAR|DC|SSD|NVME|SERIES)\b"
+)
+_CAPACITY: Final = re.compile(r"(?<![A-Z0-9.])([0-9]{1,4}(?:\.[0-9]{1,2})?) ?([TG])B\b")
+_NAME_MAXIMUM: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DataSheet:
+    """What a vendor promises of a drive; ``None`` where no source is known.
+
+    Attributes
+    ----------
+    capacities_bytes
+        What the figures hold for; empty: the highest of the series.
+    pcie_generation, lanes
+        Of the drive itself; with two ports each has half of the lanes.
+    read_bytes_per_s, write_bytes_per_s
+        Sequential, large transfers.
+    read_iops, write_iops
+        At random places, 4 KiB, the drive full and in its steady state, where the vendor says so.
+    drive_writes_per_day
+        Of its whole capacity, for the five years that all of these are warranted.
+    sources
+        Where the figures were read.
+    note
+        What the sources leave open.
+    """
+
+    model: str
+    vendor: str
+    capacities_bytes: tuple[int, ...]
+    pcie_generation: int
+    lanes: int
+    dual_port: bool | None
+    read_bytes_per_s: float | None
+    write_bytes_per_s: float | None
+    read_iops: float | None
+    write_iops: float | None
+    drive_writes_per_day: float | None
+    sources: tuple[str, ...]
+    note: str | None = None
+
+    def effective_read_bytes_per_s(
+        self, lanes: int, generation: int, *, payload_bytes: int | None = None
+    ) -> float | NotAvailable:
+        """Return what a sequential read can reach over a link: the lower of drive and link.
+
+        Parameters
+        ----------
+        lanes, generation
+            Of the link to one server, as it was negotiated.
+        payload_bytes
+            See `pcie_bytes_per_s`.
+        """
+        return _lower(self.read_bytes_per_s, "reads", lanes, generation, payload_bytes)
+
+    def effective_write_bytes_per_s(
+        self, lanes: int, generation: int, *, payload_bytes: int | None = None
+    ) -> float | NotAvailable:
+        """Return what a sequential write can reach over a link; as for reads."""
+        return _lower(self.write_bytes_per_s, "writes", lanes, generation, payload_bytes)
+
+
+def pcie_bytes_per_s(
+    generation: int, lanes: int, *, payload_bytes: int | None = None
+) -> float | NotAvailable:
+    """Return what a PCIe link carries in one direction.
+
+    Parameters
+    ----------
+    generation, lanes
+        As negotiated, which may be less than both ends can do.
+    payload_bytes
+        The link's maximum payload (``lspci -vv``: DevCtl MaxPayload). With it, `PACKET_BYTES` are
+        taken off for each packet; that is an assumption. Without it, the line code alone is.
+
+    Notes
+    -----
+    Transfers a second x share of the line code / 8, a lane: 8 GT/s x 128/130 / 8 = 984.6 MB/s in
+    generation 3, and twice as much in each of the next two. What is left for data is less by the
+    packets' frames and by flow control, which varies with machines.
+
+    Examples
+    --------
+    >>> round(pcie_bytes_per_s(5, 2) / 1e6)
+    7877
+    >>> round(pcie_bytes_per_s(5, 2, payload_bytes=256) / 1e6)
+    7202
+    """
+    line = _LINE.get(generation)
+    if line is None:
+        return NotAvailable(f"the rate of PCIe {generation} is not known here, only of 1 to 5")
+    if lanes not in (1, 2, 4, 8, 16):
+        return NotAvailable(f"a link of {lanes} lanes is none of PCIe")
+    transfers_per_s, share = line
+    rate = transfers_per_s * share / 8 * lanes
+    if payload_bytes is None:
+        return rate
+    if not 128 <= payload_bytes <= 4096:
+        return NotAvailable(f"a payload of {payload_bytes} bytes is none of PCIe: 128 to 4096")
+    return rate * payload_bytes / (payload_bytes + PACKET_BYTES)
+
+
+def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | NotAvailable:
+    """Return what the data sheet of a drive says, or why there is none here.
+
+    Parameters
+    ----------
+    model
+        As people write it (``PM1733a``, ``Samsung 1743``, ``Micron 9550 MAX 12.8TB``) or as
+        ``nvme list`` prints it (``SAMSUNG MZWLR3T8HBLS-00007``), where a document says which series
+        a part number is of.
+    capacity_bytes
+        Of the drive; by default what the name says. Without any, figures that differ from one
+        capacity to another are left out, unless the vendor gives ones for the series.
+
+    Examples
+    --------
+    >>> data_sheet("SAMSUNG MZWLR3T8HBLS-00007").model
+    'PM1733'
+    >>> data_sheet("Samsung 1743").read_bytes_per_s
+    14000000000.0
+    """
+    text = " ".join(model[:_NAME_MAXIMUM].upper().replace("_", " ").split())
+    named, said_bytes = _identified(text)
+    if named is None:
+        return NotAvailable(
+            f"no data sheet of {model[:_NAME_MAXIMUM]!r} is known here{_near(text)}"
+        )
+    wanted = said_bytes if capacity_bytes is None else capacity_bytes
+    sheets = [sheet for sheet in _sheets() if sheet.model == named]
+    return _common(sheets) if wanted is None else _of_capacity(sheets, wanted)
+
+
+def _identified(text: str) -> tuple[str | None, int | None]:
+    """Return model and capacity that a name in capitals says; ``None`` where it says none."""
+    for word in re.split(r"[ /,]", text):
+        stem = word.split("-")[0]
+        for part, (named, capacity_tb) in PARTS.items():
+            if stem.startswith(part):
+                return named, round(capacity_tb * 1e12)
+    found = _CAPACITY.search(text)
+    capacity_bytes = None
+    if found is not None:
+        scale = {"T": 1e12, "G": 1e9}[found.group(2)]
+        capacity_bytes = round(float(found.group(1)) * scale)
+        text = f"{text[: found.start()]} {text[found.end() :]}"
+    return _names().get(_key(text)), capacity_bytes
+
+
+def _key(text: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "", _VENDORS.sub(" ", text))
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Return what a model may be called to its name: with and without ``PM`` or ``D7``."""
+    names: dict[str, str] = {}
+    for row in ROWS:
+        key = _key(row.model.upper())
+        names[key] = row.model
+        for prefix in ("PM", "BM", "D7"):
+            shorter = key.removeprefix(prefix)
+            if shorter != key and len(shorter) > len(prefix) + 1:
+                names.setdefault(shorter, row.model)
+    return names
+
+
+def _near(text: str) -> str:
+    """Return the models whose name begins in the same way, for a message."""
+    key = _key(_CAPACITY.sub(" ", text))
+    near = sorted({name for one, name in _names().items() if len(key) > 2 and one.startswith(key)})
+    return f"; there is of {' and '.join(near)}" if near else ""
+
+
+@cache
+def _sheets() -> tuple[DataSheet, ...]:
+    return tuple(map(_sheet, ROWS))
+
+
+def _sheet(row: Row) -> DataSheet:
+    return DataSheet(
+        model=row.model,
+        vendor=row.vendor,
+        capacities_bytes=tuple(round(one * 1e12) for one in row.capacities_tb),
+        pcie_generation=row.generation,
+        lanes=row.lanes,
+        dual_port=row.dual_port,
+        read_bytes_per_s=_scaled(row.read_mb_per_s, 1e6),
+        write_bytes_per_s=_scaled(row.write_mb_per_s, 1e6),
+        read_iops=_scaled(row.read_kiops, 1e3),
+        write_iops=_scaled(row.write_kiops, 1e3),
+        drive_writes_per_day=row.writes_per_day,
+        sources=row.sources,
+        note=row.note,
+    )
+
+
+def _scaled(value: int | None, unit: float) -> float | None:
+    return None if value is None else value * unit
+
+
+def _same(wanted_bytes: int, capacity_bytes: int) -> bool:
+    """Return whether two capacities are one: the label is rounded in its third digit."""
+    return abs(wanted_bytes / capacity_bytes - 1) < 0.01
+
+
+_FIGURES: Final = (
+    *("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops", "drive_writes_per_day"),
+)
+
+
+def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotAvailable:
+    """Return the sheet of one capacity, else that of the series, which says what it is."""
+    for sheet in sheets:
+        if any(_same(wanted_bytes, one) for one in sheet.capacities_bytes):
+            return sheet
+    wanted = f"{wanted_bytes / 1e12:g} TB"
+    for sheet in sheets:
+        if not sheet.capacities_bytes:
+            note = f"the highest of the series: what {wanted} reach is not known here"
+            return replace(sheet, note=f"{sheet.note}; {note}" if sheet.note else note)
+    known = sorted(one for sheet in sheets for one in sheet.capacities_bytes)
+    listed = ", ".join(f"{one / 1e12:g}" for one in known)
+    return NotAvailable(f"no data sheet of {sheets[0].model} with {wanted}, but with {listed} TB")
+
+
+def _common(sheets: list[DataSheet]) -> DataSheet:
+    """Return the series' own sheet, else what holds for all its capacities."""
+    for sheet in sheets:
+        if len(sheets) == 1 or not sheet.capacities_bytes:
+            return sheet
+    differing = [name for name in _FIGURES if len({getattr(one, name) for one in sheets}) > 1]
+    note = "depends on the capacity, which was not said: " + ", ".join(differing)
+    return replace(
+        sheets[0],
+        capacities_bytes=tuple(sorted({one for s in sheets for one in s.capacities_bytes})),
+        sources=tuple(dict.fromkeys(one for sheet in sheets for one in sheet.sources)),
+        note=note if differing else sheets[0].note,
+        **dict.fromkeys(differing),
+    )
+
+
+def _lower(
+    of_drive: float | None, what: str, lanes: int, generation: int, payload_bytes: int | None
+) -> float | NotAvailable:
+    if of_drive is None:
+        return NotAvailable(f"no source says how fast the drive {what}")
+    of_link = pcie_bytes_per_s(generation, lanes, payload_bytes=payload_bytes)
+    return of_link if isinstance(of_link, NotAvailable) else min(of_drive, of_link)
