@@ -89,7 +89,17 @@ def test_without_inodes_they_are_missing_with_a_reason() -> None:
     assert target is not None
     reading = target.reading("inodes_free")
     assert reading is not None
-    assert reading.reason == "lfs df -i is not in the file"
+    assert reading.reason == "lfs df -i has no line for it in the file"
+
+
+def test_inodes_alone() -> None:
+    snapshot = only(INODES)
+    target = snapshot.of("MDT0000")
+    assert target is not None
+    assert snapshot.complete
+    assert target.number("inodes_free") == 999_700
+    assert target.reading("used_bytes") is not None
+    assert target.number("used_bytes") is None
 
 
 def test_a_target_that_did_not_answer_makes_it_incomplete() -> None:
@@ -145,7 +155,8 @@ def test_those_of_a_recent_lustre() -> None:
     for name, each in found.items():
         for _, snapshot in each:
             for target in snapshot.targets:
-                assert target.number("capacity_bytes") or not snapshot.complete, name
+                told = target.number("capacity_bytes") or target.number("inodes_total")
+                assert told or not snapshot.complete, name
     for reason in refused.values():
         assert "can be used" in reason or "two times" in reason
 

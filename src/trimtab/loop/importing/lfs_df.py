@@ -7,11 +7,11 @@ systems, and of bytes and inodes (``lfs df; lfs df -i``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
+from trimtab.drivers.lustre.lfs_df import Column, LfsDf, LfsDfLine, parse_lfs_df
 from trimtab.errors import DataError
 from trimtab.measure.source import Source
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
@@ -22,6 +22,7 @@ _HEADER: Final = re.compile(r"^UUID[ \t]+(?:1K-blocks|bytes|Inodes)[ \t]", re.MU
 _TARGET: Final = re.compile(r"_UUID[ \t].{1,200}\[(?:OST|MDT):[0-9]{1,5}\]")
 _FLAGS: Final = {"D": ("degraded", True), "R": ("read_only", True), "N": ("create_enabled", False)}
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
+_INODES: Final = ("inodes_total", "inodes_free")
 
 
 def recognises(source: Source) -> bool:
@@ -48,10 +49,11 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
         or one file system stands there twice, which is of two times.
     """
     spaces, inodes = (_by_name(source, inodes=inodes) for inodes in (False, True))
-    if not spaces:
+    names = tuple(dict.fromkeys((*spaces, *inodes)))
+    if not names:
         said = "; ".join(dict.fromkeys(_complaints(source)))
         raise DataError(f"no file system of lfs df can be used: {said or 'there is none'}", line=1)
-    return tuple((name, _snapshot(at, df, inodes.get(name))) for name, df in spaces.items())
+    return tuple((name, _snapshot(at, spaces.get(name), inodes.get(name))) for name in names)
 
 
 def problems(source: Source) -> tuple[str, ...]:
@@ -88,32 +90,39 @@ def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
     return found
 
 
-def _snapshot(at: datetime, space: LfsDf, inodes: LfsDf | None) -> Snapshot:
-    counted = {} if inodes is None else {line.target: line for line in inodes.lines}
-    targets = tuple(_target(line, counted.get(line.target)) for line in space.lines)
-    answered = all(line.problem is None for line in space.lines)
-    whole = space.complete and answered and (inodes is None or inodes.complete)
+def _snapshot(at: datetime, space: LfsDf | None, inodes: LfsDf | None) -> Snapshot:
+    there = [df for df in (space, inodes) if df is not None]
+    by_target = [
+        {} if df is None else {line.target: line for line in df.lines} for df in (space, inodes)
+    ]
+    names = dict.fromkeys(line.target for df in there for line in df.lines)
+    targets = tuple(_target(name, *(lines.get(name) for lines in by_target)) for name in names)
+    answered = all(line.problem is None for df in there for line in df.lines)
+    whole = all(df.complete for df in there) and answered
     return Snapshot(at, "lustre", whole, targets)
 
 
-def _target(space: LfsDfLine, inodes: LfsDfLine | None) -> TargetSnapshot:
-    figures = (space.total, space.used, space.available)
+def _target(name: str, space: LfsDfLine | None, inodes: LfsDfLine | None) -> TargetSnapshot:
     readings = [
-        _reading(name, value, space, "lfs df") for name, value in zip(_SPACE, figures, strict=True)
+        *_readings("lfs df", space, _SPACE, ("total", "used", "available")),
+        *_readings("lfs df -i", inodes, _INODES, ("total", "available")),
     ]
-    if inodes is None:
-        reason = "lfs df -i is not in the file"
-        readings += [Reading(name, None, reason=reason) for name in ("inodes_total", "inodes_free")]
-    else:
-        readings.append(_reading("inodes_total", inodes.total, inodes, "lfs df -i"))
-        readings.append(_reading("inodes_free", inodes.available, inodes, "lfs df -i"))
-    for flag, (name, value) in _FLAGS.items():
-        if flag in space.flags:
-            readings.append(Reading(name, value, source=f"lfs df, line {space.line}"))
-    return TargetSnapshot(Target(space.target, space.kind), tuple(readings))
+    for flag, (reading, value) in _FLAGS.items():
+        if space is not None and flag in space.flags:
+            readings.append(Reading(reading, value, source=f"lfs df, line {space.line}"))
+    kind = "mdt" if name.startswith("MDT") else "ost"
+    return TargetSnapshot(Target(name, kind), tuple(readings))
 
 
-def _reading(name: str, value: int | None, line: LfsDfLine, command: str) -> Reading:
-    if value is None:
-        return Reading(name, None, reason=f"{command}: {line.problem or 'the line has no number'}")
-    return Reading(name, value, source=f"{command}, line {line.line}")
+def _readings(
+    command: str, line: LfsDfLine | None, names: Sequence[str], columns: Sequence[Column]
+) -> Iterator[Reading]:
+    for name, column in zip(names, columns, strict=True):
+        value = None if line is None else getattr(line, column)
+        if line is None:
+            yield Reading(name, None, reason=f"{command} has no line for it in the file")
+        elif value is None:
+            problem = line.problem or "the line has no number"
+            yield Reading(name, None, reason=f"{command}: {problem}")
+        else:
+            yield Reading(name, value, source=f"{command}, line {line.line}")

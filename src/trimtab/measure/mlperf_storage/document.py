@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -68,12 +69,16 @@ def document_of(source: Source, what: str = "a file of MLPerf Storage") -> Docum
 _TOKEN: Final = re.compile(r'\n|[{}\[\],:]|"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"]+')
 
 
+# Of a summary a few thousand; what is far longer is none, and not worth the time.
+_TOKENS_MAXIMUM: Final = 500_000
+
+
 def _lines(text: str) -> dict[_Path, int]:
     """Return the line of every value of a JSON text that is known to be right."""
     lines: dict[_Path, int] = {}
     path: list[str | int] = []
     line, key = 1, ""
-    for found in _TOKEN.finditer(text):
+    for found in itertools.islice(_TOKEN.finditer(text), _TOKENS_MAXIMUM):
         token = found[0]
         if token == "\n":
             line += 1
