@@ -9,13 +9,14 @@ and an empty one not at all: its hash says everything.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
 import secrets
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,40 +61,39 @@ class RawDirectory:
             raise _cannot("write", file, error) from error
         return sha256
 
-    def put_many(self, contents: Iterable[bytes]) -> list[str]:
-        """Return the sha256 of each content; all are on stable storage when this returns.
+    def put_many(self, contents: Mapping[str, bytes]) -> None:
+        """Put contents, given by their sha256; all are on stable storage when this returns.
 
-        One journal commit of the file system serves many files, where `put` costs one each.
+        Two ``syncfs`` serve all of them, where `put` waits for the device twice for each: seconds
+        instead of minutes for an archive. (Before Linux 5.8 it does not tell of failed writes;
+        what was imported can be imported again, and `Store.integrity` finds what is missing.)
 
         Raises
         ------
         UnreadableError
             One could not be written; those before it may have been.
         """
-        hashes: list[str] = []
         parts: list[tuple[Path, Path]] = []
         file = self.path
         try:
-            for content in contents:
-                sha256 = hashlib.sha256(content).hexdigest()
-                hashes.append(sha256)
+            for sha256, content in contents.items():
                 file = self.file(sha256)
                 if not content or (_touched(file) and self._is_intact(sha256, len(content))):
                     continue
                 _make_directory(file.parent)
                 parts.append((_written(file, zlib.compress(content, 6)), file))
+            if parts:
+                _synchronise_file_system(self.path)
             for part, file in parts:
-                _synchronise(part)
                 part.rename(file)
+            if parts:
+                _synchronise_file_system(self.path)
         except OSError as error:
             raise _cannot("write", file, error) from error
         finally:
             for part, _ in parts:
                 with contextlib.suppress(OSError):
                     part.unlink(missing_ok=True)
-        for directory in {self.file(sha256).parent for sha256 in hashes if sha256 != EMPTY_SHA256}:
-            _synchronise_directory(directory)
-        return hashes
 
     def get(self, sha256: str, size_bytes: int) -> bytes:
         """Return the content with that hash and size.
@@ -217,6 +217,18 @@ def _synchronise(file: Path) -> None:
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _synchronise_file_system(directory: Path) -> None:
+    """Wait until everything written to the directory's file system is on stable storage."""
+    library = ctypes.CDLL(None, use_errno=True)  # Python has fsync and sync, and not this one
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if library.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
     finally:
         os.close(descriptor)
 

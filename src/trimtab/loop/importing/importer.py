@@ -28,8 +28,10 @@ from trimtab.record.kept import ImportedRun
 from trimtab.record.raw import RawDirectory
 from trimtab.record.store import Store
 
-BATCH = 50
+BATCH = 100
 """Files of one task of a worker and of one transaction."""
+PUT_BYTES = 32 * 1024**2
+"""So much is held in memory before it is put where raw outputs are kept."""
 FEW = 64
 """Up to so many files are read in this process: workers take half a second to start."""
 
@@ -131,21 +133,23 @@ def _read_batch(
 ) -> list[_Read]:
     """Read files, each with its mains that are read too; put raw outputs where they are kept."""
     read: list[_Read] = []
-    contents: list[bytes] = []
+    contents: dict[str, bytes] = {}
     for candidate, others in batch:
         if candidate.problem is not None:
             read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
             continue
         reading = read_file(candidate.path, kind, others=others)
         source = reading.source
-        labelled = [] if source is None or not reading.measurements else _contents(source)
-        contents += [content for _, content in labelled]
-        outputs = tuple(
-            (label, len(content), hashlib.sha256(content).hexdigest())
-            for label, content in labelled
-        )
+        outputs: list[tuple[str, int, str]] = []
+        for label, content in _contents(source) if source and reading.measurements else ():
+            sha256 = hashlib.sha256(content).hexdigest()
+            outputs.append((label, len(content), sha256))
+            contents[sha256] = content
+        if raw is not None and sum(map(len, contents.values())) > PUT_BYTES:
+            raw.put_many(contents)
+            contents = {}
         name = None if source is None else Source(source.name, b"")
-        read.append(_Read(candidate, replace(reading, source=name), outputs))
+        read.append(_Read(candidate, replace(reading, source=name), tuple(outputs)))
     if raw is not None:
         raw.put_many(contents)
     return read
