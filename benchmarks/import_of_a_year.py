@@ -32,7 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.measure.survey_files import survey_files
+from tests.measure.survey_files import survey_files  # noqa: E402 (the tree is on the path now)
 
 RESULTS = Path(__file__).with_name("results")
 RECORDING = ROOT / "tests" / "fixtures" / "ior" / "4.1.0+dev" / "text-fpp.out"
