@@ -1,0 +1,370 @@
+"""Which setting is best, which ones cannot be told from it, and which factors matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.judge.quantiles import t_quantile
+from trimtab.judge.rounds import Rounds, balanced
+from trimtab.judge.variability import higher_is_better
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.sweep import (
+    BestSetting,
+    FactorEffect,
+    HeatMap,
+    Level,
+    MeasuredPoint,
+    SettingResult,
+)
+from trimtab.model.verdict import Interval
+from trimtab.units import format_percent, parse_bytes
+
+if TYPE_CHECKING:
+    import numpy
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+
+LEVEL: Final = 0.95
+METHOD: Final = (
+    "multiple comparisons with the best (Hsu): log values less their round, pooled scatter, "
+    "Dunnett's one-sided quantile"
+)
+_MATTERS: Final = 0.05
+_PROTECTIONS: Final = (
+    "checksum", "integrity", "mitigation", "saferet", "spectre", "srso", "permission", "encrypt",
+    "security", "t10", "squash", "krb", "verify",
+)  # fmt: skip
+
+
+def best_settings(
+    points: Sequence[MeasuredPoint], metric: str, *, workload: Iterable[str] = ()
+) -> tuple[BestSetting, ...]:
+    """Return the best setting for each workload, with those it cannot be told from.
+
+    Parameters
+    ----------
+    workload
+        Factors that are no choice: the best of the others is looked for at each of their levels.
+        Settings of integrity and security never are one (`is_protection`).
+
+    Raises
+    ------
+    KeyError
+        The metric is not known.
+    ValueError
+        A value is not finite, or negative.
+    """
+    names = (*workload, *(name for name in _factors(points) if is_protection(name)))
+    groups: dict[tuple[Level | None, ...], list[MeasuredPoint]] = {}
+    for point in points:
+        groups.setdefault(tuple(point.levels.get(name) for name in names), []).append(point)
+    found = []
+    for key, group in groups.items():
+        levels = {name: one for name, one in zip(names, key, strict=True) if one is not None}
+        found.append(_best(group, metric, levels))
+    return tuple(found)
+
+
+def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[FactorEffect, ...]:
+    """Return how much each factor and each pair of factors matters, the largest share first.
+
+    Raises
+    ------
+    KeyError
+        The metric is not known.
+    ValueError
+        A value is not finite, or negative.
+
+    Notes
+    -----
+    Analysis of variance on log scale, where "twice as fast, whatever else" adds up: the share of
+    a factor is what the sum of all single factors loses without it, that of a pair what it adds
+    to that sum (type II). Set against what is left between rounds by an F test; probabilities
+    are Holm's, so that one in twenty sweeps without any effect shows one.
+    """
+    from scipy.special import fdtrc
+
+    rounds = balanced(points, metric)
+    factors = _factors(rounds.points)
+    if len(rounds.points) < 2 or not factors:
+        return ()
+    y, weights = rounds.effects, rounds.counts
+    singles = [_indicators(rounds.points, (name,)) for name in factors]
+    whole = _left(y, weights, singles)
+    terms: list[tuple[tuple[str, ...], tuple[float, int]]] = []
+    for place, name in enumerate(factors):
+        without = _left(y, weights, singles[:place] + singles[place + 1 :])
+        terms.append(((name,), (without[0] - whole[0], whole[1] - without[1])))
+    for pair in combinations(factors, 2):
+        with_pair = _left(y, weights, [*singles, _indicators(rounds.points, pair)])
+        terms.append((pair, (whole[0] - with_pair[0], with_pair[1] - whole[1])))
+    chance = (rounds.scatter or 0.0) ** 2
+    total = _left(y, weights, [])[0] + chance * rounds.degrees
+    terms = [(names, (max(0.0, squares), rank)) for names, (squares, rank) in terms if rank > 0]
+    raw: list[float | None] = []
+    for _, (squares, rank) in terms:
+        if not rounds.degrees:
+            raw.append(None)
+        elif chance == 0:
+            raw.append(0.0 if squares > 1e-12 else 1.0)
+        else:
+            raw.append(float(fdtrc(rank, rounds.degrees, squares / rank / chance)))
+    adjusted = _holm(raw)
+    effects = [
+        FactorEffect(
+            factors=names,
+            share=squares / total if total > 0 else 0.0,
+            ratio=_ratio(rounds, names[0]) if len(names) == 1 else None,
+            probability=probability,
+            matters=None if probability is None else probability < _MATTERS,
+        )
+        for (names, (squares, _)), probability in zip(terms, adjusted, strict=True)
+    ]
+    return tuple(sorted(effects, key=lambda effect: -effect.share))
+
+
+def heat_map(
+    points: Sequence[MeasuredPoint],
+    metric: str,
+    *,
+    row_factor: str,
+    column_factor: str,
+    fixed: Mapping[str, Level],
+) -> HeatMap:
+    """Return a metric over two factors, at fixed levels of the others.
+
+    Raises
+    ------
+    KeyError
+        The metric is not known.
+    """
+    unit = METRIC_UNITS[metric]
+    others = {k: v for k, v in fixed.items() if k not in (row_factor, column_factor)}
+    own = [p for p in points if all(p.levels.get(k) == v for k, v in others.items())]
+    rows, columns = (
+        ordered_levels(point.levels[name] for point in own if name in point.levels)
+        for name in (row_factor, column_factor)
+    )
+    cells: dict[tuple[Level | None, Level | None], float | None] = {
+        (point.levels.get(row_factor), point.levels.get(column_factor)): geometric_mean(
+            point, metric
+        )
+        for point in own
+    }
+    table = tuple(tuple(cells.get((row, column)) for column in columns) for row in rows)
+    return HeatMap(metric, unit, row_factor, column_factor, rows, columns, table, others)
+
+
+def is_protection(factor: str) -> bool:
+    """Return whether a factor guards data or the system: its cost is shown, no level is advised.
+
+    Examples
+    --------
+    >>> is_protection("checksums"), is_protection("stripe_count")
+    (True, False)
+    """
+    return any(word in factor.lower() for word in _PROTECTIONS)
+
+
+def ordered_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
+    """Return different levels, numbers and sizes rising, others as they came.
+
+    Examples
+    --------
+    >>> ordered_levels(["16MiB", "4KiB", "1MiB"]), ordered_levels(["on", "off"])
+    (('4KiB', '1MiB', '16MiB'), ('on', 'off'))
+    """
+    different = tuple(dict.fromkeys(levels))
+    amounts = [amount_of(level) for level in different]
+    if any(amount is None for amount in amounts):
+        return different
+    return tuple(sorted(different, key=lambda level: amount_of(level) or 0.0))
+
+
+def amount_of(level: Level) -> float | None:
+    """Return a level as a number, a size in bytes; ``None`` where it is neither."""
+    if isinstance(level, bool):
+        return None
+    if isinstance(level, (int, float)):
+        return float(level)
+    try:
+        return float(parse_bytes(level))
+    except UsageError:
+        return None
+
+
+def geometric_mean(point: MeasuredPoint, metric: str) -> float | None:
+    """Return the geometric mean over rounds; ``None`` without values, 0 if a run is at 0."""
+    values = [value for value in point.values.get(metric, ()) if value is not None]
+    if not values:
+        return None
+    if 0 in values:
+        return 0.0
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
+    """Return how far the largest of ``count`` differences to one mean lies up by chance.
+
+    One-sided, all means with the same error, in standard errors of a difference.
+
+    Notes
+    -----
+    C. W. Dunnett (1955): with z0 that one mean and S the root of chi-square over its degrees, the
+    probability of at most d is E[Phi(sqrt(2) d S + z0)^count], integrated here on two grids.
+
+    Examples
+    --------
+    >>> round(dunnett_quantile(0.95, 1, 20), 2), round(dunnett_quantile(0.95, 5, 20), 2)
+    (1.72, 2.39)
+    """
+    import numpy as np
+    from scipy.special import ndtr
+
+    z = np.linspace(-8, 8, 201)
+    z_weights = np.exp(-z * z / 2)
+    s = (np.arange(600) + 0.5) / 600 * (1 + 8 / math.sqrt(degrees))
+    logs = (degrees - 1) * np.log(s) - degrees * s * s / 2
+    s_weights = np.exp(logs - logs.max())
+    weights = np.outer(s_weights / s_weights.sum(), z_weights / z_weights.sum())
+    low, high = 0.0, 4.0
+    while _dunnett(high, count, (s, z, weights), ndtr) < probability and high < 1e4:
+        low, high = high, 2 * high
+    while high - low > 1e-5 * high:
+        middle = (low + high) / 2
+        if _dunnett(middle, count, (s, z, weights), ndtr) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _dunnett(d: float, count: int, grids: tuple[Floats, Floats, Floats], ndtr) -> float:
+    s, z, weights = grids
+    return float((weights * ndtr(math.sqrt(2) * d * s[:, None] + z[None, :]) ** count).sum())
+
+
+def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Level]) -> BestSetting:
+    rounds = balanced(points, metric)
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    order = sorted(range(len(rounds.points)), key=lambda place: -rounds.effects[place])
+    left_out = tuple(
+        SettingResult(point.levels, None, _measured(point, metric), None, None, False, reason)
+        if reason != "nothing was measured"
+        else SettingResult(point.levels, None, 0, reason=reason)
+        for point, reason in rounds.left_out
+    )
+    if not order:
+        return BestSetting(
+            metric, METRIC_UNITS[metric], workload, None, left_out,
+            "no setting was measured whose runs all finished", METHOD,
+        )  # fmt: skip
+    quantile = None
+    if rounds.degrees and len(order) > 1:
+        quantile = dunnett_quantile(LEVEL, len(order) - 1, rounds.degrees)
+    settings = tuple(_beside(rounds, place, order[0], quantile, sign) for place in order)
+    return BestSetting(
+        metric=metric,
+        unit=METRIC_UNITS[metric],
+        workload=workload,
+        best=rounds.points[order[0]].levels,
+        settings=settings + left_out,
+        reason=_reason(settings, rounds),
+        method=METHOD,
+        scatter=rounds.scatter,
+        degrees=rounds.degrees,
+    )
+
+
+def _measured(point: MeasuredPoint, metric: str) -> int:
+    return sum(value is not None for value in point.values.get(metric, ()))
+
+
+def _beside(
+    rounds: Rounds, place: int, best: int, quantile: float | None, sign: float
+) -> SettingResult:
+    difference = float(rounds.effects[place] - rounds.effects[best])
+    error = rounds.error(place, best)
+    interval, may_be = None, None
+    if place == best:
+        may_be = True
+    elif error is not None and quantile is not None:
+        half = t_quantile((1 + LEVEL) / 2, rounds.degrees) * error
+        interval = Interval(math.exp(difference - half), math.exp(difference + half), LEVEL)
+        # Equal to the last digits of a logarithm is equal.
+        may_be = -difference <= quantile * error + 1e-12
+    return SettingResult(
+        levels=rounds.points[place].levels,
+        middle=math.exp(sign * float(rounds.effects[place])),
+        n=int(rounds.counts[place]),
+        of_best=math.exp(difference),
+        of_best_interval=interval,
+        may_be_best=may_be,
+    )
+
+
+def _reason(settings: Sequence[SettingResult], rounds: Rounds) -> str:
+    if len(settings) == 1:
+        return "there is no other setting"
+    if not rounds.degrees or rounds.scatter is None:
+        return "each setting was measured once, so chance is not known: it takes two rounds or more"
+    scatter = f"a run scatters by {format_percent(rounds.scatter)}"
+    beside = [one for one in settings[1:] if one.may_be_best]
+    second = settings[1]
+    if not beside:
+        lead = (1 / (second.of_best or 1.0)) - 1
+        return f"{format_percent(lead)} ahead of the next; {scatter}"
+    which = "one other" if len(beside) == 1 else f"{len(beside)} others"
+    worst = min(one.of_best or 1.0 for one in beside)
+    return f"cannot be told from {which}, down to {format_percent(1 - worst)} behind it; {scatter}"
+
+
+def _factors(points: Sequence[MeasuredPoint]) -> list[str]:
+    """Return the names of factors that take two levels at least."""
+    names = dict.fromkeys(name for point in points for name in point.levels)
+    return [name for name in names if len({repr(point.levels.get(name)) for point in points}) > 1]
+
+
+def _indicators(points: Sequence[MeasuredPoint], names: Sequence[str]) -> Floats:
+    """Return one column of 0 and 1 for each combination of levels of these factors."""
+    import numpy as np
+
+    keys = [tuple(repr(point.levels.get(name)) for name in names) for point in points]
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    columns = np.zeros((len(points), len(places)))
+    columns[np.arange(len(points)), [places[key] for key in keys]] = 1.0
+    return columns
+
+
+def _left(y: Floats, weights: Floats, blocks: Sequence[Floats]) -> tuple[float, int]:
+    """Return the weighted sum of squares that a sum of factors leaves, and the model's rank."""
+    import numpy as np
+
+    root = np.sqrt(weights)
+    design = np.hstack([np.ones((len(y), 1)), *blocks]) * root[:, None]
+    solution, _, rank, _ = np.linalg.lstsq(design, y * root, rcond=1e-10)
+    return float(((y * root - design @ solution) ** 2).sum()), int(rank)
+
+
+def _ratio(rounds: Rounds, name: str) -> float:
+    """Return the best level's mean over the worst one's, each point counting once."""
+    found: dict[str, list[float]] = {}
+    for point, effect in zip(rounds.points, rounds.effects, strict=True):
+        found.setdefault(repr(point.levels.get(name)), []).append(float(effect))
+    means = [math.fsum(values) / len(values) for values in found.values()]
+    return math.exp(max(means) - min(means))
+
+
+def _holm(probabilities: Sequence[float | None]) -> list[float | None]:
+    """Return the probabilities adjusted for their number (S. Holm, 1979)."""
+    known = sorted((p, place) for place, p in enumerate(probabilities) if p is not None)
+    adjusted: list[float | None] = [None] * len(probabilities)
+    highest = 0.0
+    for rank, (probability, place) in enumerate(known):
+        highest = max(highest, min(1.0, probability * (len(known) - rank)))
+        adjusted[place] = highest
+    return adjusted

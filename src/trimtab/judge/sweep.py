@@ -1,0 +1,133 @@
+"""A sweep's results analysed: best settings, factors that matter, heat maps, knees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from trimtab.judge.scaling import AMOUNTS_MINIMUM, scaling
+from trimtab.judge.settings import (
+    amount_of,
+    best_settings,
+    factor_effects,
+    heat_map,
+    is_protection,
+    ordered_levels,
+)
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.sweep import (
+    BestSetting,
+    FactorEffect,
+    HeatMap,
+    Level,
+    MeasuredPoint,
+    Scaling,
+    SweepAnalysis,
+)
+
+AMOUNTS: Final = frozenset(
+    {"nodes", "tasks", "tasks_per_node", "stripe_count", "threads", "targets", "processes"}
+)
+"""Factors of which there can be too few or too many: their curves are looked at for a knee."""
+
+
+def analyse_sweep(
+    points: Sequence[MeasuredPoint],
+    *,
+    metrics: Iterable[str] | None = None,
+    workload: Iterable[str] = (),
+    amounts: Iterable[str] = AMOUNTS,
+) -> SweepAnalysis:
+    """Return what a matrix of settings showed.
+
+    Parameters
+    ----------
+    metrics
+        Those to look at; all that points have, but for what was moved, where ``None``.
+    workload
+        Factors that are no choice but what applications do: the best of the rest is looked for
+        at each of their levels.
+    amounts
+        Factors whose curves are looked at for a knee, at the best levels of the others.
+
+    Raises
+    ------
+    KeyError
+        A metric is not known.
+    ValueError
+        A value is not finite, or negative.
+    """
+    names = tuple(metrics) if metrics is not None else _metrics(points)
+    workload = tuple(workload)
+    best: list[BestSetting] = []
+    effects: dict[str, tuple[FactorEffect, ...]] = {}
+    maps: list[HeatMap] = []
+    curves: list[Scaling] = []
+    for metric in names:
+        of_metric = best_settings(points, metric, workload=workload)
+        best += of_metric
+        effects[metric] = factor_effects(points, metric)
+        for one in of_metric:
+            if one.best is None:
+                continue
+            curves += _curves(points, metric, one.best, amounts)
+        top = next((one.best for one in of_metric if one.best is not None), None)
+        if top is not None:
+            maps += _maps(points, metric, effects[metric], top)
+    rounds = max((len(v) for point in points for v in point.values.values()), default=0)
+    return SweepAnalysis(
+        points=len(points),
+        rounds=rounds,
+        best=tuple(best),
+        effects=effects,
+        maps=tuple(maps),
+        scaling=tuple(curves),
+        notes=_notes(points, rounds),
+    )
+
+
+def _metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
+    found = {metric for point in points for metric in point.values}
+    return tuple(metric for metric, unit in METRIC_UNITS.items() if metric in found and unit != "B")
+
+
+def _curves(
+    points: Sequence[MeasuredPoint],
+    metric: str,
+    best: Mapping[str, Level],
+    amounts: Iterable[str],
+) -> list[Scaling]:
+    found = []
+    for factor in best:
+        if factor not in frozenset(amounts):
+            continue
+        levels = ordered_levels(p.levels[factor] for p in points if factor in p.levels)
+        if len(levels) >= AMOUNTS_MINIMUM and all(amount_of(one) for one in levels):
+            found.append(scaling(points, metric, factor, fixed=best))
+    return found
+
+
+def _maps(
+    points: Sequence[MeasuredPoint],
+    metric: str,
+    effects: Sequence[FactorEffect],
+    best: Mapping[str, Level],
+) -> list[HeatMap]:
+    """Return the map over the two factors with the largest shares; none for fewer than two."""
+    singles = [effect.factors[0] for effect in effects if len(effect.factors) == 1]
+    if len(singles) < 2:
+        return []
+    rows, columns = (name for name in best if name in singles[:2])
+    return [heat_map(points, metric, row_factor=rows, column_factor=columns, fixed=best)]
+
+
+def _notes(points: Sequence[MeasuredPoint], rounds: int) -> tuple[str, ...]:
+    notes = []
+    if rounds < 2 and len(points) > 1:
+        notes.append("one round tells nothing of chance: what differs may be that")
+    for factor in dict.fromkeys(name for point in points for name in point.levels):
+        if is_protection(factor):
+            notes.append(
+                f"{factor} protects data or the system: its cost is shown, no level advised"
+            )
+    return tuple(notes)
