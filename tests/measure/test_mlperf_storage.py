@@ -80,6 +80,7 @@ def small(**metric: Any) -> dict[str, Any]:
 
 def measured(document: object, **beside: str) -> Measurement:
     names = {"config": "configs/config.yaml", "overrides": "configs/overrides.yaml"}
+    names |= {"hydra": "configs/hydra.yaml"}
     names |= {"epochs": "per_epoch_stats.json"}
     others = {names[name]: text.encode() for name, text in beside.items()}
     content = json.dumps(document, indent=4).encode()
@@ -298,6 +299,16 @@ def test_without_a_configuration_its_own_word_is_taken() -> None:
     assert "did not meet" in (failed.problem or "")
     silent = measured(small(train_au_meet_expectation=None))
     assert silent.status is RunStatus.FAILED
+
+
+def test_where_only_hydras_own_file_is_kept_it_names_the_workload() -> None:
+    """As in DDN's results of v1.0, with the figures of one of their runs."""
+    shares = [70.1396896159923, 70.27851370114631]
+    figures = {"train_au_percentage": shares, "train_au_mean_percentage": sum(shares) / 2}
+    hydra = "hydra:\n  overrides:\n    task:\n      - workload=cosmoflow_h100\n"
+    one = measured(small(**figures), hydra=hydra)
+    assert (one.status, one.asked["model"]) == (RunStatus.OK, "cosmoflow")
+    assert measured(small(**figures)).status is RunStatus.OK
 
 
 def test_a_configuration_of_another_run_is_not_used() -> None:

@@ -65,8 +65,8 @@ def _recognises(source: Source) -> bool:
 def _companions(name: str) -> tuple[str, ...]:
     # configs/ is what v1.0 asked Hydra for, dlio_config/ what mlpstorage (v2) does.
     return (
-        *("configs/config.yaml", "configs/overrides.yaml"),
-        *("dlio_config/config.yaml", "dlio_config/overrides.yaml"),
+        *("configs/hydra.yaml", "configs/config.yaml", "configs/overrides.yaml"),
+        *("dlio_config/hydra.yaml", "dlio_config/config.yaml", "dlio_config/overrides.yaml"),
         *("per_epoch_stats.json", "0_per_epoch_stats.json"),
     )
 

@@ -214,10 +214,13 @@ class _Run:
         values: dict[str, str] = {}
         for name, content in source.beside.items():
             text = content.decode("utf-8-sig", "replace")
+            if not name.endswith(".yaml"):
+                continue
             if name.endswith("/config.yaml"):
                 values |= settings_of(text)
-            elif name.endswith("/overrides.yaml"):
-                found = re.search(r"^- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
+            else:
+                # A list of its own in overrides.yaml, deeper within hydra.yaml.
+                found = re.search(r"^ *- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
                 values |= {"accelerator": found[2], "override.model": found[1]} if found else {}
         for key in ("num_files_train", "num_samples_per_file"):
             told = values.get(f"workload.dataset.{key}")
