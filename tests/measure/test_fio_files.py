@@ -16,11 +16,11 @@ from tests.measure import of_formats
 from tests.measure.recorded import FIXTURES, REAL_DATA
 
 from trimtab.errors import DataError
-from trimtab.measure.fio import FORMAT, read
+from trimtab.measure.fio import FORMAT, parse, read
 from trimtab.measure.fio.documents import take_apart
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import RawOutput, RunStatus, Sample
 
 KIB, MIB = 2**10, 2**20
 FOLDER = FIXTURES / "fio"
@@ -153,6 +153,13 @@ def test_jobs_one_after_another_are_results_of_their_own() -> None:
             64 * KIB,
         )
         assert first.phases[0].moved_bytes == second.phases[0].moved_bytes == 8 * MIB
+
+
+def test_a_probe_takes_no_jobs_one_after_another_for_one() -> None:
+    content = (FOLDER / "3.42" / "one-after-another.out").read_bytes()
+    measurement = parse(RawOutput("write 0", ("fio",), content))
+    assert measurement.status is RunStatus.FAILED
+    assert not any(sample.believed for sample in measurement.samples)
 
 
 @pytest.mark.parametrize("version", ["2.21", "3.33"])
