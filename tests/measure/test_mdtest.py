@@ -344,7 +344,7 @@ SPEC = MdtestSpec(tasks=4, items_per_task=1000)
 
 def test_command() -> None:
     assert command(SPEC, program="mdtest", directory="/scratch/x y") == (
-        *("mdtest", "-n", "1000", "-i", "1", "-F", "-u", "-d", "/scratch/x y"),
+        *("mdtest", "-v", "-n", "1000", "-i", "1", "-F", "-u", "-d", "/scratch/x y"),
     )
     more = MdtestSpec(4, 9, files_only=False, unique_directories=False, iterations=3)
     assert command(more, program="m", directory="/x") == (

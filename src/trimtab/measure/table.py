@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from trimtab.measure import (
     darshan,
     fio,
+    io500,
     ioload,
     ior,
     lnet_selftest,
@@ -111,6 +112,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
 FORMATS: Final[tuple[Format, ...]] = (
     darshan.FORMAT,
     fio.FORMAT,
+    io500.FORMAT,
     ioload.FORMAT,
     ior.FORMAT,
     lnet_selftest.FORMAT,

@@ -69,7 +69,7 @@ def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...
     """Return mdtest's command, to be started as ``spec.tasks`` processes by an MPI launcher.
 
     It is the same for every version since 1.9.3, but for the stonewall, which came with IOR 3.2.
-    With several iterations it asks for the rate of each (``-v``).
+    It asks for the rate of each repetition (``-v``): before 3.3 no other can be believed.
 
     Parameters
     ----------
@@ -90,13 +90,11 @@ def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...
     if spec.stonewall_s is not None and not spec.files_only:
         # MDTEST_FILE_CREATE_NUM is the only phase that looks at the timer (mdtest.c).
         raise UsageError("the stonewall of mdtest stops the creation of files alone")
-    argv = [program, "-n", str(spec.items_per_task), "-i", str(spec.iterations)]
+    argv = [program, "-v", "-n", str(spec.items_per_task), "-i", str(spec.iterations)]
     if spec.files_only:
         argv.append("-F")
     if spec.unique_directories:
         argv.append("-u")
     if spec.stonewall_s is not None:
         argv += ["-W", str(max(1, math.ceil(spec.stonewall_s)))]
-    if spec.iterations > 1:
-        argv.append("-v")
     return (*argv, "-d", directory)

@@ -1,0 +1,72 @@
+"""IO500: the result of a whole run, out of its ``result_summary.txt`` and ``result.txt``.
+
+The summary has rate, time and validity of each phase; ``result.txt`` beside it has when, how and
+why not. Either is read alone, and the output of ``io500`` itself, which holds the summary's lines.
+Of the shell scripts before 2020 ``result_summary.txt`` and ``io-500-summary.*.txt`` are read.
+
+``summary`` and ``details`` take the two files apart, ``figures`` says what can be believed. The
+outputs of IOR and mdtest in the same directory are results of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.io500.details import details_of
+from trimtab.measure.io500.figures import measured
+from trimtab.measure.io500.summary import Run, runs_of
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.source import Format, Source
+
+__all__ = ["FORMAT", "KIND", "read"]
+
+KIND: Final = "io500"
+_SUMMARY_NAME: Final = "result_summary.txt"
+_DETAILS_NAME: Final = "result.txt"
+_SUMMARY: Final = re.compile(
+    r"^(?:IO500 version\b|\[RESULT[^]\n]{0,12}\] .{1,80} : time [0-9])", re.MULTILINE
+)
+_DETAILS: Final = re.compile(r"^config-hash +=", re.MULTILINE)
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return a result for each benchmark of a run, and one for the score.
+
+    Raises
+    ------
+    DataError
+        It holds no phase of an IO500.
+    """
+    runs = runs_of(source.text)
+    if not runs:
+        details = details_of(source.text, output=0)
+        runs = [Run(version=details.version, mode=details.mode, phases=details.phases())]
+        runs[0].score = details.score
+    else:
+        beside = source.beside.get(_DETAILS_NAME, b"").decode("utf-8-sig", "replace")
+        details = details_of(beside if len(runs) == 1 else "", output=1)
+    if not any(run.phases for run in runs):
+        raise DataError("it holds no phase of an IO500", line=1)
+    return tuple(
+        one
+        for number, run in enumerate(runs, start=1)
+        for one in measured(KIND, run, details, suffix=f" run {number}" if number > 1 else "")
+    )
+
+
+def _recognises(source: Source) -> bool:
+    head = source.head.replace("\r", "")
+    return _SUMMARY.search(head) is not None or _DETAILS.search(head) is not None
+
+
+def _companions(name: str) -> tuple[str, ...]:
+    return (_DETAILS_NAME,) if name == _SUMMARY_NAME else ()
+
+
+def _instead(name: str) -> str | None:
+    return _SUMMARY_NAME if name == _DETAILS_NAME else None
+
+
+FORMAT: Final = Format(KIND, _recognises, read, _companions, _instead)

@@ -1,0 +1,158 @@
+"""``result.txt`` of IO500: sections of keys and values, with complaints as comments.
+
+::
+
+    procs           = 2
+    ; START 2026-11-21 00:26:26
+
+    [ior-easy-write]
+    t_start         = 2026-11-21 00:26:26
+    exe             = ./ior -t 1m -b 64m -F -w ...
+    ; ERROR INVALID Runtime is smaller than expected minimum runtime
+    score           = 1.335881
+    t_delta         = 0.0952
+    t_end           = 2026-11-21 00:26:26
+
+    [SCORE]
+    MD              = 190.904255
+    BW              = 2.384001
+    SCORE           = 21.333448 [INVALID]
+    ; END 2026-11-21 00:26:35
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from trimtab.measure.io500.summary import PhaseLine, ScoreLine, figure_of
+from trimtab.measure.plain import whole_lines
+
+_PAIR: Final = re.compile(r"([A-Za-z_-]{1,40}) {0,40}= (.{0,2000})\Z")
+_SECTION: Final = re.compile(r"\[([A-Za-z0-9-]{1,40})\]\s*\Z")
+_MOMENT: Final = re.compile(r"; (START|END) ([0-9-]{10} [0-9:]{8})\s*\Z")
+_INVALID: Final = re.compile(r"; ?ERROR INVALID (.{0,200})")
+_KEPT: Final = 100
+
+
+@dataclass(slots=True)
+class Section:
+    """One phase: its keys with their lines, and what IO500 complains about in it."""
+
+    values: dict[str, tuple[int, str]] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+    def text(self, key: str) -> str | None:
+        """Return the value of a key; ``None`` where it is missing."""
+        found = self.values.get(key)
+        return found[1].strip() if found is not None else None
+
+    def moment(self, key: str) -> datetime | None:
+        """Return a time, without a zone, as printed."""
+        return moment_of(self.text(key) or "")
+
+
+@dataclass(slots=True)
+class Details:
+    """All of the file; empty where there is none."""
+
+    output: int
+    top: Section = field(default_factory=Section)
+    sections: dict[str, Section] = field(default_factory=dict)
+    repeated: list[str] = field(default_factory=list)
+    began: datetime | None = None
+    ended: datetime | None = None
+    complete: bool = False
+
+    @property
+    def version(self) -> str | None:
+        """As IO500 was built."""
+        return self.top.text("version")
+
+    @property
+    def mode(self) -> str | None:
+        """``standard`` or ``extended``."""
+        return self.top.text("mode")
+
+    @property
+    def tasks(self) -> int | None:
+        """Of MPI; before 2021 it is not told."""
+        text = self.top.text("procs") or ""
+        return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+    def phases(self) -> list[PhaseLine]:
+        """Return its phases as of a summary, for where no summary is."""
+        found: list[PhaseLine] = []
+        for name, section in self.sections.items():
+            if name in ("SCORE", "SCOREX", "run") or "score" not in section.values:
+                continue
+            line, text = section.values["score"]
+            runtime = figure_of(section.text("t_delta") or "")
+            phase = PhaseLine(
+                name=name,
+                line=line,
+                figure=figure_of(text.strip()),
+                bandwidth=name.startswith("ior-"),
+                runtime_s=runtime.value if runtime is not None else None,
+                scored=not name.startswith("ior-rnd4K-easy"),
+                invalid=bool(section.complaints),
+                output=self.output,
+            )
+            found.append(phase)
+        return found
+
+    @property
+    def score(self) -> ScoreLine | None:
+        """The section of the score, as of a summary."""
+        section = self.sections.get("SCORE")
+        if section is None or "SCORE" not in section.values:
+            return None
+        line, text = section.values["SCORE"]
+        return ScoreLine(
+            line=line,
+            bandwidth=figure_of(section.text("BW") or ""),
+            operations=figure_of(section.text("MD") or ""),
+            total=figure_of(text.split()[0]) if text.split() else None,
+            invalid="invalid" in text.lower(),
+            output=self.output,
+        )
+
+
+def details_of(text: str, *, output: int) -> Details:
+    """Return what a ``result.txt`` says; ``output`` is its ordinal among the run's outputs."""
+    details = Details(output)
+    section = details.top
+    for number, line in whole_lines(text):
+        if found := _SECTION.match(line):
+            section = Section()
+            if found.group(1) == "run":
+                section = details.top
+            elif found.group(1) in details.sections:
+                details.repeated.append(found.group(1))
+            else:
+                details.sections[found.group(1)] = section
+        elif line.startswith(";"):
+            _comment(line, details, section)
+        elif pair := _PAIR.match(line):
+            section.values.setdefault(pair.group(1), (number, pair.group(2)))
+    return details
+
+
+def _comment(line: str, details: Details, section: Section) -> None:
+    if found := _MOMENT.match(line):
+        if found.group(1) == "START":
+            details.began = moment_of(found.group(2))
+        else:
+            details.ended, details.complete = moment_of(found.group(2)), True
+    elif (invalid := _INVALID.match(line)) and len(section.complaints) < _KEPT:
+        section.complaints.append(invalid.group(1).strip())
+
+
+def moment_of(text: str) -> datetime | None:
+    """Return a time as IO500 prints it, without a zone; ``None`` for anything else."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None

@@ -1,0 +1,340 @@
+"""What of an IO500 can be believed: phases that are valid and whose means are the printed score."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from trimtab.measure.io500.details import Details, Section
+from trimtab.measure.io500.summary import Figure, PhaseLine, Run, ScoreLine
+from trimtab.measure.mdtest.arguments import options_of, parameters
+from trimtab.measure.measurement import Measurement
+from trimtab.model.finding import Missing
+from trimtab.model.run import RunStatus, Sample
+from trimtab.units import parse_bytes
+
+COARSE: Final = 0.01
+"""A rate is not believed when rounding in print can hide more than this fraction of it."""
+
+_GIB: Final = 2**30
+_METRICS: Final = {
+    "write": "file_creation_rate",
+    "stat": "file_stat_rate",
+    "read": "file_read_rate",
+    "delete": "file_removal_rate",
+}
+_BANDWIDTHS: Final = frozenset(
+    {"ior-easy-write", "ior-easy-read", "ior-hard-write", "ior-hard-read"}
+)
+_OPERATIONS: Final = frozenset(
+    {"mdtest-easy-write", "mdtest-easy-stat", "mdtest-easy-delete", "find"}
+    | {"mdtest-hard-write", "mdtest-hard-stat", "mdtest-hard-read", "mdtest-hard-delete"}
+)
+_SCORED: Final = _BANDWIDTHS | _OPERATIONS
+"""The phases of the score. The others are of the extended run, or only for information."""
+_NO_METRIC: Final = ("timestamp", "mdworkbench-")
+
+
+def measured(kind: str, run: Run, details: Details, *, suffix: str) -> list[Measurement]:
+    """Return a result for each benchmark of a run, and one for the score.
+
+    Parameters
+    ----------
+    details
+        Of ``result.txt``, empty where it is not there.
+    suffix
+        To the names, where an output holds several runs.
+    """
+    return _Judge(kind, run, details, suffix).measurements()
+
+
+@dataclass(slots=True)
+class _Judge:
+    kind: str
+    run: Run
+    details: Details
+    suffix: str
+    warnings: list[str] = field(default_factory=list)
+
+    def measurements(self) -> list[Measurement]:
+        """Return the results."""
+        phases, doubts = self._phases()
+        invalid = self._invalid()
+        problems = self._problems(phases)
+        groups: dict[str, list[PhaseLine]] = {}
+        for phase in phases.values():
+            if _metric(phase) is None:
+                if not phase.name.startswith(_NO_METRIC):
+                    self.warnings.append(f"{phase.name} is not a phase that is known here")
+                continue
+            groups.setdefault(_group(phase.name), []).append(phase)
+        wrong = self._means(phases)
+        found = [
+            self._result(name, members, doubts | wrong, invalid, problems)
+            for name, members in groups.items()
+        ]
+        if self.run.score is not None:
+            found.append(self._score(self.run.score, wrong, invalid))
+        return found
+
+    def _phases(self) -> tuple[dict[str, PhaseLine], dict[str, str]]:
+        """Return the phases by name, and why some have two values."""
+        phases: dict[str, PhaseLine] = {}
+        doubts: dict[str, str] = {}
+        for phase in self.run.phases:
+            first = phases.setdefault(phase.name, phase)
+            if first.figure != phase.figure or first.invalid != phase.invalid:
+                doubts[phase.name] = f"line {phase.line} has another result of {phase.name}"
+        for name, phase in phases.items():
+            section = self.details.sections.get(name)
+            other = section.text("score") if section is not None else None
+            if other is None or phase.output == self.details.output or phase.figure is None:
+                continue
+            if not _same(phase.figure, other):
+                doubts[name] = f"result.txt has {other[:40]} for {name}"
+        return phases, doubts
+
+    def _invalid(self) -> str | None:
+        """Return why the run is none by IO500's rules.
+
+        The line of the score decides. sc23 complained of a stonewall under 30 s in runs of 300 s
+        and called them valid; such complaints are warnings.
+        """
+        score = self.run.score
+        complaints = [*self.run.complaints, *self.details.top.complaints]
+        for section in self.details.sections.values():
+            complaints += section.complaints
+        marked = [one.name for one in self.run.phases if one.invalid and one.name in _SCORED]
+        why = list(dict.fromkeys(complaints or marked))[:2]
+        if (score is not None and score.invalid) or marked or (why and score is None):
+            return "IO500 calls the run invalid" + (f": {'; '.join(why)}" if why else "")
+        self.warnings += [f"IO500 said {one!r} and called the run valid" for one in why]
+        return None
+
+    def _problems(self, phases: Mapping[str, PhaseLine]) -> list[str]:
+        problems: list[str] = []
+        if self.run.score is None:
+            problems.append("IO500 ended before its score")
+        else:
+            lacking = sorted(_SCORED - set(phases))
+            problems += [f"there is no result of {', '.join(lacking)}"] if lacking else []
+        if self.run.unreadable:
+            problems.append(f"line {self.run.unreadable[0]} is not whole")
+        if self.details.repeated:
+            problems.append(f"result.txt has {self.details.repeated[0]} twice")
+        return problems
+
+    def _means(self, phases: Mapping[str, PhaseLine]) -> dict[str, str]:
+        """Return why phases cannot be what the score was made of: they are not its means."""
+        score, wrong = self.run.score, dict[str, str]()
+        if score is None:
+            return wrong
+        for names, printed in ((_BANDWIDTHS, score.bandwidth), (_OPERATIONS, score.operations)):
+            reason = _not_the_mean(
+                [phases[name].figure for name in names if name in phases], printed
+            )
+            if reason is not None:
+                self.warnings.append(reason)
+                wrong |= dict.fromkeys(names, reason)
+        return wrong
+
+    def _result(
+        self,
+        name: str,
+        phases: Sequence[PhaseLine],
+        doubts: Mapping[str, str],
+        invalid: str | None,
+        problems: Sequence[str],
+    ) -> Measurement:
+        samples = [_sample(phase, doubts.get(phase.name), invalid) for phase in phases]
+        reasons = list(dict.fromkeys(one.reason for one in samples if one.reason is not None))
+        stands = any(sample.believed for sample in samples)
+        said = [*reasons, *problems]
+        status = RunStatus.OK if not said else RunStatus.PARTIAL
+        sections = [self.details.sections.get(phase.name, Section()) for phase in phases]
+        asked, missing = self._asked(sections)
+        times = {one.name: one.runtime_s for one in phases if one.runtime_s is not None}
+        return self._measurement(
+            name,
+            status=status if stands else RunStatus.FAILED,
+            problem="; ".join(said) or None,
+            began=_first(one.moment("t_start") for one in sections),
+            ended=_first(one.moment("t_end") for one in reversed(sections)),
+            asked=asked,
+            told={"runtime_s": times} if times else {},
+            samples=tuple(samples),
+            missing=missing,
+        )
+
+    def _score(
+        self, score: ScoreLine, wrong: Mapping[str, str], invalid: str | None
+    ) -> Measurement:
+        reason = invalid or next(iter(wrong.values()), None) or _not_the_total(score)
+        value = score.total.value if score.total is not None and score.total.value > 0 else None
+        if value is None:
+            reason = reason or "it has no number"
+        sample = Sample("score", value, 0, None, "total", score.output, score.line, reason)
+        told: dict[str, object] = {}
+        if score.bandwidth is not None:
+            told["bandwidth_bytes_per_s"] = score.bandwidth.value * _GIB
+        if score.operations is not None:
+            told["operations_per_s"] = score.operations.value * 1000
+        for key in ("config-hash", "result-dir"):
+            if (text := self.details.top.text(key)) is not None:
+                told[key.replace("-", "_")] = text
+        return self._measurement(
+            "score",
+            status=RunStatus.OK if sample.believed else RunStatus.FAILED,
+            problem=reason,
+            began=self.details.began,
+            ended=self.details.ended,
+            asked=self._common(),
+            told=told,
+            samples=(sample,),
+        )
+
+    def _measurement(
+        self,
+        name: str,
+        *,
+        status: RunStatus,
+        problem: str | None,
+        began: datetime | None,
+        ended: datetime | None,
+        asked: Mapping[str, object],
+        told: Mapping[str, object],
+        samples: tuple[Sample, ...],
+        missing: tuple[Missing, ...] = (),
+    ) -> Measurement:
+        return Measurement(
+            kind=self.kind,
+            status=status,
+            problem=problem,
+            tool_version=self.run.version or self.details.version,
+            name=name + self.suffix,
+            layer="client",
+            began=began,
+            ended=ended,
+            asked=asked,
+            told=told,
+            samples=samples,
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            missing=missing,
+        )
+
+    def _common(self) -> dict[str, object]:
+        asked: dict[str, object] = {"mode": self.run.mode or self.details.mode or "standard"}
+        if self.details.tasks is not None:
+            asked["tasks"] = self.details.tasks
+        return asked
+
+    def _asked(self, sections: Sequence[Section]) -> tuple[dict[str, object], tuple[Missing, ...]]:
+        commands = [one.text("exe") for one in sections]
+        known = _parameters(next(filter(None, commands), ""))
+        if known is None:
+            reason = "they stand in result.txt, which is not beside it"
+            return self._common(), (Missing("parameters", reason),)
+        return self._common() | known, ()
+
+
+def _group(name: str) -> str:
+    """Return the benchmark of a phase: ``ior-easy`` of ``ior-easy-write``."""
+    begin, _, last = name.rpartition("-")
+    return begin if last in _METRICS else name
+
+
+def _metric(phase: PhaseLine) -> str | None:
+    last = phase.name.rpartition("-")[2]
+    if phase.name.startswith("ior-") and phase.bandwidth and last in ("write", "read"):
+        return f"{last}_bandwidth"
+    if phase.name.startswith("mdtest-") and not phase.bandwidth:
+        return _METRICS.get(last)
+    if phase.name in ("find", "find-easy", "find-hard") and not phase.bandwidth:
+        return "file_find_rate"
+    return None
+
+
+def _sample(phase: PhaseLine, doubt: str | None, invalid: str | None) -> Sample:
+    reason, value = invalid or doubt, None
+    if phase.invalid:
+        reason = reason or "IO500 calls the phase invalid"
+    figure = phase.figure
+    if figure is None or figure.value <= 0:
+        reason = reason or "no rate was printed: the phase did not run, or was over at once"
+    else:
+        value = figure.value * (_GIB if phase.bandwidth else 1000.0)
+        if figure.error > COARSE:
+            reason = reason or f"it was printed with too few digits: {figure.value:g}"
+    metric = _metric(phase)
+    assert metric is not None
+    return Sample(metric, value, 0, None, "total", phase.output, phase.line, reason)
+
+
+def _same(figure: Figure, text: str) -> bool:
+    found = re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]{1,9})?", text)
+    return found is not None and abs(float(text) - figure.value) <= 2 * figure.half_unit
+
+
+def _not_the_mean(figures: Sequence[Figure | None], printed: Figure | None) -> str | None:
+    """Return why a printed mean is not that of the phases; those without a rate do not count."""
+    known = [one for one in figures if one is not None and one.value > 0]
+    if printed is None or printed.value <= 0 or not known:
+        return None
+    mean = math.exp(sum(math.log(one.value) for one in known) / len(known))
+    error = sum(one.error for one in known) / len(known) + printed.error
+    if abs(printed.value / mean - 1) <= 1.1 * error + 1e-6:
+        return None
+    return f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}"
+
+
+def _not_the_total(score: ScoreLine) -> str | None:
+    """Return why a total is not the root of bandwidth times operations."""
+    if score.bandwidth is None or score.operations is None or score.total is None:
+        return "bandwidth, operations or total are no numbers"
+    product = score.bandwidth.value * score.operations.value
+    error = 1.1 * (score.bandwidth.error + score.operations.error + score.total.error) + 1e-6
+    if product > 0 and abs(score.total.value / math.sqrt(product) - 1) <= error:
+        return None
+    if product > 0 and abs(score.total.value / product - 1) <= error:
+        return "it is the product, as before 2018, where later scores are its root"
+    return f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}"
+
+
+def _parameters(command: str) -> dict[str, object] | None:
+    """Return what a phase's command asks for; ``None`` without a command."""
+    if not command:
+        return None
+    words = command.split()
+    if words[0].endswith("mdtest"):
+        options = options_of(command, "4")
+        known = parameters(options) if options is not None else None
+        if options is None or known is None:
+            return {}
+        known.pop("phases", None)
+        if (text := options.get("n", "")).isdecimal():
+            known["items_per_task"] = int(text)
+        return known
+    return _ior_parameters(words) if words[0].endswith("ior") else {}
+
+
+def _ior_parameters(words: Sequence[str]) -> dict[str, object]:
+    names = {"-t": "transfer_size_bytes", "-b": "block_size_bytes", "-s": "segments"}
+    asked: dict[str, object] = {"file_per_process": "-F" in words}
+    pairs = list(zip(words, [*words[1:], ""], strict=True))
+    pairs += [(word[:2], word[3:]) for word in words if word[2:3] == "="]
+    for option, value in pairs:
+        if option in names and re.fullmatch(r"[0-9]{1,15}[kmgtKMGT]?", value):
+            asked[names[option]] = parse_bytes(value)
+        elif option == "-D" and value.isdecimal():
+            asked["stonewall_s"] = int(value)
+        elif option == "-a":
+            asked["api"] = value
+    return asked
+
+
+def _first(moments: Iterable[datetime | None]) -> datetime | None:
+    return next((one for one in moments if one is not None), None)
