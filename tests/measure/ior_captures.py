@@ -28,6 +28,8 @@ EVERY_VERSION: Final[dict[str, tuple[str, ...]]] = {
     "json-verbose": (OK,),
     "deadline-json": (OK,),
     "wear-out-json": (OK,),
+    "time-limit": (OK,),
+    "time-limit-json": (OK,),
     "script": (OK, OK),
     "json-script": (OK, OK),
     "twice": (OK, OK),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from dataclasses import replace
@@ -142,7 +143,7 @@ def test_mean_is_the_one_that_ior_computed(recorded: Recording) -> None:
             for phase in measured.phases
             if phase.access == access
         ]
-        if len(means) != 1 or not values:
+        if len(means) != 1 or not values or math.isnan(means[0]):
             continue  # several tests in one output, or no repetition in it
         assert statistics.mean(values) / MIB == pytest.approx(
             means[0], abs=0.6 if rounded else 0.006

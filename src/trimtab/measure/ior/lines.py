@@ -23,7 +23,7 @@ from trimtab.measure.ior.printed import (
 from trimtab.model.run import Access
 
 _OF_INTEREST: Final = re.compile(
-    r"""^(?=[\t\ "A-Z\[a-z{}])(?:
+    r"""^(?=[\t\ "0-9A-Z\[a-z{}])(?:
       (?P<row>       (?:write|read)[ ,][^\n]*)
     | (?P<columns>   (?:access[ ,]|Operation[ ]{2})[^\n]*)
     | (?P<header>    IOR-[^\n]*)
@@ -205,10 +205,11 @@ class _Reader:
     def _headings(self, line: str, position: int) -> None:
         if line.startswith("access,"):
             self._next_run(None, position)
-            self._run.is_csv = True
+            self._run.is_csv = self._run.has_table = True
             self._next_test("0", position)
             self._columns = tuple(name.partition("(")[0].lower() for name in line.split(","))
         elif line.startswith("access"):
+            self._run.has_table = True
             self._columns = tuple(name.partition("(")[0].lower() for name in line.split())
         else:
             self._in_summary, self._columns = True, _distinct(line.split())
@@ -220,6 +221,7 @@ class _Reader:
         run = self._run
         if not run.tests or run.finished is not None:
             return
+        run.has_table = True
         self._count_part(position)
         words = line.split(",") if run.is_csv else line.split()
         columns = self._columns or COLUMNS.get(len(words), ())
@@ -235,8 +237,9 @@ class _Reader:
         self, access: Access, named: dict[str, str], line: int, iops_line: int | None = None
     ) -> None:
         moved, self._moved = self._moved, {}
+        test = self._run.tests[-1]
         iteration, tasks = named.get("iter", ""), named.get("numtasks", "")
-        self._run.tests[-1].results.append(
+        test.results.append(
             Result(
                 access=access,
                 figures={
@@ -244,6 +247,7 @@ class _Reader:
                 },
                 lines={"bw": line, "iops": line if iops_line is None else iops_line},
                 iteration=int(iteration) if iteration.isdecimal() else None,
+                countable=not test.result_lost,
                 tasks=int(tasks) if tasks.isdecimal() else None,
                 expected_bytes=moved.get("Expected aggregate"),
                 in_files_bytes=moved.get("Stat() of aggregate"),
@@ -265,6 +269,7 @@ class _Reader:
         if test is None:  # IOR with verbose=-1 prints nothing but the summary
             test = Test(int(number) if number.isdecimal() else len(run.tests))
             run.tests.append(test)
+        test.summary_alone = not run.has_table
         test.summaries.append(Summary(access, values, line))
 
     def _complaint(self, line: str, position: int) -> None:
@@ -349,32 +354,44 @@ class _Reader:
         elif value in ("{", "["):
             self._object = None
             self._in_summary = self._in_summary or name == "summary"
+            self._run.has_table = self._run.has_table or name == "Results"
         elif not self._key(name, value, position):
-            if self._object is not None:
+            if self._object is None and name in _JSON_COLUMNS and self._run.tests:
+                self._run.tests[-1].result_lost = True  # the line that begins it was damaged
+            elif self._object is not None:
                 number = self._line_of(position) if name in ("bwMiB", "iops", "operation") else 0
                 self._object[name] = (value, number)
             elif self._run.tests and not self._in_summary:
                 self._run.tests[-1].options.setdefault(name, value)
 
     def _brace(self, line: str, position: int) -> None:
-        if line.lstrip(" [") == "{":
-            self._object = {}
-        elif self._object is not None and line.lstrip().startswith("}"):
-            found, self._object = self._object, None
-            self._count_part(position)
-            if "operation" in found:
-                self._json_summary(found)
-            elif found.get("access", ("", 0))[0] in ("write", "read") and self._run.tests:
-                self._json_result(found, position)
+        opens = line.lstrip(" [") == "{"
+        if not opens and not line.lstrip().startswith("}"):
+            return
+        found, self._object = self._object, {} if opens else None
+        if not found or not self._run.tests:
+            return
+        self._count_part(position)
+        if "operation" in found and not opens:
+            self._json_summary(found)
+        elif "totalTime" in found or "bwMiB" in found or "wrRdTime" in found:
+            self._json_result(found, position, ended=not opens)
 
-    def _json_result(self, found: dict[str, tuple[str, int]], position: int) -> None:
+    def _json_result(
+        self, found: dict[str, tuple[str, int]], position: int, *, ended: bool
+    ) -> None:
+        test, access = self._run.tests[-1], found.get("access", ("", 0))[0]
         named = {_JSON_COLUMNS[key]: found[key][0] for key in _JSON_COLUMNS if key in found}
-        if not all(figure_of(named.get(name)) for name in ("bw", "total", "block", "xfer")):
+        figures = [figure_of(named.get(name)) for name in ("bw", "total", "block", "xfer")]
+        if ended and access == "remove":
+            return
+        if not ended or access not in ("write", "read") or None in figures:
             number = self._line_of(position)
-            self._warn(f"the result that ends at line {number} is not whole", self._run.tests[-1])
+            self._warn(f"the result that ends at line {number} is not whole", test)
+            test.result_lost = True
             return
         lines = [found[key][1] if key in found else None for key in ("bwMiB", "iops")]
-        self._add(cast("Access", found["access"][0]), named, lines[0] or 0, lines[1])
+        self._add(cast("Access", access), named, lines[0] or 0, lines[1])
 
     def _json_summary(self, found: dict[str, tuple[str, int]]) -> None:
         access, line = found["operation"]

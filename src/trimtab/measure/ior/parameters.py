@@ -38,8 +38,9 @@ class Parameters:
         By how many tasks a read is shifted from who wrote; ``random`` with ``-Z``.
     flush
         An fsync at the end of each phase (``-e``), inside the time.
-    stonewall_s, wear_out, minimum_duration_s
-        ``-D``, whether tasks go on until all have moved as much, ``minTimeDuration``.
+    stonewall_s, wear_out, minimum_duration_s, maximum_duration_s
+        ``-D``, whether tasks go on until all have moved as much, ``minTimeDuration``, and ``-T``,
+        after which no further repetition is begun.
     """
 
     api: str | None = None
@@ -59,6 +60,7 @@ class Parameters:
     stonewall_s: int | None = None
     wear_out: bool | None = None
     minimum_duration_s: int | None = None
+    maximum_duration_s: int | None = None
     stripe_count: int | None = None
 
     def asked(self) -> dict[str, object]:
@@ -97,6 +99,7 @@ def parameters_of(run: IorRun, test: Test) -> Parameters:
         stonewall_s=stonewall_s,
         wear_out=None if stonewall_s is None else options.get("stoneWallingWearOut") == "1",
         minimum_duration_s=_first_whole(line.directives.get("minTimeDuration")) or None,
+        maximum_duration_s=_maximum_duration_s(options, line),
         stripe_count=_first_whole(options.get("Lustre stripe count"), options.get("stripe count")),
     )
 
@@ -126,14 +129,13 @@ class _CommandLine:
     def __init__(self, run: IorRun) -> None:
         words = (run.command_line or "").split()
         self.flags: set[str] = set()
+        self.values: dict[str, str] = {}
         self.directives: dict[str, str] = {}
         self.long = {word for word in words if word.startswith("--")}
         previous = ""
         for word in words[1:]:
-            if previous == "O":
-                self._directives(word)
-                previous = ""
-            elif previous:
+            if previous:
+                self._value(previous, word)
                 previous = ""
             elif len(word) > 1 and word[0] == "-" and word[1] != "-":
                 previous = self._letters(word[1:])
@@ -145,13 +147,14 @@ class _CommandLine:
             self.flags.add(letter)
             if letter in _TAKES_VALUE:
                 rest = letters[place + 1 :].removeprefix("=")
-                if rest and letter == "O":
-                    self._directives(rest)
+                if rest:
+                    self._value(letter, rest)
                 return "" if rest else letter
         return ""
 
-    def _directives(self, text: str) -> None:
-        for pair in text.split(","):
+    def _value(self, letter: str, text: str) -> None:
+        self.values[letter] = text
+        for pair in text.split(",") if letter == "O" else ():
             name, _, value = pair.partition("=")
             self.directives[name] = value
 
@@ -206,6 +209,12 @@ def _stonewall_s(options: dict[str, str]) -> int | None:
         _first_whole(options.get("stonewallingTime"), options.get("deadlineForStonewall"), older)
         or None
     )
+
+
+def _maximum_duration_s(options: dict[str, str], line: _CommandLine) -> int | None:
+    given = line.directives.get("maxTimeDuration")
+    minutes = _first_whole(options.get("maxTimeDuration"), line.values.get("T"), given)
+    return minutes * 60 if minutes else None
 
 
 def _segments(

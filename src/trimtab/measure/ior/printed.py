@@ -52,7 +52,9 @@ class Result:
         By column: ``bw`` in MiB/s, ``iops``, ``block`` and ``xfer`` in KiB, ``wr/rd`` and
         ``total`` in s.
     iteration
-        As printed; ``None`` in JSON.
+        As printed; ``None`` in JSON, where it is the how-many-eth of its access.
+    countable
+        Whether every result before it was whole, so that it can be counted.
     tasks
         As a CSV says it beside each result.
     lines
@@ -65,6 +67,7 @@ class Result:
     figures: dict[str, Figure]
     lines: dict[str, int]
     iteration: int | None = None
+    countable: bool = True
     tasks: int | None = None
     expected_bytes: int | None = None
     in_files_bytes: int | None = None
@@ -82,7 +85,15 @@ class Summary:
 
 @dataclass(slots=True)
 class Test:
-    """One test: an output without a script has one."""
+    """One test: an output without a script has one.
+
+    Attributes
+    ----------
+    summary_alone
+        No repetition was printed, as with ``verbose=-1``, but the summary was.
+    result_lost
+        A result was not whole.
+    """
 
     number: int = 0
     started: str | None = None
@@ -91,7 +102,9 @@ class Test:
     summaries: list[Summary] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    summary_alone: bool = False
     integrity_lost: bool = False
+    result_lost: bool = False
     ended: bool = False
 
 
@@ -105,6 +118,8 @@ class IorRun:
     command_line: str | None = None
     machine: str | None = None
     is_csv: bool = False
+    has_table: bool = False
+    """Repetitions were printed, whether or not they can be read."""
     refused: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     early: Test = field(default_factory=Test)

@@ -121,13 +121,13 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     draft.host = _host(run)
     draft.asked, draft.told = parameters.asked(), _told(run, test)
     draft.phases = phases_of(test, parameters)
-    if test.results:
+    if not test.summary_alone:
         draft.latencies += iops_of(test, draft.phases, 0)
-    elif not draft.phases and test.summaries:
+    elif parameters.repetitions != 1:
         draft.latencies += summed_of(test, 0)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
     refused = run.refused[:1]
-    draft.warnings += [f"IOR did not understand {word} and ran with defaults" for word in refused]
+    draft.warnings += [f"IOR did not understand {word} and ran without it" for word in refused]
     integrity_lost = test.integrity_lost or run.early.integrity_lost
     if integrity_lost:
         draft.problems.append(_INTEGRITY_LOST)
@@ -153,7 +153,7 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
         problems += missing_repetitions(test, parameters)
     else:
         problems += missing_repetitions(test, parameters)
-        if not test.results and test.summaries and parameters.repetitions != 1:
+        if test.summary_alone and parameters.repetitions != 1:
             problems.append(_ONLY_SUMMED)
     return problems
 

@@ -30,11 +30,10 @@ _SUMMED: Final = {"max": "Max(MiB)", "min": "Min(MiB)", "mean": "Mean(MiB)"}
 def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]:
     """Return a phase for every result of a test, the first repetition numbered ``first``."""
     nothing = moved_nothing(test)
-    results = test.results or _only_repetitions(test)
+    results = _only_repetitions(test) if test.summary_alone else test.results
     numbers = _numbers(results)
-    printed = Counter(
-        (result.access, number) for result, number in zip(results, numbers, strict=True)
-    )
+    printed = Counter(zip((result.access for result in results), numbers, strict=True))
+    incomplete = test.ended and bool(missing_repetitions(test, parameters))
     phases: list[Phase] = []
     for result, number in zip(results, numbers, strict=True):
         block = parameters.block_size_bytes or _whole_bytes(result.figures.get("block"))
@@ -45,10 +44,12 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
         reason = nothing or _disagreement(result, moved, parameters)
         if printed[result.access, number] > 1:
             reason = f"repetition {number} was printed {printed[result.access, number]} times"
+        elif result.iteration is None and (incomplete or not result.countable):
+            reason = "another result is damaged: which repetition this is cannot be told"
         elif parameters.repetitions is not None and number >= parameters.repetitions:
             reason = f"it is numbered {number}, of {parameters.repetitions} repetitions"
-        bandwidth = result.figures.get("bw")
-        elapsed = result.figures.get("total")
+        bandwidth, elapsed = result.figures.get("bw"), result.figures.get("total")
+        transfer = parameters.transfer_size_bytes or _whole_bytes(result.figures.get("xfer"))
         phases.append(
             Phase(
                 access=result.access,
@@ -57,9 +58,7 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
                 elapsed_s=elapsed.value if elapsed else None,
                 bandwidth_bytes_per_s=bandwidth.value * _MIB if bandwidth else None,
                 tasks=tasks,
-                transfer_size_bytes=(
-                    parameters.transfer_size_bytes or _whole_bytes(result.figures.get("xfer"))
-                ),
+                transfer_size_bytes=transfer,
                 block_size_bytes=block,
                 direct=parameters.direct,
                 caches_dropped=False,
@@ -116,12 +115,14 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
 def missing_repetitions(test: Test, parameters: Parameters) -> list[str]:
     """Return which repetitions a test lacks, of the accesses that it has."""
     expected = parameters.repetitions
-    if expected is None or not test.results:
+    if expected is None or test.summary_alone:
         return []
+    summed = {summary.access for summary in test.summaries}
     problems: list[str] = []
     for access in _ACCESSES:
         found = sum(result.access == access for result in test.results)
-        if found not in (0, expected):
+        short_of_time = parameters.maximum_duration_s is not None and 0 < found < expected
+        if found != expected and (found or access in summed) and not short_of_time:
             problems.append(f"{found} of {expected} {access}s were printed")
     return problems
 
