@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="Take this run for its layer: the beginning of its id. May be given several times.",
 )
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the ladder as an HTML page with charts.",
+)
 def command(
     where: str,
     *,
@@ -43,6 +50,7 @@ def command(
     margin: float,
     per: Scale | None,
     runs: tuple[str, ...],
+    report_path: Path | None,
 ) -> None:
     """Show what each layer delivers of what the one beneath it could carry.
 
@@ -54,6 +62,11 @@ def command(
     from trimtab.loop.ladder import ladder_of
 
     found = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
+    if report_path is not None:
+        from trimtab.report.ladder import render_ladder
+        from trimtab.report.write import write_report
+
+        write_report(report_path, render_ladder(found))
     if as_json:
         from trimtab.report.documents.ladder import ladder_document
 

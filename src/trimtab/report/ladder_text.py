@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 from trimtab.model.hardware import Figure
 from trimtab.model.ladder import (
     LEVEL_NAMES,
+    NOMINAL_LEVELS,
+    Absent,
+    Basis,
     CheckedClaim,
     Efficiency,
     Estimate,
+    Ladder,
     Limit,
     LimitKind,
     Loss,
     Match,
     Step,
 )
-from trimtab.units import format_bytes_per_s, format_percent
+from trimtab.units import format_bytes_per_s, format_percent, parse_unit
 
+_PRINTED: Final = re.compile(r"\s*[0-9]+(?:\.([0-9]+))?[0-9.\s+±-]*(?:to[0-9.\s]+)?(\S*)")
 TRACK_NAMES: Final = {
     "write_bandwidth": "write bandwidth",
     "read_bandwidth": "read bandwidth",
@@ -85,6 +92,56 @@ def what_text(step: Step) -> str:
     return ", ".join(parts)
 
 
+def shown_text(step: Step, unit: str) -> str:
+    """Return the rate at the ladder's scale; as measured, in brackets, where it has none."""
+    if step.shown is None:
+        return f"({rate_text(step.rung.rate.value, unit)})"
+    return rate_text(step.shown.value, unit)
+
+
+def absent_text(absent: Absent) -> str:
+    """Return which layer was not measured, and how it would be."""
+    metrics = ", ".join(TRACK_NAMES[metric] for metric in absent.metrics)
+    noun = "" if absent.layer == "data_sheet" else " rung"
+    return f"no {LEVEL_NAMES[absent.layer]}{noun} ({metrics}): {absent.hint}"
+
+
+def explanations(ladder: Ladder) -> Iterator[str]:
+    """Yield what the signs mean, each doubt, and what is to be known of single rungs."""
+    steps = [step for track in ladder.tracks for step in track.steps]
+    found = [(step, one) for step in steps for one in step.beneath]
+    if any(one.parity_counted for _, one in found):
+        parity = ladder.hardware.parity
+        factor = "" if parity is None else f"{parity.written_per_byte:g} "
+        yield f"{PARITY_SIGN} parity counted ({parity}): a byte written is {factor}bytes to drives"
+    told: list[str] = []
+    for step, one in found:
+        pair = f"{LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[one.of]}"
+        told += [f"{DOUBT_SIGN} {pair}: {doubt}" for doubt in one.doubts]
+        told += [f"- {pair}: {one.reason}"] if one.value is None else []
+    for step in steps:
+        name = LEVEL_NAMES[step.rung.layer]
+        if step.shown_reason is not None:
+            told.append(f"({name}) as measured: {step.shown_reason}")
+        told += [f"{name}: {note}" for note in step.rung.notes]
+    yield from dict.fromkeys(told)
+    bases = {step.rung.rate.basis for step in steps if step.rung.layer not in NOMINAL_LEVELS}
+    if Basis.ROUNDING in bases:
+        yield "intervals of printed figures are of their rounding; scatter is not printed"
+    if Basis.REPETITIONS in bases:
+        yield "intervals of repetitions say nothing about other days"
+
+
+def printed_text(one: CheckedClaim) -> str:
+    """Return what was printed."""
+    return f"{'> ' if one.claim.at_least else ''}{one.claim.printed.text}"
+
+
+def claim_text(one: CheckedClaim) -> str:
+    """Return what a printed value is of, and what was taken for granted to come to it."""
+    return "; ".join(filter(None, (one.claim.what, one.claim.assumes)))
+
+
 def computed_text(one: CheckedClaim) -> tuple[str, str]:
     """Return what the inputs give in the unit that was printed: value, and interval of rounding.
 
@@ -103,9 +160,8 @@ def computed_text(one: CheckedClaim) -> tuple[str, str]:
 
 def _as_printed(printed: Figure) -> tuple[float, str, int]:
     """Return the factor and the unit of a printed text, and one digit more than it has."""
-    text = printed.text or ""
-    number = text.replace("+-", " ").replace("±", " ").split()[0].rstrip("%")
-    unit = text.rsplit(" ", 1)[-1] if " " in text else ""
-    factor = printed.value / float(number) if float(number) else 1.0
-    decimals = len(number.partition(".")[2])
-    return factor, unit, decimals + 1
+    found = _PRINTED.match(printed.text or "")
+    if found is None:
+        return 1.0, printed.unit, 1
+    decimals, unit = found.groups()
+    return float(parse_unit(unit)[0]), unit, len(decimals or "") + 1

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console
-from trimtab.model.ladder import LEVEL_NAMES, Basis, CheckedClaim, Efficiency, Ladder, Step, Track
+from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Ladder, Step, Track
 from trimtab.report.ladder_text import (
-    DOUBT_SIGN,
     MATCH_WORDS,
-    PARITY_SIGN,
     TRACK_NAMES,
+    absent_text,
+    claim_text,
     computed_text,
     efficiency_text,
+    explanations,
     interval_text,
     limit_text,
     loss_text,
-    rate_text,
+    printed_text,
+    shown_text,
     what_text,
 )
 from trimtab.visible import visible
@@ -39,13 +40,13 @@ def print_ladder(ladder: Ladder) -> None:
         _print_track(out, track)
     if not ladder.tracks:
         out.print("Nothing is kept that a ladder is made of.")
-    _print_signs(out, ladder)
+    out.print()
+    for line in explanations(ladder):
+        _wrapped(out, visible(line))
     for note in ladder.notes:
         _wrapped(out, f"note: {visible(note)}")
     for absent in ladder.absent:
-        _wrapped(
-            out, f"no {LEVEL_NAMES[absent.layer]} rung ({_metrics(absent.metrics)}): {absent.hint}"
-        )
+        _wrapped(out, absent_text(absent))
     if ladder.claims:
         out.print()
         out.print("printed values, and what the values printed beside them give", style="bold")
@@ -81,61 +82,8 @@ def _cells(step: Step, unit: str) -> tuple[str, ...]:
     sheet = "-" if step.of_data_sheet is None else efficiency_text(step.of_data_sheet, named=False)
     what = visible(what_text(step))
     beneath = "\n".join(efficiency_text(one) for one in step.beneath) or "-"
-    if step.shown is None:
-        rate = f"({rate_text(step.rung.rate.value, unit)})"
-        return name, rate, interval_text(step.rung.rate, unit), beneath, sheet, what
-    rate = rate_text(step.shown.value, unit)
-    return name, rate, interval_text(step.shown, unit), beneath, sheet, what
-
-
-def _print_signs(out: Console, ladder: Ladder) -> None:
-    """Explain the signs that the tables use, and the doubts one by one."""
-    out.print()
-    found = list(_efficiencies(ladder))
-    if any(one.parity_counted for _, one in found):
-        parity = ladder.hardware.parity
-        factor = "" if parity is None else f"{parity.written_per_byte:g} "
-        _wrapped(
-            out,
-            f"{PARITY_SIGN} parity counted ({parity}): a byte written is {factor}bytes to drives",
-        )
-    for text in dict.fromkeys(
-        f"{DOUBT_SIGN} {LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[one.of]}: {doubt}"
-        for step, one in found
-        for doubt in one.doubts
-    ):
-        _wrapped(out, visible(text))
-    for text in dict.fromkeys(
-        f"- {LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[one.of]}: {one.reason}"
-        for step, one in found
-        if one.value is None
-    ):
-        _wrapped(out, visible(text))
-    for text in dict.fromkeys(_of_rungs(ladder)):
-        _wrapped(out, visible(text))
-    bases = {step.rung.rate.basis for track in ladder.tracks for step in track.steps}
-    if Basis.ROUNDING in bases:
-        _wrapped(out, "intervals of printed figures are of their rounding; scatter is not printed")
-    if Basis.REPETITIONS in bases:
-        _wrapped(out, "intervals of repetitions say nothing about other days")
-
-
-def _of_rungs(ladder: Ladder) -> Iterator[str]:
-    """Yield what a reader should know of single rungs."""
-    for track in ladder.tracks:
-        for step in track.steps:
-            name = LEVEL_NAMES[step.rung.layer]
-            if step.shown_reason is not None:
-                yield f"({name}) as measured: {step.shown_reason}"
-            for note in step.rung.notes:
-                yield f"{name}: {note}"
-
-
-def _efficiencies(ladder: Ladder) -> Iterator[tuple[Step, Efficiency]]:
-    for track in ladder.tracks:
-        for step in track.steps:
-            for one in step.beneath:
-                yield step, one
+    shown = step.shown or step.rung.rate
+    return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, what
 
 
 def _claims(claims: tuple[CheckedClaim, ...]) -> Table:
@@ -149,20 +97,14 @@ def _claims(claims: tuple[CheckedClaim, ...]) -> Table:
         )
     for one in claims:
         value, bounds = computed_text(one)
-        bound = "> " if one.claim.at_least else ""
-        what = "; ".join(filter(None, (one.claim.what, one.claim.assumes)))
         table.add_row(
-            visible(f"{bound}{one.claim.printed.text}"),
+            visible(printed_text(one)),
             value,
             bounds,
             MATCH_WORDS[one.match],
-            visible(what),
+            visible(claim_text(one)),
         )
     return table
-
-
-def _metrics(metrics: tuple[str, ...]) -> str:
-    return ", ".join(TRACK_NAMES[metric] for metric in metrics)
 
 
 def _wrapped(out: Console, text: str) -> None:

@@ -1,0 +1,83 @@
+"""Write what `trimtab ladder` says of the worked examples into docs/ladder.md.
+
+What stands between ``<!-- ladder FILE -->`` or ``<!-- printed -->`` and ``<!-- end -->`` is made
+from the data. Without arguments the page is written; with ``--check`` it is only compared.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from trimtab.judge.ladder.climb import climb
+from trimtab.loop.ladder import of_file
+from trimtab.model.ladder import CheckedClaim, Match
+from trimtab.report.ladder_text import MATCH_WORDS, computed_text, printed_text
+from trimtab.site.ladder_file import load_ladder
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "ladder.md"
+_BLOCK = re.compile(r"(<!-- (ladder [\w./-]+|printed) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or return 1 if it is not what it would be."""
+    page = PAGE.read_text()
+    made = made_page(page)
+    if "--check" in arguments:
+        return int(made != page)
+    PAGE.write_text(made)
+    return 0
+
+
+def made_page(page: str) -> str:
+    """Return the page with every block made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{_made(found[2])}{found[3]}", page)
+
+
+def _made(what: str) -> str:
+    if what == "printed":
+        return printed_table()
+    return f"```\n{ladder_output(what.removeprefix('ladder '))}```\n"
+
+
+def ladder_output(file: str) -> str:
+    """Return what the command prints of a file, up to the printed values."""
+    trimtab = Path(sys.executable).parent / "trimtab"
+    ended = subprocess.run(
+        [str(trimtab), "ladder", file], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    text = ended.stdout.partition("\nprinted values, and")[0]
+    return f"$ trimtab ladder {file}\n" + "".join(f"{x.rstrip()}\n" for x in text.splitlines())
+
+
+def printed_table() -> str:
+    """Return every printed value of all examples with what its inputs give, as Markdown."""
+    lines = [
+        "| printed | what | from | inputs give | within rounding | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for file in sorted((ROOT / "docs" / "examples").glob("*.toml")):
+        if "[ladder]" not in file.read_text():
+            continue
+        ladder = climb(of_file(load_ladder(file)))
+        lines.append(f"| | **{ladder.name}** | [{file.name}](examples/{file.name}) | | | |")
+        lines += [_row(one) for one in ladder.claims]
+    return "\n".join(lines) + "\n"
+
+
+def _row(one: CheckedClaim) -> str:
+    claim = one.claim
+    value, bounds = computed_text(one)
+    what = f"{claim.what} ({claim.where})" if claim.where else claim.what
+    formula = f"`{claim.formula}`" if claim.formula else "-"
+    match = MATCH_WORDS[one.match]
+    match = match if one.match is Match.GIVEN else f"**{match}**"
+    said = "; ".join(filter(None, (match, claim.assumes, claim.note)))
+    return f"| {printed_text(one)} | {what} | {formula} | {value} | {bounds} | {said} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""The ladder as page, JSON and text: the same figures everywhere, nothing foreign gets through."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli.render.ladder import print_ladder
+from trimtab.judge.ladder.climb import climb
+from trimtab.loop.ladder import of_file
+from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match
+from trimtab.report.documents.ladder import ladder_document
+from trimtab.report.ladder import ladder_chart, render_ladder
+from trimtab.report.ladder_text import computed_text, rate_text
+from trimtab.site.figures import parse_figure
+from trimtab.site.ladder_file import load_ladder, parse_ladder
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+
+
+@pytest.fixture(scope="module")
+def perlmutter() -> Ladder:
+    return climb(of_file(load_ladder(EXAMPLES / "perlmutter.toml")))
+
+
+def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> None:
+    page = render_ladder(perlmutter)
+    assert page == render_ladder(perlmutter)
+    assert "<script" not in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    for text in ("Write bandwidth", "27.0 GB/s", "87.1 % of OST", "drive limited", "88.4 %"):
+        assert text in page
+
+
+def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
+    track = perlmutter.tracks[0]
+    chart = ladder_chart(perlmutter, track)
+    assert chart is not None
+    (bars,) = (
+        layer["data"]["values"]
+        for layer in chart.specification["layer"]
+        if layer["mark"]["type"] == "bar"
+    )
+    assert {bar["layer"]: round(bar["value"], 1) for bar in bars} == {
+        "client": 27.0,
+        "network": 42.0,
+        "line rate": 50.0,
+        "OST": 31.0,
+        "drive": 38.0,
+        "data sheet": 38.4,
+    }
+
+
+def test_the_document_has_the_same_figures(perlmutter: Ladder) -> None:
+    document = json.loads(ladder_document(perlmutter).to_json())
+    track = document["tracks"][0]
+    client = track["rungs"][-1]
+    assert client["layer"] == "client"
+    assert client["rate"]["value"] == 27e9
+    assert client["rate"]["interval"] == [26.5e9, 27.5e9]
+    assert client["beneath"][0]["of"] == "ost"
+    assert client["beneath"][0]["value"] == pytest.approx(27 / 31)
+    assert client["of_data_sheet"]["parity_counted"] is True
+    assert track["limit"]["kind"] == "cannot tell"
+    assert track["largest_loss"]["layer"] == "client"
+    printed = {one["printed"]: one for one in document["printed"]}
+    assert printed["88.4 %"]["match"] == "given"
+    assert printed["88.4 %"]["interval"][0] < 0.884 < printed["88.4 %"]["interval"][1]
+
+
+def test_hostile_names_reach_neither_terminal_nor_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (
+        '[ladder]\nname = "x<script>y"\nsource = "a<b>"\n'
+        '[hardware]\nosts = 1\ndrive = "<i>drive"\ndrive_write = "3 GB/s"\ndrives = 2\n'
+        'parity = "8+2"\n'
+        '[[rung]]\nlayer = "ost"\nwrite = "3 GB/s"\ntool = "<img src=x>"\n'
+        '[[printed]]\nwhat = "<b>what"\nvalue = "88.4 %"\n'
+    )
+    ladder = climb(of_file(parse_ladder(text, "x")))
+    page = render_ladder(ladder)
+    for tag in ("<script>y", "<img", "<i>drive", "<b>what", "a<b>"):
+        assert tag not in page
+    hostile = replace(ladder, name="x\x1b[31m\u202ey", notes=("\x07 bell",))
+    print_ladder(hostile)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\u202e" not in shown
+    assert "\x1b" not in render_ladder(hostile)
+
+
+def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    text = '[ladder]\nname = "x"\n[[rung]]\nlayer = "client"\nwrite = "3 GB/s"\n'
+    ladder = climb(of_file(parse_ladder(text, "x")))
+    print_ladder(ladder)
+    shown = capsys.readouterr().out
+    assert "(3.00 GB/s)" in shown
+    assert "not known what part of the whole" in shown
+    assert ladder_chart(ladder, ladder.tracks[0]) is None
+    assert "(3.00 GB/s)" in render_ladder(ladder)
+
+
+def test_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    empty = climb(LadderInput("x", load_ladder(EXAMPLES / "perlmutter.toml").hardware, ()))
+    print_ladder(empty)
+    assert "Nothing is kept" in capsys.readouterr().out
+    assert "Nothing is kept" in render_ladder(empty)
+    assert json.loads(ladder_document(empty).to_json())["tracks"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (38e9, "B/s", "38.0 GB/s"),
+        (149471 * 2**20, "B/s", "157 GB/s"),
+        (1.6e6, "1/s", "1,600 kIOPS"),
+        (29e3, "1/s", "29 kIOPS"),
+        (12.0, "1/s", "12 IOPS"),
+    ],
+)
+def test_rates_are_printed_in_decimal_units(value: float, unit: str, text: str) -> None:
+    assert rate_text(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "low", "high", "texts"),
+    [
+        ("88.4 %", 0.8882, 0.8604, 0.9167, ("88.82 %", "86.04 .. 91.67")),
+        ("88.4%", 0.8882, 0.8604, 0.9167, ("88.82 %", "86.04 .. 91.67")),
+        (
+            "6971 MiB/s",
+            6961.2 * 2**20,
+            6961.2 * 2**20,
+            6961.2 * 2**20,
+            ("6,961.2 MiB/s", "6,961.2"),
+        ),
+        ("50 +- 5 %", 0.465, 0.46, 0.47, ("46.5 %", "46.0 .. 47.0")),
+        ("40 to 50 %", 0.512, 0.49, 0.53, ("51.2 %", "49.0 .. 53.0")),
+        ("0 %", 0.1, 0.1, 0.2, ("10.0 %", "10.0 .. 20.0")),
+    ],
+)
+def test_what_the_inputs_give_is_told_in_the_unit_that_was_printed(
+    printed: str, value: float, low: float, high: float, texts: tuple[str, str]
+) -> None:
+    claim = Claim("x", parse_figure(printed), "a")
+    assert computed_text(CheckedClaim(claim, Match.GIVEN, value, low, high)) == texts
