@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from . import faults, lfs, parameters, writers
 from .devices import device_list
 from .state import FakeDrive, FakeLustre, FakeTarget, Output
+from .surveying import batch, on_device
 
 
 def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
@@ -43,6 +44,10 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
             return parameters.list_param(state, host, rest)
         case "dl" | "device_list":
             return device_list(state, host, rest)
+        case "--device":
+            return on_device(state, host, rest)
+        case "--stdin":  # how the program on disk hands over what it reads
+            return batch(state, host, rest)
         case "--version" | "version":
             return Output(f"lctl {state.lustre_version}\n")
         case "list_nids":

@@ -90,6 +90,7 @@ def _fresh(state: FakeLustre, server: FakeServer) -> Iterator[Device]:
     yield from _client(state, alone=False)
     for mdt in reversed(mdts):
         yield from (_osp(state, ost, mdt.name) for ost in osts[1:])
+    yield from _echo(server)
 
 
 def _restarted(state: FakeLustre, server: FakeServer) -> Iterator[Device]:
@@ -101,6 +102,12 @@ def _restarted(state: FakeLustre, server: FakeServer) -> Iterator[Device]:
         yield _lwp(state, state.mdts[0], mdt)
     for number, ost in enumerate(_own(state, server, "OST")):
         yield from _ost(state, ost, first=number == 0)
+    yield from _echo(server)
+
+
+def _echo(server: FakeServer) -> Iterator[Device]:
+    for name in server.echo_clients:
+        yield Device("UP", "echo_client", name, f"{name}_UUID", 3)
 
 
 def _own(state: FakeLustre, server: FakeServer, kind: str) -> list[FakeTarget]:

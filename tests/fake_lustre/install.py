@@ -20,6 +20,7 @@ from pathlib import Path
 from .state import FakeLustre
 
 PROGRAMS = ("lfs", "lctl", "fstrim", "nvme", "systemctl", "dmesg", "sudo", "ssh")
+PROGRAMS += ("obdfilter-survey",)
 _PROGRAM = """\
 #!{python} -IS
 import sys

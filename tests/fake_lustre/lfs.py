@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from .state import FakeLustre, FakeTarget, Output
 
@@ -274,7 +275,8 @@ def _getname(state: FakeLustre, argv: Sequence[str]) -> Output:
 
 def setstripe(state: FakeLustre, argv: Sequence[str]) -> Output:
     """Make a file on the OSTs that may get objects, whichever were asked for."""
-    count, index, path = 1, -1, None
+    count, index = 1, -1
+    paths: list[str] = []
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -285,16 +287,23 @@ def setstripe(state: FakeLustre, argv: Sequence[str]) -> Output:
         elif word.startswith("-"):
             words.pop(0)
         else:
-            path = word
-    assert path is not None, argv
-    if path in state.layouts:
-        return Output("", f"lfs setstripe: setstripe error for '{path}': stripe already set\n", 17)
-    chosen = allocate(state, count, index)
-    if not chosen:
-        return Output(
-            "", f"lfs setstripe: setstripe error for '{path}': No space left on device\n", 28
-        )
-    state.layouts[path] = chosen
+            paths.append(word)
+    assert paths, argv
+    for path in paths:
+        place = Path(path)
+        real = place.parent.is_dir()  # the mount may be a directory of this machine
+        if path in state.layouts and (place.exists() or not real):
+            return Output(
+                "", f"lfs setstripe: setstripe error for '{path}': stripe already set\n", 17
+            )
+        chosen = allocate(state, count, index)
+        if not chosen:
+            return Output(
+                "", f"lfs setstripe: setstripe error for '{path}': No space left on device\n", 28
+            )
+        state.layouts[path] = chosen
+        if real:
+            place.touch()
     return Output()
 
 

@@ -28,8 +28,15 @@ def main(name: str, directory: str) -> None:
         while words and words[0].startswith("-"):
             words.pop(0)
         os.execvp(words[0], words)
+    if name == "obdfilter-survey":
+        from .surveying import survey
+
+        survey(lambda: locked(place), host, os.environ)
+    words = sys.argv[1:]
+    if name == "lctl" and not words:
+        words = ["--stdin", *sys.stdin.read().splitlines()]
     with locked(place) as state:
-        output = run(state, host, (name, *sys.argv[1:]))
+        output = run(state, host, (name, *words))
     _end(output)
 
 

@@ -80,6 +80,10 @@ class FakeTarget:
         ``None``: the device has no such setting.
     untrimmed_bytes
         Free space that fstrim would still find; it falls to 0 when it is trimmed.
+    echo_objects, echo_bytes, next_object
+        What obdfilter-survey has on it now, and the number of its next object.
+    survey_mib_s
+        What obdfilter-survey finds in its write.
     criteria
         Counters of the allocator: hits, groups considered, extents scanned, useless loops for
         each criterion from the best to the last.
@@ -129,6 +133,10 @@ class FakeTarget:
     fragmented_groups: int = 0
     mb_last_group: int = 0
     precreated: dict[str, list[int]] = field(default_factory=dict)
+    echo_objects: list[int] = field(default_factory=list)
+    echo_bytes: int = 0
+    next_object: int = 2
+    survey_mib_s: float = 1400.0
 
     @property
     def kind(self) -> str:
@@ -176,6 +184,7 @@ class FakeServer:
     dead: bool = False
     kernel_log: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+    echo_clients: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -231,6 +240,8 @@ class FakeLustre:
         Seconds since 1970 for whatever prints a time; a simulation moves it.
     parameters
         What ``set_param`` set and no other field holds, by full name.
+    survey_s
+        How long obdfilter-survey takes for each of its tests.
     layouts
         Path to OST indices, of files made by ``lfs setstripe``.
     """
@@ -258,6 +269,7 @@ class FakeLustre:
     client_read_bytes: int = 0
     parameters: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, list[int]] = field(default_factory=dict)
+    survey_s: float = 0.0
     next_ost: int = 0
     complained: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "targets": ("trimtab.cli.targets", "List every OST and MDT, those in trouble first."),
     "snapshot": ("trimtab.cli.snapshot", "Keep what every target and server looks like now."),
     "probe": ("trimtab.cli.probe", "Run a probe of a site file now, and judge it."),
+    "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings, and say which is best."),
     "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
     "import": (
         "trimtab.cli.import_",
@@ -44,6 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.ladder",
         "Show what each layer delivers of what the one beneath carries.",
     ),
+    "survey": ("trimtab.cli.survey", "Measure every OST by itself, and show the slowest first."),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

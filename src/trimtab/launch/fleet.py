@@ -63,7 +63,38 @@ def fan_out(
     is its client. ClusterShell's own ssh worker is not used: it cuts outputs at line ends, kills
     only ssh itself, and waits for a killed one without end.
     """
-    names = tuple(dict.fromkeys(checked_node(node) for node in nodes))
+    return each(
+        dict.fromkeys(nodes, tuple(argv)),
+        ssh=ssh,
+        timeout_s=timeout_s,
+        stdin=stdin,
+        output_limit_bytes=output_limit_bytes,
+    )
+
+
+def each(
+    commands: Mapping[str, Sequence[str]],
+    *,
+    ssh: Ssh,
+    timeout_s: float,
+    stdin: bytes = b"",
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+) -> Mapping[str, ProcessResult]:
+    """Return for every node how its own command ended there; otherwise as `fan_out`.
+
+    Parameters
+    ----------
+    commands
+        Node to program and arguments.
+
+    Raises
+    ------
+    UsageError
+        A node's name is none.
+    ToolError
+        There is no ssh at all.
+    """
+    names = {checked_node(node): argv for node, argv in commands.items()}
     if not names:
         return {}
     if not ssh.command or shutil.which(ssh.command[0]) is None:
@@ -73,9 +104,11 @@ def fan_out(
         )
     from trimtab.launch.fleet_engine import run_all
 
-    commands = {name: ssh_command(name, argv, ssh=ssh, timeout_s=timeout_s) for name in names}
     return run_all(
-        commands,
+        {
+            name: ssh_command(name, argv, ssh=ssh, timeout_s=timeout_s)
+            for name, argv in names.items()
+        },
         stdin=stdin,
         timeout_s=timeout_s,
         fanout=max(1, ssh.fanout),

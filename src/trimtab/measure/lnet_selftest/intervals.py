@@ -176,7 +176,7 @@ class _Reader:
         elif (found := _ERRORS.fullmatch(line)) is not None:
             if found[1] != "0" or found[2] != "0":
                 test.errors.append(line)
-        elif (found := _COMMAND.fullmatch(line)) is not None:
+        elif (found := _COMMAND.fullmatch(line)) is not None and len(test.commands) < 1000:
             test.commands.append([found[1], *found[2].split()])
         else:
             self._other(line)

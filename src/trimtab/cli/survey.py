@@ -1,0 +1,141 @@
+"""``trimtab survey``: every OST by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli import options
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+    from trimtab.loop.survey.asked import Prepared
+    from trimtab.model.survey import SurveyPlan
+
+
+@click.command("survey")
+@click.argument("where", metavar="SITE")
+@click.option(
+    "--client", "way", flag_value="client", default="client", help="From this client: the default."
+)
+@click.option("--server", "way", flag_value="server", help="obdfilter-survey on the servers.")
+@click.option("--target", "targets", metavar="OST", multiple=True, help="Only this OST; repeat it.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every OST that may be surveyed, those that may not left out. Default with --client.",
+)
+@click.option("--apply", "apply", is_flag=True, help="Do it. Default: print the plan, do nothing.")
+@click.option(
+    "--size",
+    "size_bytes",
+    type=options.SIZE,
+    help="Written to each OST. Default: 4 GiB with --client, 16 GiB with --server.",
+)
+@click.option("--threads", default=16, show_default=True, help="On each OST, with --server.")
+@click.option("--objects", default=1, show_default=True, help="On each OST, with --server.")
+@click.option(
+    "--load-limit",
+    "load_bytes_per_s",
+    type=options.SIZE,
+    default="20MB",
+    show_default=True,
+    help="Bytes a second that others may move on an OST; more, and it is refused (--server).",
+)
+@click.option(
+    "--together",
+    is_flag=True,
+    help="All at once, also those of one server and of failover partners (--server).",
+)
+@click.option(
+    "--deadline",
+    "deadline_s",
+    type=options.DURATION,
+    help="For one wave on the servers. Default: by --size.",
+)
+@click.option(
+    "--benchmark", default="builtin", show_default=True, help="builtin or ior (--client)."
+)
+@click.option("--tasks", default=4, show_default=True, help="Files on each OST (--client).")
+@click.option(
+    "--duration",
+    "duration_s",
+    type=options.DURATION,
+    default="10s",
+    show_default=True,
+    help="Of each write and read (--client).",
+)
+@click.option("--repetitions", default=1, show_default=True, help="On each OST (--client).")
+@click.option(
+    "--direct/--buffered", default=True, help="With O_DIRECT (default) or not (--client)."
+)
+@options.as_json
+@options.store
+def command(
+    where: str, apply: bool, as_json: bool, store_url: str | None, **asked_for: Any
+) -> None:
+    """Measure every OST by itself, and show the slowest first.
+
+    With --client, files of one stripe are written to each OST and read; where they really lie is
+    read back first. With --server, obdfilter-survey writes below the files, on the OSTs that are
+    named: it slows their clients down, and never runs on two OSTs of one server, or of two servers
+    that stand in for one another, at the same time.
+
+    Nothing is done without --apply.
+    """
+    from trimtab.loop.sites import open_driver, open_site
+    from trimtab.loop.survey.asked import Asked, prepare
+
+    if asked_for["size_bytes"] is not None:
+        asked_for["size_bytes"] = int(asked_for["size_bytes"])
+    asked = Asked(**asked_for)
+    site = open_site(where).site
+    driver = open_driver(site)
+    prepared = prepare(site, driver, asked)
+    if not apply:
+        _print_plan(prepared.plan, as_json=as_json)
+        return
+    if not as_json:
+        from trimtab.cli.render.survey import print_plan
+
+        print_plan(prepared.plan, applied=True)
+    _apply(prepared, driver, store_url, as_json=as_json)
+
+
+def _print_plan(plan: SurveyPlan, *, as_json: bool) -> None:
+    if as_json:
+        from trimtab.report.documents.survey import plan_document
+
+        click.echo(plan_document(plan).to_json())
+    else:
+        from trimtab.cli.render.survey import print_plan
+
+        print_plan(plan, applied=False)
+
+
+def _apply(prepared: Prepared, driver: Driver, store_url: str | None, *, as_json: bool) -> None:
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.sites import with_store
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.survey.asked import carry_out, error_of
+
+    with (
+        open_store(with_store(prepared.site, store_url), create=True) as store,
+        progress_bar(silent=as_json) as progress,
+    ):
+        survey = carry_out(prepared, driver, store, progress=progress)
+        place = str(store.location)
+    error = error_of(survey)
+    if as_json:
+        from trimtab.report.documents.survey import survey_document
+
+        click.echo(survey_document(survey, place, error).to_json())
+    else:
+        from trimtab.cli.render.survey import print_survey
+
+        print_survey(survey, place)
+    if error is not None:
+        error.reported = as_json
+        raise error

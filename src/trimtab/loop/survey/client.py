@@ -1,0 +1,271 @@
+"""A survey from this client: files of one stripe on each OST, one OST after another.
+
+Each OST is a probe of its own (`trimtab.loop.probe`): its directory, its confirmation, its removal
+in every case. Their figures become the samples of one run.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from trimtab import __version__
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.errors import Interrupted, RefusedError, TrimtabError
+from trimtab.launch.allocation import Demand
+from trimtab.launch.launchers import Execute
+from trimtab.launch.process import execute as run_process
+from trimtab.loop.place import why_wrong_place
+from trimtab.loop.placing import Pinned
+from trimtab.loop.probe import (
+    DIRECTORY_PREFIX,
+    PATIENCE_S,
+    Directories,
+    Progress,
+    Surroundings,
+    run_probe,
+)
+from trimtab.loop.tools import Instrument
+from trimtab.model.identifier import new_identifier
+from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
+from trimtab.model.site import Site
+from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
+
+PROBE_NAME: Final = "survey-client"
+PINNABLE: Final = frozenset({"builtin", "ior"})
+"""Benchmarks that write into files which stand there already, one for each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What a survey brought: one run, and what came of each target.
+
+    Attributes
+    ----------
+    interrupted
+        Set where a person or the system stopped it; to be raised when all is kept.
+    """
+
+    run: Run
+    results: tuple[TargetResult, ...]
+    notes: tuple[str, ...] = ()
+    interrupted: Interrupted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What a survey from this client stands on.
+
+    Attributes
+    ----------
+    identity
+        Of the file system that is kept under the site's name; no other is surveyed.
+    """
+
+    site: Site
+    identity: str | None
+    clock: Callable[[], datetime]
+    execute: Execute = run_process
+    directories: Directories = field(default_factory=Directories)
+
+
+def spec_of(size_bytes: int, *, tasks: int, duration_s: float, repetitions: int) -> ProbeSpec:
+    """Return what is done on each target: ``tasks`` files that have ``size_bytes`` together."""
+    return ProbeSpec(
+        PROBE_NAME,
+        "auto",
+        tasks,
+        2**20,
+        max(2**20, size_bytes // tasks // 2**20 * 2**20),
+        repetitions,
+        duration_s,
+        target_pinning=True,
+    )
+
+
+def steps_of(spec: ProbeSpec, instrument: Instrument, site: Site) -> tuple[str, ...]:
+    """Return in words what is done to each target."""
+    files = f"{spec.tasks} file{'s' if spec.tasks > 1 else ''} of {spec.block_size_bytes} bytes"
+    return (
+        f"make a directory {DIRECTORY_PREFIX}... in {site.path}, and in it {files} of one stripe,"
+        " on the target",
+        "read back where they lie: a target that is closed to new files is not measured",
+        f"write and read them with {instrument.tool.name} {instrument.tool.version},"
+        f" {spec.repetitions} times for {spec.duration_s:g} s each",
+        "remove the files and the directory, whatever happens",
+    )
+
+
+def survey_from_client(
+    plan: SurveyPlan, spec: ProbeSpec, instrument: Instrument, here: Here, *, progress: Progress
+) -> Surveyed:
+    """Return what came of every target of a plan.
+
+    Raises
+    ------
+    RefusedError
+        At the site's path is another file system.
+    """
+    driver = LocalDriver(here.site.path, execute=here.execute, clock=here.clock)
+    why = why_wrong_place(here.site, driver.description, here.identity, execute=here.execute)
+    if why is not None:
+        raise RefusedError(why)
+    spec = replace(
+        spec, benchmark=instrument.benchmark.name, processes=instrument.launcher.processes
+    )
+    survey = _Survey(plan, spec, instrument, here, driver)
+    return survey.carry_out(progress)
+
+
+@dataclass(slots=True)
+class _Survey:
+    plan: SurveyPlan
+    spec: ProbeSpec
+    instrument: Instrument
+    here: Here
+    driver: LocalDriver
+    samples: list[Sample] = field(default_factory=list)
+    outputs: list[RawOutput] = field(default_factory=list)
+    results: list[TargetResult] = field(default_factory=list)
+    written_bytes: int = 0
+    read_bytes: int = 0
+
+    def carry_out(self, progress: Progress) -> Surveyed:
+        started_at = self.here.clock()
+        identifier = new_identifier(started_at)
+        targets = self.plan.targets
+        interrupted: Interrupted | None = None
+        for place, one in enumerate(targets):
+            if interrupted is not None:
+                reason = "the survey was stopped before its turn"
+                self.results.append(TargetResult(one.target, one.server, Outcome.SKIPPED, reason))
+                continue
+            interrupted = self._one(one, _part(progress, place, len(targets), one.target))
+        self.results += [
+            TargetResult(
+                one.target,
+                one.server,
+                Outcome.CLOSED if one.closed else Outcome.REFUSED,
+                one.refusal,
+            )
+            for one in self.plan.refused
+        ]
+        run = self._run(identifier, started_at)
+        return Surveyed(run, tuple(self.results), interrupted=interrupted)
+
+    def _one(self, one: Candidate, progress: Progress) -> Interrupted | None:
+        """Measure one target; return the interruption that ended it."""
+        kept: list[Run] = []
+        error: TrimtabError | Interrupted | None
+        try:
+            outcome = run_probe(
+                self.spec, self.instrument, self._around(one.target),
+                progress=progress, keep=kept.append,
+            )  # fmt: skip
+            error = outcome.error
+        except Interrupted as stopped:  # it came while files were removed: they are gone now
+            error = stopped
+        except TrimtabError as failed:
+            error = failed
+        for run in kept:
+            self._take(one.target, run)
+        self.results.append(_result(one, kept, error))
+        return error if isinstance(error, Interrupted) else None
+
+    def _around(self, target: str) -> Surroundings:
+        here, spec = self.here, self.spec
+        targets = (target,) * spec.tasks
+        make = Pinned(here.directories.make, targets, lambda n: f"data.{n:08d}", here.execute)
+        demand = Demand("trimtab-survey", tasks_per_node=spec.tasks)
+        return Surroundings(
+            site=here.site.name,
+            path=self.driver.description,
+            allocation=self.instrument.launcher.allocate(demand, run=here.execute),
+            counters=self.driver.drive_bytes,
+            clock=here.clock,
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            timeout_s=spec.duration_s + PATIENCE_S,
+            directories=replace(here.directories, make=make),
+        )
+
+    def _take(self, target: str, run: Run) -> None:
+        first = len(self.outputs)
+        self.outputs += [replace(one, label=f"{target} {one.label}") for one in run.outputs]
+        self.samples += [
+            replace(
+                one,
+                target=target,
+                output=None if one.output is None else first + one.output,
+            )
+            for one in run.samples
+        ]
+        cost = run.parameters.get("cost")
+        if isinstance(cost, dict):
+            self.written_bytes += int(cost.get("bytes_written") or 0)
+            self.read_bytes += int(cost.get("bytes_read") or 0)
+
+    def _run(self, identifier: str, started_at: datetime) -> Run:
+        status, problem = status_of(self.results)
+        return Run(
+            id=identifier,
+            site=self.here.site.name,
+            probe=PROBE_NAME,
+            kind=self.instrument.benchmark.name,
+            status=status,
+            at=started_at,
+            until=self.here.clock(),
+            tool_version=self.instrument.tool.version,
+            path=self.here.site.path,
+            host=platform.node(),
+            trimtab_version=__version__,
+            parameters={
+                "spec": {**self.spec.asked(), "launcher": self.instrument.launcher.kind},
+                "repetitions": self.spec.repetitions,
+                "layer": "client",
+                "program": self.instrument.tool.path,
+                "targets": [one.target for one in self.results],
+                "cost": {"bytes_written": self.written_bytes, "bytes_read": self.read_bytes},
+            },
+            problem=problem,
+            samples=tuple(self.samples),
+            outputs=tuple(self.outputs),
+        )
+
+
+def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
+    """Return how a survey ended as a whole, and why it is not whole."""
+    measured = [one for one in results if one.outcome is Outcome.MEASURED]
+    whole = [one for one in measured if one.reason is None]
+    if len(whole) == len(results) and results:
+        return RunStatus.OK, None
+    reasons = [f"{one.target}: {one.reason}" for one in results if one.reason is not None]
+    problem = "; ".join(reasons[:8]) + (" ..." if len(reasons) > 8 else "")
+    status = RunStatus.PARTIAL if measured else RunStatus.FAILED
+    return status, problem or "no target was measured"
+
+
+def _result(
+    one: Candidate, kept: list[Run], error: TrimtabError | Interrupted | None
+) -> TargetResult:
+    believed = any(sample.believed for run in kept for sample in run.samples)
+    if isinstance(error, RefusedError):
+        return TargetResult(one.target, one.server, Outcome.CLOSED, error.message)
+    if error is not None:
+        outcome = Outcome.MEASURED if believed else Outcome.FAILED
+        return TargetResult(one.target, one.server, outcome, error.message)
+    if not believed:
+        reasons = [sample.reason for run in kept for sample in run.samples if sample.reason]
+        why = reasons[0] if reasons else "nothing was measured"
+        return TargetResult(one.target, one.server, Outcome.FAILED, why)
+    return TargetResult(one.target, one.server, Outcome.MEASURED)
+
+
+def _part(progress: Progress, place: int, count: int, target: str) -> Progress:
+    def advance(text: str, fraction: float) -> None:
+        progress(f"{target} ({place + 1} of {count}): {text}", (place + fraction) / count)
+
+    return advance

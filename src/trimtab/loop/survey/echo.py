@@ -1,0 +1,172 @@
+"""What a survey leaves on a server when it does not end by itself, and its removal.
+
+Killed, obdfilter-survey prints ``done!`` and ends with 0, and its objects stay on the target: no
+file owns them, and nothing else ever finds them. Its ``.detail`` has their numbers, written before
+the first byte is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import ToolError
+from trimtab.loop.survey.servers import (
+    RunEach,
+    answer_of,
+    complaint,
+    echo_devices,
+    free_bytes,
+    text_of,
+)
+from trimtab.measure.obdfilter_survey.detail import objects_left, target_of
+from trimtab.units import format_bytes
+
+Pause = Callable[[float], None]
+"""`time.sleep`, or what stands for it where time is simulated."""
+
+_BATCH: Final = 'printf "%s\\n" "$@" | lctl'
+_STOP: Final = 'kill "-$2" -- "-$(cat "$1")"'
+_STOP_S: Final = 30
+_SPACE_S: Final = 60
+_DESTROYED: Final = re.compile(r"destroy: #\d+ is object id (0x[0-9a-f]+|\d+)")
+_MISSING_FRACTION: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What stays on a target although it should not."""
+
+    target: str
+    reason: str
+
+
+def stop(run: RunEach, server: str, directory: str, pause: Pause) -> None:
+    """End a survey and all that it started, on its server.
+
+    Raises
+    ------
+    ToolError
+        It does not end, or whether it has ended cannot be found out.
+    """
+    group = f"{directory}/survey.group"
+    for signal, patience_s in (("TERM", _STOP_S), ("KILL", _STOP_S)):
+        _signal(run, server, group, signal)
+        for _ in range(patience_s):
+            if not _signal(run, server, group, "0"):
+                return
+            pause(1.0)
+    raise ToolError(f"the survey on {server} could not be ended: see what {group} names there")
+
+
+def _signal(run: RunEach, server: str, group: str, signal: str) -> bool:
+    """Send a signal to the survey's process group; return whether there is such a group."""
+    result = run({server: ("sh", "-c", _STOP, "sh", group, signal)}, 30.0)[server]
+    if result.problem is None:
+        return True
+    said = result.stderr + result.stdout
+    if b"No such process" in said or b"No such file" in said:
+        return False
+    raise ToolError(f"{server}: the survey cannot be reached: {complaint(result)}")
+
+
+def clean(
+    run: RunEach, server: str, targets: Sequence[str], detail: str
+) -> tuple[tuple[str, ...], tuple[Leftover, ...]]:
+    """Remove the objects and echo clients of a survey; return what was done and what stays.
+
+    Parameters
+    ----------
+    targets
+        Lustre's whole names of those that were surveyed.
+    detail
+        As far as the survey came to write it.
+    """
+    done: list[str] = []
+    stays: list[Leftover] = []
+    left = {target_of(objects.client): objects.ids for objects in objects_left(detail)}
+    try:
+        devices = echo_devices(run, server)
+    except ToolError as error:
+        return (), tuple(Leftover(target, error.message) for target in targets)
+    for target in targets:
+        device = f"{target}_ecc"
+        try:
+            if left.get(target):
+                if device not in devices:
+                    _attach(run, server, target, device)
+                _destroy(run, server, device, left[target])
+                numbers = ", ".join(map(hex, left[target]))
+                done.append(f"{target}: removed the objects {numbers} that the survey had left")
+            if left.get(target) or device in devices:
+                for verb in ("cleanup", "detach"):
+                    answer_of(run, server, ("lctl", "--device", device, verb))
+                done.append(f"{target}: removed the echo client {device}")
+        except ToolError as error:
+            stays.append(Leftover(target, error.message))
+    try:
+        still = echo_devices(run, server)
+    except ToolError as error:
+        return tuple(done), (*stays, *(Leftover(target, error.message) for target in targets))
+    stays += [
+        Leftover(target, f"the echo client {target}_ecc is still there")
+        for target in targets
+        if f"{target}_ecc" in still
+    ]
+    return tuple(done), tuple(stays)
+
+
+def missing_space(
+    run: RunEach,
+    server: str,
+    before: Mapping[str, int],
+    size_bytes: int,
+    pause: Pause,
+) -> Iterable[Leftover]:
+    """Yield the targets whose free space does not come back within a minute.
+
+    Objects are removed in the background, so that the space comes seconds later.
+    """
+    missing: dict[str, int] = {}
+    for attempt in range(_SPACE_S // 5 + 1):
+        if attempt:
+            pause(5.0)
+        try:
+            now = free_bytes(run, server, tuple(before))
+        except ToolError as error:
+            yield from (Leftover(target, error.message) for target in before)
+            return
+        missing = {target: before[target] - now[target] for target in before}
+        missing = {
+            target: lost
+            for target, lost in missing.items()
+            if lost > _MISSING_FRACTION * size_bytes
+        }
+        if not missing:
+            return
+    for target, lost in missing.items():
+        yield Leftover(
+            target,
+            f"{format_bytes(lost)} less are free than before: objects of the survey may be left,"
+            " or others wrote",
+        )
+
+
+def _attach(run: RunEach, server: str, target: str, device: str) -> None:
+    """Make an echo client on a target; the module is there since the survey loaded it."""
+    words = (f"attach echo_client {device} {device}_UUID", f"setup {target}")
+    answer_of(run, server, ("sh", "-c", _BATCH, "sh", *words))
+    if device not in echo_devices(run, server):
+        raise ToolError(f"{server}: the echo client {device} cannot be made")
+
+
+def _destroy(run: RunEach, server: str, device: str, ids: Sequence[int]) -> None:
+    for number in ids:
+        argv = ("lctl", "--device", device, "destroy", hex(number))
+        result = run({server: argv}, 60.0)[server]
+        # The exit code of lctl says little: that it names the object says that it is gone.
+        found = {int(text, 0) for text in _DESTROYED.findall(text_of(result))}
+        if number not in found:
+            raise ToolError(f"the object {number:#x} of {device} stays: {complaint(result)}")

@@ -1,0 +1,217 @@
+"""Which targets may be surveyed, and which at the same time. Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.model.survey import Candidate
+from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, Snapshot, TargetSnapshot
+from trimtab.units import format_bytes
+
+LOAD_LIMIT_BYTES_PER_S: Final = 20e6
+"""About a hundredth of what one all-flash OST carries."""
+MARGIN_FRACTION: Final = 0.05
+"""Of a target's size that stays free: obdfilter-survey does not tell that it ran out of space."""
+MARGIN_BYTES: Final = 256 * 2**20
+_COUNTERS: Final = ("bytes_written_total", "bytes_read_total")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a target must meet.
+
+    Attributes
+    ----------
+    size_bytes
+        That a survey writes to it.
+    load_bytes_per_s
+        The most that others may move on it now; ``None``: not looked at.
+    """
+
+    size_bytes: int
+    load_bytes_per_s: float | None = LOAD_LIMIT_BYTES_PER_S
+
+
+def choose(snapshot: Snapshot, names: Sequence[str], *, everything: bool) -> tuple[str, ...]:
+    """Return the OSTs that are meant, in their order.
+
+    Raises
+    ------
+    UsageError
+        A name is no OST of the site, or none is meant.
+    """
+    osts = sorted(one.target.name for one in snapshot.targets if one.target.kind == "ost")
+    if not osts:
+        raise UsageError("the site has no OST that is known: a survey is of Lustre's OSTs")
+    unknown = [name for name in names if name not in osts]
+    if unknown:
+        raise UsageError(f"there is no OST {unknown[0]!r}", hint=f"known: {', '.join(osts[:12])}")
+    if not names and not everything:
+        raise UsageError(
+            "which OSTs is not said", hint="name them with --target, or take --all of them"
+        )
+    return tuple(osts) if everything else tuple(dict.fromkeys(names))
+
+
+def candidate(
+    name: str, before: Snapshot, now: Snapshot, limits: Limits, *, on_server: bool
+) -> Candidate:
+    """Return a target with the reason not to survey it, if there is one.
+
+    Parameters
+    ----------
+    before, now
+        Two snapshots a few seconds apart: what was moved in between is the load.
+    on_server
+        Whether it is surveyed on its server; a client asks for less.
+    """
+    seen, earlier = now.of(name), before.of(name)
+    if seen is None or earlier is None:
+        return Candidate(name, None, refusal="it was not seen twice")
+    elapsed_s = (now.at - before.at).total_seconds()
+    load = _load(earlier, seen, elapsed_s)
+    server = seen.target.server
+    refusal = _state(seen) or _space(seen, limits)
+    if refusal is None and on_server:
+        refusal = _of_server(seen) or _too_loaded(load, limits)
+    closed = False
+    if refusal is None and not on_server and seen.value("create_enabled") is False:
+        refusal, closed = "it is not open for creation", True
+    return Candidate(
+        name,
+        server,
+        _partners(seen, server),
+        seen.number("available_bytes"),
+        None if isinstance(load, NotAvailable) else load,
+        refusal,
+        closed,
+    )
+
+
+def waves(candidates: Iterable[Candidate], *, together: bool) -> tuple[tuple[Candidate, ...], ...]:
+    """Return the targets in waves: never two of one server, or of two that stand in for another.
+
+    Whose partners are not known shares a wave with nobody.
+
+    Parameters
+    ----------
+    together
+        Whether all are measured at once, whoever serves them.
+    """
+    allowed = [one for one in candidates if one.refusal is None]
+    if together:
+        return (tuple(allowed),) if allowed else ()
+    found: list[list[Candidate]] = []
+    for one in allowed:
+        place = next((wave for wave in found if not any(_meet(one, other) for other in wave)), None)
+        if place is None:
+            found.append([one])
+        else:
+            place.append(one)
+    return tuple(map(tuple, found))
+
+
+def refuse_named(candidates: Iterable[Candidate]) -> None:
+    """Raise where a target that a person named may not be surveyed.
+
+    Raises
+    ------
+    RefusedError
+        With every reason.
+    """
+    reasons = [f"{one.target}: {one.refusal}" for one in candidates if one.refusal is not None]
+    if reasons:
+        raise RefusedError(
+            f"not surveyed: {'; '.join(reasons[:8])}",
+            hint="nothing was done; leave them out, or wait until they are well and idle",
+        )
+
+
+def _meet(one: Candidate, other: Candidate) -> bool:
+    if one.server is None or other.server is None or one.server == other.server:
+        return True
+    if one.partners is None or other.partners is None:
+        return True
+    return bool((one.partners | {one.server}) & (other.partners | {other.server}))
+
+
+def _state(seen: TargetSnapshot) -> str | None:
+    """Return what of its state forbids a survey from wherever."""
+    if seen.value("read_only") is True:
+        return "it is read-only"
+    errors = seen.number("errors_total")
+    if errors:
+        # An aborted journal makes it read-only, and everything else calls it well.
+        return f"its file system counts {errors:.0f} errors"
+    if seen.value("degraded") is True:
+        return "it is degraded"
+    state = seen.value("import_state")
+    if isinstance(state, str) and state not in CONNECTED:
+        return (
+            "the client does not use it" if state == INACTIVE else f"it is not connected ({state})"
+        )
+    return None
+
+
+def _space(seen: TargetSnapshot, limits: Limits) -> str | None:
+    available, capacity = seen.number("available_bytes"), seen.number("capacity_bytes")
+    if available is None or capacity is None:
+        return "its free space is not known"
+    margin = max(MARGIN_BYTES, MARGIN_FRACTION * capacity)
+    if available >= limits.size_bytes + margin:
+        return None
+    return (
+        f"it is too full: {format_bytes(available)} are available,"
+        f" {format_bytes(limits.size_bytes)} and {format_bytes(margin)} to spare are needed"
+    )
+
+
+def _of_server(seen: TargetSnapshot) -> str | None:
+    """Return what forbids to work on the target's server."""
+    if seen.target.server is None:
+        reading = seen.reading("server")
+        why = None if reading is None else reading.reason
+        return f"it is not mounted on a server that is known: {why or 'no server says so'}"
+    if seen.value("failover_active") is True:
+        return f"it has failed over to {seen.target.server}"
+    for name, what in (("degraded", "degraded"), ("read_only", "read-only")):
+        if seen.value(name) is None:
+            return f"whether it is {what} is not known"
+    return None
+
+
+def _load(before: TargetSnapshot, now: TargetSnapshot, elapsed_s: float) -> float | NotAvailable:
+    moved = 0.0
+    if elapsed_s <= 0:
+        return NotAvailable("no time lies between the two readings")
+    for name in _COUNTERS:
+        first, second = before.number(name), now.number(name)
+        if first is None or second is None:
+            return NotAvailable(f"{name} is not known")
+        if second < first:
+            return NotAvailable(f"{name} went back")
+        moved += second - first
+    return moved / elapsed_s
+
+
+def _too_loaded(load: float | NotAvailable, limits: Limits) -> str | None:
+    if limits.load_bytes_per_s is None:
+        return None
+    if isinstance(load, NotAvailable):
+        return f"its load is not known: {load.reason}"
+    if load > limits.load_bytes_per_s:
+        return (
+            f"it is in use: {format_bytes(load)}/s are moved,"
+            f" the limit is {format_bytes(limits.load_bytes_per_s)}/s"
+        )
+    return None
+
+
+def _partners(seen: TargetSnapshot, server: str | None) -> frozenset[str] | None:
+    setting = seen.settings.get("failover/servers")
+    if setting is None or isinstance(setting, NotAvailable):
+        return None
+    return frozenset(setting.value.split()) - {server or ""}

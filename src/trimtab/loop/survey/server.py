@@ -1,0 +1,371 @@
+"""A survey on the servers: obdfilter-survey, wave by wave. Heavy, and it writes below the files.
+
+::
+
+    for each wave:
+        look again ─ refused ─> left out
+            │
+            ├ no echo client there yet, free space noted, a directory for the results
+            ├ journal: it begins
+            ├ obdfilter-survey ──── deadline, signal ──> stopped on the server
+            ├ its files are read: they decide, not its exit code
+            ├ objects and echo clients that it left are removed, free space is compared
+            └ journal: what came of it
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from trimtab import __version__
+from trimtab.errors import DataError, Interrupted, ToolError, TrimtabError
+from trimtab.launch.interruption import lifted, shielded
+from trimtab.loop.probe import Progress
+from trimtab.loop.survey.client import Surveyed, status_of
+from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, stop
+from trimtab.loop.survey.planning import Limits, candidate
+from trimtab.loop.survey.servers import RunEach, answer_of, complaint, echo_devices, free_bytes
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
+from trimtab.measure.obdfilter_survey.detail import read_detail
+from trimtab.measure.obdfilter_survey.reading import KIND, results
+from trimtab.measure.obdfilter_survey.summary import read_summary
+from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import new_identifier
+from trimtab.model.run import RawOutput, Run, Sample
+from trimtab.model.site import Site
+from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
+from trimtab.model.telemetry import Snapshot
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+
+PROBE_NAME: Final = "survey-server"
+LOOK_S: Final = 5.0
+"""Between the two readings of the counters that a target's load is taken from."""
+_DIRECTORY: Final = re.compile(r"/tmp/trimtab-survey-[A-Za-z0-9]{10}")
+_MAKE_DIRECTORY: Final = ("mktemp", "-d", "/tmp/trimtab-survey-XXXXXXXXXX")
+_GRACE_S: Final = 90.0
+"""Beyond the deadline on the server: for ssh, and for the survey to clean up."""
+
+Journal = Callable[[Event], None]
+"""`Store.add_event`: keeps what is about to be done, and what was."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnServers:
+    """What a survey on the servers stands on.
+
+    Attributes
+    ----------
+    file_system
+        Lustre's name of it.
+    deadline_s
+        For one wave, on the server itself.
+    pause
+        Waits; `time.sleep`.
+    """
+
+    site: Site
+    file_system: str
+    driver: Driver
+    run: RunEach
+    journal: Journal
+    limits: Limits
+    deadline_s: float
+    look_s: float = LOOK_S
+    pause: Pause = time.sleep
+
+
+def steps_of(spec: SurveySpec, limits: Limits) -> tuple[str, ...]:
+    """Return in words what is done to the targets of a wave."""
+    load = limits.load_bytes_per_s
+    busy = "" if load is None else f", and no busier than {load / 1e6:g} MB/s"
+    return (
+        f"look again that the target is well, has room{busy}; else leave it out",
+        f"run obdfilter-survey on its server as root: {', '.join(spec.tests)} of"
+        f" {spec.size_bytes} bytes with {spec.threads} threads on {spec.objects}"
+        f" object{'s' if spec.objects > 1 else ''} that no file owns",
+        "during that time the target serves its clients slowly",
+        "afterwards check that the objects, the echo client and the used space are gone,"
+        " and remove what a survey that was ended has left",
+    )
+
+
+def look_twice(driver: Driver, look_s: float, pause: Pause) -> tuple[Snapshot, Snapshot]:
+    """Return two snapshots with a time between them, for the load."""
+    before = driver.snapshot(driver.clock())
+    pause(look_s)
+    return before, driver.snapshot(driver.clock())
+
+
+def survey_on_servers(
+    plan: SurveyPlan, spec: SurveySpec, on: OnServers, *, progress: Progress
+) -> Surveyed:
+    """Return what came of every target of a plan; a failure is a result of its target."""
+    return _Survey(plan, spec, on).carry_out(progress)
+
+
+@dataclass(slots=True)
+class _Wave:
+    """The targets of one server in one wave, while they are surveyed."""
+
+    server: str
+    targets: tuple[Candidate, ...]
+    names: tuple[str, ...]
+    directory: str = ""
+    free_before: Mapping[str, int] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class _Survey:
+    plan: SurveyPlan
+    spec: SurveySpec
+    on: OnServers
+    samples: list[Sample] = field(default_factory=list)
+    outputs: list[RawOutput] = field(default_factory=list)
+    found: dict[str, TargetResult] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    interrupted: Interrupted | None = None
+
+    def carry_out(self, progress: Progress) -> Surveyed:
+        clock = self.on.driver.clock
+        started_at = clock()
+        count = len(self.plan.waves)
+        for place, wave in enumerate(self.plan.waves):
+            names = ", ".join(one.target for one in wave)
+            progress(f"{names} (wave {place + 1} of {count})", place / count)
+            try:
+                self._wave(wave)
+            except Interrupted as stopped:
+                self.interrupted = stopped
+            except TrimtabError as error:
+                self._fail(wave, error.message)
+            if self.interrupted is not None:
+                break
+        for one in self.plan.targets:
+            reason = "the survey was stopped before its turn"
+            skipped = TargetResult(one.target, one.server, Outcome.SKIPPED, reason)
+            self.found.setdefault(one.target, skipped)
+        for one in self.plan.refused:
+            self.found[one.target] = _refused(one)
+        run = self._run(started_at, clock())
+        return Surveyed(run, tuple(self.found.values()), tuple(self.notes), self.interrupted)
+
+    def _wave(self, wave: tuple[Candidate, ...]) -> None:
+        on = self.on
+        before, now = look_twice(on.driver, on.look_s, on.pause)
+        again = [candidate(one.target, before, now, on.limits, on_server=True) for one in wave]
+        for one, planned in zip(again, wave, strict=True):
+            if one.refusal is not None:
+                self.found[one.target] = _refused(one)
+            elif one.server != planned.server:
+                moved = f"it has moved from {planned.server} to {one.server} since the plan"
+                self.found[one.target] = _refused(replace(one, refusal=moved))
+        allowed = [one for one in again if one.target not in self.found]
+        groups = []
+        for server in dict.fromkeys(one.server or "" for one in allowed):
+            targets = tuple(one for one in allowed if one.server == server)
+            names = tuple(f"{on.file_system}-{one.target}" for one in targets)
+            groups.append(_Wave(server, targets, names))
+        with shielded():
+            prepared = [group for group in groups if self._prepare(group)]
+            try:
+                if prepared:
+                    self._measure(prepared)
+            finally:
+                for group in prepared:
+                    self._finish(group)
+
+    def _prepare(self, group: _Wave) -> bool:
+        """Note what is there before; return whether the survey may begin."""
+        run, server = self.on.run, group.server
+        try:
+            theirs = echo_devices(run, server) & {f"{name}_ecc" for name in group.names}
+            if theirs:
+                why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
+                for target in group.targets:
+                    self.found[target.target] = _refused(replace(target, refusal=why))
+                return False
+            group.free_before = free_bytes(run, server, group.names)
+            directory = answer_of(run, server, _MAKE_DIRECTORY).strip()
+            if _DIRECTORY.fullmatch(directory) is None:
+                raise ToolError(f"{server}: mktemp made no directory: {directory[:80]!r}")
+            group.directory = directory
+            self._note(group, f"{PROBE_NAME} begins on {server}, results in {directory}")
+        except TrimtabError as error:
+            self._fail(group.targets, error.message)
+            return False
+        return True
+
+    def _measure(self, groups: list[_Wave]) -> None:
+        """Run the surveys of a wave, and see to it that none runs on when this ends."""
+        on = self.on
+        commands = {
+            group.server: command(
+                self.spec, group.names, directory=group.directory, deadline_s=on.deadline_s
+            )
+            for group in groups
+        }
+        try:
+            with lifted():
+                ended = on.run(commands, on.deadline_s + _GRACE_S)
+        except BaseException as error:
+            for group in groups:
+                group.problem = str(getattr(error, "message", error))
+                self._stop(group)
+            raise
+        for group in groups:
+            result = ended[group.server]
+            self.outputs.append(result.raw_output(f"{_of(group)} {KIND}"))
+            if result.problem is not None:
+                group.problem = complaint(result)
+                self._stop(group)
+
+    def _stop(self, group: _Wave) -> None:
+        try:
+            stop(self.on.run, group.server, group.directory, self.on.pause)
+        except TrimtabError as error:
+            group.problem = f"{group.problem}; {error.message}"
+
+    def _finish(self, group: _Wave) -> None:
+        """Read what a survey wrote, remove what it left, and keep what came of it."""
+        on, server = self.on, group.server
+        texts = {}
+        for end in ("summary", "detail"):
+            try:
+                texts[end] = answer_of(on.run, server, ("cat", f"{group.directory}/survey.{end}"))
+            except TrimtabError as error:
+                texts[end] = ""
+                group.problem = group.problem or error.message
+        done, stays = clean(on.run, server, group.names, texts["detail"])
+        size = self.spec.size_bytes
+        stays += tuple(missing_space(on.run, server, group.free_before, size, on.pause))
+        self.notes += [*done, *(f"{one.target}: {one.reason}" for one in stays)]
+        self._read(group, texts["summary"], texts["detail"], stays)
+        said = "; ".join([*done, *(f"{one.target}: {one.reason}" for one in stays)])
+        outcome = ", ".join(
+            f"{one.target} {self.found[one.target].outcome.value}" for one in group.targets
+        )
+        try:
+            if not stays:
+                answer_of(on.run, server, ("rm", "-r", "--", group.directory))
+            self._note(
+                group, f"{PROBE_NAME} ended on {server}: {outcome}; {said or 'nothing left'}"
+            )
+        except TrimtabError as error:
+            self.notes.append(error.message)
+
+    def _read(self, group: _Wave, summary: str, detail: str, stays: tuple[Leftover, ...]) -> None:
+        first = len(self.outputs)
+        for end, text in (("summary", summary), ("detail", detail)):
+            content = text.encode("utf-8", "surrogateescape")
+            self.outputs.append(RawOutput(f"{_of(group)} {end}", (), content))
+        try:
+            (measured,) = results(read_summary(summary), read_detail(detail))
+        except (DataError, ValueError) as error:
+            said = error.reason if isinstance(error, DataError) else "not one combination"
+            self._fail(group.targets, f"{group.problem}; {said}" if group.problem else said)
+            return
+        own = {one.target for one in group.targets}
+        samples = [sample for sample in measured.samples if sample.target in own]
+        self.samples += [replace(sample, output=first + (sample.output or 0)) for sample in samples]
+        left = {one.target.rpartition("-")[2]: one.reason for one in stays}
+        for target in group.targets:
+            mine = [sample for sample in samples if sample.target == target.target]
+            self.found[target.target] = _result(
+                target, mine, measured, group.problem, left.get(target.target)
+            )
+
+    def _fail(self, targets: tuple[Candidate, ...], reason: str) -> None:
+        for target in targets:
+            result = TargetResult(target.target, target.server, Outcome.FAILED, reason)
+            self.found.setdefault(target.target, result)
+
+    def _note(self, group: _Wave, detail: str) -> None:
+        at = self.on.driver.clock()
+        self.on.journal(
+            Event(
+                id=new_identifier(at),
+                site=self.on.site.name,
+                kind=EventKind.NOTE,
+                at=at,
+                detail=detail,
+                source="survey",
+                targets=tuple(one.target for one in group.targets),
+            )
+        )
+
+    def _run(self, started_at: datetime, ended_at: datetime) -> Run:
+        status, problem = status_of(tuple(self.found.values()))
+        spec = self.spec
+        return Run(
+            id=new_identifier(started_at),
+            site=self.on.site.name,
+            probe=PROBE_NAME,
+            kind=KIND,
+            status=status,
+            at=started_at,
+            until=ended_at,
+            path=self.on.site.path,
+            host=platform.node(),
+            trimtab_version=__version__,
+            parameters={
+                "spec": {
+                    "case": "disk",
+                    "size_bytes": spec.size_bytes,
+                    "transfer_size_bytes": spec.record_bytes,
+                    "objects_per_target": spec.objects,
+                    "threads_per_target": spec.threads,
+                    "tests": list(spec.tests),
+                },
+                "layer": "ost",
+                "targets": list(self.found),
+                "waves": [[one.target for one in wave] for wave in self.plan.waves],
+            },
+            problem=problem,
+            samples=tuple(self.samples),
+            outputs=tuple(self.outputs),
+        )
+
+
+def _of(group: _Wave) -> str:
+    return f"{' '.join(one.target for one in group.targets)} on {group.server}"
+
+
+def _refused(target: Candidate) -> TargetResult:
+    return TargetResult(target.target, target.server, Outcome.REFUSED, target.refusal)
+
+
+def _result(
+    target: Candidate,
+    samples: list[Sample],
+    measured: Measurement,
+    problem: str | None,
+    left: str | None,
+) -> TargetResult:
+    """Return what a target's figures prove; the exit code of its survey proves nothing."""
+    reasons = [
+        reason
+        for reason in (
+            problem,
+            measured.problem,
+            *(sample.reason for sample in samples),
+            left,
+        )
+        if reason is not None
+    ]
+    believed = any(sample.believed for sample in samples)
+    if not samples:
+        reasons.append("it is not in the .detail")
+    reason = "; ".join(dict.fromkeys(reasons)) or None
+    return TargetResult(
+        target.target, target.server, Outcome.MEASURED if believed else Outcome.FAILED, reason
+    )

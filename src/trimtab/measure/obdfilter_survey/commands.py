@@ -1,0 +1,118 @@
+"""The command of a survey on one server. Pure.
+
+The survey is a shell script that takes its parameters from the environment. Here they come as words
+of ``env``, so that no shell has to take them apart. It leads a process group of its own, whose
+number it leaves in a file: killing ssh does not end what runs at its other end.
+
+Source: lustre-iokit/obdfilter-survey/obdfilter-survey, its head.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import UsageError
+
+TESTS: Final = ("write", "rewrite", "read")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,8}-OST[0-9a-fA-F]{4}")
+_THREADS_MAXIMUM: Final = 1024
+_RECORD_KIB_MAXIMUM: Final = 4096
+_LEAD: Final = 'echo $$ > "$1" && shift && exec "$@"'
+_MIB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SurveySpec:
+    """One combination of a survey.
+
+    Attributes
+    ----------
+    size_bytes
+        That each target is written, rewritten and read.
+    objects, threads
+        Of each target; threads are a multiple of objects.
+    """
+
+    size_bytes: int = 16 * 2**30
+    objects: int = 1
+    threads: int = 16
+    record_bytes: int = 2**20
+    tests: tuple[str, ...] = TESTS
+
+    def __post_init__(self) -> None:
+        """Refuse what the survey would refuse, or do differently without a word.
+
+        Raises
+        ------
+        UsageError
+            A number is out of its bounds.
+        """
+        record_kib = self.record_bytes // 1024
+        if self.record_bytes % 4096 or not 4 <= record_kib <= _RECORD_KIB_MAXIMUM:
+            raise UsageError(f"records of {self.record_bytes} bytes: 4 KiB to 4 MiB, whole pages")
+        if not 1 <= self.objects <= self.threads <= _THREADS_MAXIMUM or self.threads % self.objects:
+            raise UsageError(
+                f"{self.threads} threads and {self.objects} objects",
+                hint="threads are a multiple of objects, at most 1024",
+            )
+        if self.size_bytes % _MIB or self.size_bytes % (self.record_bytes * self.threads):
+            raise UsageError(
+                f"{self.size_bytes} bytes are not a whole number of records for each thread",
+                hint="take a multiple of 1 MiB times the threads",
+            )
+        if not self.size_bytes:
+            raise UsageError("there is nothing to write")
+        if self.tests[:1] != ("write",) or not set(self.tests) <= set(TESTS):
+            raise UsageError("the first test is write", hint=f"known: {', '.join(TESTS)}")
+
+
+def command(
+    spec: SurveySpec,
+    targets: Sequence[str],
+    *,
+    directory: str,
+    deadline_s: float,
+    program: str = "obdfilter-survey",
+) -> tuple[str, ...]:
+    """Return the command that surveys targets of one server at the same time.
+
+    Parameters
+    ----------
+    targets
+        Lustre's whole names: ``scratch-OST0000``.
+    directory
+        On the server, for the results (``survey.summary``, ``survey.detail``) and the number of
+        the process group (``survey.group``).
+    deadline_s
+        After which it is ended on the server itself.
+
+    Raises
+    ------
+    UsageError
+        A name is no OST's.
+    """
+    for name in targets:
+        if _NAME.fullmatch(name) is None:
+            raise UsageError(f"{name!r} is not Lustre's name of an OST")
+    variables = {
+        "case": "disk",
+        "targets": " ".join(targets),
+        "size": str(spec.size_bytes // _MIB),
+        "nobjlo": str(spec.objects),
+        "nobjhi": str(spec.objects),
+        "thrlo": str(spec.threads),
+        "thrhi": str(spec.threads),
+        "rszlo": str(spec.record_bytes // 1024),
+        "rszhi": str(spec.record_bytes // 1024),
+        "tests_str": " ".join(spec.tests),
+        "rslt_loc": directory,
+        "rslt": f"{directory}/survey",
+    }
+    return (
+        *("setsid", "-w", "sh", "-c", _LEAD, "sh", f"{directory}/survey.group"),
+        *("timeout", "-k", "30", f"{deadline_s:.0f}"),
+        *("env", *(f"{name}={value}" for name, value in variables.items()), program),
+    )

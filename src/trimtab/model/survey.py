@@ -1,0 +1,202 @@
+"""A survey: every OST by itself, so that the slow one is seen. Plain values.
+
+A plan says what would be done; a result what came of it, one row for each target. Which target is
+slow is told against the median of those that were measured in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median, stdev
+from typing import Final, Literal
+
+from trimtab.model.run import Run
+
+Way = Literal["client", "server"]
+"""Files pinned to each OST from this client, or obdfilter-survey on the servers."""
+
+SLOW: Final = 0.75
+"""Of the median: the slow OSTs of the seeds were 25 to 50 % under what was expected."""
+
+METRICS: Final = ("write_bandwidth", "rewrite_bandwidth", "read_bandwidth")
+
+
+class Outcome(StrEnum):
+    """What came of one target."""
+
+    MEASURED = "measured"
+    REFUSED = "refused"
+    """A safety rule said no: nothing was done to it."""
+    CLOSED = "closed"
+    """Not open for creation: its files went elsewhere, and were not measured."""
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """The survey ended before its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A target that may be surveyed.
+
+    Attributes
+    ----------
+    partners
+        Other servers that would take it over; ``None`` where that is not known.
+    refusal
+        Why it is not surveyed; ``None`` where it may be.
+    closed
+        Whether the reason is that it takes no new files.
+    """
+
+    target: str
+    server: str | None
+    partners: frozenset[str] | None = None
+    available_bytes: float | None = None
+    load_bytes_per_s: float | None = None
+    refusal: str | None = None
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyPlan:
+    """What a survey would do; nothing is done yet.
+
+    Attributes
+    ----------
+    waves
+        Targets that are measured at the same time, one wave after the other.
+    refused
+        Targets that are left out, with the reason.
+    steps
+        What is done to the targets of a wave, in words.
+    written_bytes
+        To each target at least, and what is read from it beside that.
+    """
+
+    site: str
+    way: Way
+    waves: tuple[tuple[Candidate, ...], ...]
+    refused: tuple[Candidate, ...]
+    steps: tuple[str, ...]
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> tuple[Candidate, ...]:
+        """Every target of the waves, in their order."""
+        return tuple(one for wave in self.waves for one in wave)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """What came of one target.
+
+    Attributes
+    ----------
+    reason
+        Why it was not measured, or what is wrong although it was.
+    """
+
+    target: str
+    server: str | None
+    outcome: Outcome
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One target beside the others.
+
+    Attributes
+    ----------
+    rates
+        Metric to its median over the repetitions, bytes per second.
+    ratios
+        Metric to the rate over the median of all targets.
+    """
+
+    result: TargetResult
+    rates: Mapping[str, float]
+    ratios: Mapping[str, float]
+
+    @property
+    def worst(self) -> float | None:
+        """The lowest ratio; ``None`` where nothing was measured."""
+        return min(self.ratios.values(), default=None)
+
+    @property
+    def slow(self) -> tuple[str, ...]:
+        """The metrics in which it is under `SLOW` of the median."""
+        return tuple(metric for metric, ratio in self.ratios.items() if ratio < SLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """All measured targets in one metric.
+
+    Attributes
+    ----------
+    cov
+        Standard deviation over mean, with one degree of freedom less; ``None`` below two targets.
+    """
+
+    metric: str
+    targets: int
+    median_bytes_per_s: float
+    least_bytes_per_s: float
+    most_bytes_per_s: float
+    cov: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A survey that was carried out.
+
+    Attributes
+    ----------
+    notes
+        What happened beside the measuring: objects that were removed, space that is missing.
+    """
+
+    plan: SurveyPlan
+    run: Run
+    standings: tuple[Standing, ...]
+    spreads: tuple[Spread, ...]
+    notes: tuple[str, ...] = ()
+
+
+def standings(
+    run: Run, results: Iterable[TargetResult]
+) -> tuple[tuple[Standing, ...], tuple[Spread, ...]]:
+    """Return the targets, the slowest first and those without a figure last, and the spreads.
+
+    Only believed figures count.
+    """
+    rates: dict[str, dict[str, float]] = {metric: {} for metric in METRICS}
+    values: dict[tuple[str, str], list[float]] = {}
+    for sample in run.samples:
+        if sample.target is None or sample.statistic != "total" or sample.metric not in rates:
+            continue
+        if sample.believed and sample.value is not None:
+            values.setdefault((sample.metric, sample.target), []).append(sample.value)
+    for (metric, target), found in values.items():
+        rates[metric][target] = median(found)
+    spreads = {metric: _spread(metric, list(of.values())) for metric, of in rates.items() if of}
+    found_standings = []
+    for result in results:
+        own = {metric: of[result.target] for metric, of in rates.items() if result.target in of}
+        ratios = {
+            metric: rate / spreads[metric].median_bytes_per_s
+            for metric, rate in own.items()
+            if spreads[metric].median_bytes_per_s > 0
+        }
+        found_standings.append(Standing(result, own, ratios))
+    found_standings.sort(key=lambda one: (one.worst is None, one.worst or 0.0, one.result.target))
+    return tuple(found_standings), tuple(spreads.values())
+
+
+def _spread(metric: str, rates: list[float]) -> Spread:
+    mean = sum(rates) / len(rates)
+    cov = stdev(rates) / mean if len(rates) > 1 and mean > 0 else None
+    return Spread(metric, len(rates), median(rates), min(rates), max(rates), cov)
