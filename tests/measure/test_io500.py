@@ -92,6 +92,14 @@ def test_changed(path: Path) -> None:
     check_changed(FORMAT, valid(path), seed=3)
 
 
+def test_outputs_of_others_are_not_claimed() -> None:
+    """``hosts`` holds trees with links in a circle, and no outputs of benchmarks."""
+    tools = [tool for tool in FIXTURES.iterdir() if tool.name not in ("io500", "hosts")]
+    others = [path for tool in tools for path in tool.glob("*/*") if path.is_file()]
+    assert len(others) > 100
+    assert not [path for path in others if FORMAT.recognises(source(path))]
+
+
 def test_rubbish() -> None:
     check_rubbish(FORMAT)
 

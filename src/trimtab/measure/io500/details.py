@@ -61,10 +61,9 @@ class Details:
     output: int
     top: Section = field(default_factory=Section)
     sections: dict[str, Section] = field(default_factory=dict)
-    repeated: list[str] = field(default_factory=list)
+    repeated: str | None = None
     began: datetime | None = None
     ended: datetime | None = None
-    complete: bool = False
 
     @property
     def version(self) -> str | None:
@@ -123,16 +122,16 @@ class Details:
 def details_of(text: str, *, output: int) -> Details:
     """Return what a ``result.txt`` says; ``output`` is its ordinal among the run's outputs."""
     details = Details(output)
-    section = details.top
+    section, again = details.top, Section()
     for number, line in whole_lines(text):
-        if found := _SECTION.match(line):
-            section = Section()
-            if found.group(1) == "run":
-                section = details.top
-            elif found.group(1) in details.sections:
-                details.repeated.append(found.group(1))
+        if line.startswith("[") and (found := _SECTION.match(line)):
+            name = found.group(1)
+            if name in details.sections:
+                details.repeated = details.repeated or name
+                section = again
             else:
-                details.sections[found.group(1)] = section
+                section = details.top if name == "run" else Section()
+                details.sections[name] = section
         elif line.startswith(";"):
             _comment(line, details, section)
         elif pair := _PAIR.match(line):
@@ -145,7 +144,7 @@ def _comment(line: str, details: Details, section: Section) -> None:
         if found.group(1) == "START":
             details.began = moment_of(found.group(2))
         else:
-            details.ended, details.complete = moment_of(found.group(2)), True
+            details.ended = moment_of(found.group(2))
     elif (invalid := _INVALID.match(line)) and len(section.complaints) < _KEPT:
         section.complaints.append(invalid.group(1).strip())
 

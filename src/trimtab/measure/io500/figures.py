@@ -109,9 +109,9 @@ class _Judge:
         for section in self.details.sections.values():
             complaints += section.complaints
         marked = [one.name for one in self.run.phases if one.invalid and one.name in _SCORED]
-        why = list(dict.fromkeys(complaints or marked))[:2]
+        why = list(dict.fromkeys(complaints or marked))
         if (score is not None and score.invalid) or marked or (why and score is None):
-            return "IO500 calls the run invalid" + (f": {'; '.join(why)}" if why else "")
+            return "IO500 calls the run invalid" + (f": {why[0]}" if why else "")
         self.warnings += [f"IO500 said {one!r} and called the run valid" for one in why]
         return None
 
@@ -125,7 +125,7 @@ class _Judge:
         if self.run.unreadable:
             problems.append(f"line {self.run.unreadable[0]} is not whole")
         if self.details.repeated:
-            problems.append(f"result.txt has {self.details.repeated[0]} twice")
+            problems.append(f"result.txt has {self.details.repeated} twice")
         return problems
 
     def _means(self, phases: Mapping[str, PhaseLine]) -> dict[str, str]:

@@ -34,8 +34,11 @@ _SCORE: Final = re.compile(
 )
 _FIGURE: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _INVALID: Final = re.compile(r"ERROR INVALID ?(?:\([^)]{1,80}\))? ?(.{0,200})")
+_MARKS: Final = ("[RESULT", "[      ]", "[SCORE")
 _LINE_LIMIT: Final = 2000
 _KEPT: Final = 100
+_RUNS: Final = 1000
+"""In one output; what comes after them is taken for a part of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +97,10 @@ def runs_of(text: str) -> list[Run]:
     runs: list[Run] = []
     early: list[str] = []
     for number, line in whole_lines(text):
-        if line.startswith("IO500 version") and (version := _VERSION.match(line)):
+        if len(runs) < _RUNS and (version := _VERSION.match(line)):
             runs.append(Run(version.group(1), version.group(2), complaints=early))
             early = []
-        elif line.startswith("[") and len(line) <= _LINE_LIMIT:
+        elif line.startswith(_MARKS) and len(line) <= _LINE_LIMIT:
             _bracketed(number, line, runs)
         elif line.startswith("ERROR INVALID") and (invalid := _INVALID.match(line)):
             kept = early if not runs or runs[-1].score is not None else runs[-1].complaints
@@ -110,7 +113,7 @@ def _bracketed(number: int, line: str, runs: list[Run]) -> None:
     phase = _phase(number, line)
     score = _score(number, line) if phase is None else None
     if phase is None and score is None:
-        known = line.startswith(("[RESULT", "[SCORE")) and not line.startswith("[SCOREX]")
+        known = not line.startswith(("[      ]", "[SCOREX]"))
         if runs and known and len(runs[-1].unreadable) < _KEPT:
             runs[-1].unreadable.append(number)
         return
