@@ -249,7 +249,6 @@ class _Reader:
                 iteration=int(iteration) if iteration.isdecimal() else None,
                 countable=not test.result_lost,
                 tasks=int(tasks) if tasks.isdecimal() else None,
-                expected_bytes=moved.get("Expected aggregate"),
                 in_files_bytes=moved.get("Stat() of aggregate"),
                 moved_bytes=moved.get("Using actual aggregate"),
             )

@@ -59,8 +59,10 @@ class Result:
         As a CSV says it beside each result.
     lines
         Where ``bw`` and ``iops`` are.
-    expected_bytes, in_files_bytes, moved_bytes
-        Of the warning before it, which IOR prints where the three are not the same.
+    doubt
+        Why it is not to be believed whatever its figures are.
+    in_files_bytes, moved_bytes
+        Of the warning before it, which IOR prints where it is not what was asked for.
     """
 
     access: Access
@@ -69,7 +71,7 @@ class Result:
     iteration: int | None = None
     countable: bool = True
     tasks: int | None = None
-    expected_bytes: int | None = None
+    doubt: str | None = None
     in_files_bytes: int | None = None
     moved_bytes: int | None = None
 

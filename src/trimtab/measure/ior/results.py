@@ -11,6 +11,7 @@ time, and are not taken.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Final
 
@@ -41,7 +42,7 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
         moved = result.moved_bytes
         if moved is None and block and tasks and parameters.segments:
             moved = block * tasks * parameters.segments
-        reason = nothing or _disagreement(result, moved, parameters)
+        reason = nothing or result.doubt or _disagreement(result, moved, parameters)
         if printed[result.access, number] > 1:
             reason = f"repetition {number} was printed {printed[result.access, number]} times"
         elif result.iteration is None and (incomplete or not result.countable):
@@ -94,7 +95,7 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
     for summary in test.summaries:
         figures = {name: figure_of(summary.values.get(key)) for name, key in _SUMMED.items()}
         least, mean, most = (figures[name] for name in ("min", "mean", "max"))
-        reason = moved_nothing(test)
+        reason = moved_nothing(test) or _of_bytes_read(test, summary)
         if not (least and mean and most) or not least.value <= mean.value <= most.value:
             reason = "least, mean and most of IOR's summary do not fit together"
         samples += [
@@ -164,18 +165,42 @@ def _numbers(results: list[Result]) -> list[int]:
 def _only_repetitions(test: Test) -> list[Result]:
     """Return the result in each summary of one repetition: its mean is that one's figure."""
     return [
-        _summed_result(summary) for summary in test.summaries if summary.values.get("reps") == "1"
+        _summed_result(summary, _of_bytes_read(test, summary))
+        for summary in test.summaries
+        if summary.values.get("reps") == "1"
     ]
 
 
-def _summed_result(summary: Summary) -> Result:
+def _of_bytes_read(test: Test, summary: Summary) -> str | None:
+    """Return that the summary of a write may be of the bytes that were read afterwards.
+
+    Before 3.3 (https://github.com/hpc/ior/pull/90) IOR kept one number of bytes for both. They
+    differ where a deadline stopped one of them, which shows in bytes that are not blocks of all.
+    """
+    words = [summary.values.get(key, "") for key in ("#Tasks", "blksiz", "segcnt")]
+    if summary.access == "read" or "Stonewall(s)" in summary.values or len(test.summaries) < 2:
+        return None
+    expected = math.prod(int(word) if word.isdecimal() else 0 for word in words)
+    exact = figure_of(summary.values.get("aggsize"))
+    rounded = figure_of(summary.values.get("aggs(MiB)"))
+    if exact is not None and exact.value == expected:
+        return None
+    if rounded is not None and abs(rounded.value * _MIB - expected) <= rounded.half_unit * _MIB:
+        return None
+    return "IOR before 3.3 sums up a write with the bytes of the read after it"
+
+
+def _summed_result(summary: Summary, doubt: str | None) -> Result:
     columns = {"bw": "Mean(MiB)", "total": "Mean(s)"}
+    exact = figure_of(summary.values.get("aggsize"))  # in bytes before 3.2
     figures = {name: figure_of(summary.values.get(key)) for name, key in columns.items()}
     return Result(
         access=summary.access,
         figures={name: figure for name, figure in figures.items() if figure is not None},
         lines={"bw": summary.line, "iops": summary.line},
         iteration=0,
+        doubt=doubt,
+        moved_bytes=None if exact is None or exact.half_unit != 0.5 else int(exact.value),
     )
 
 
