@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import trimtab
 
 from trimtab.judge.ladder.climb import climb
-from trimtab.loop.ladder import of_store
+from trimtab.loop.ladder import of_store, with_data_sheet
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware, Parity
 from trimtab.model.identifier import new_identifier
@@ -303,6 +303,33 @@ def test_osts_are_counted_in_the_last_snapshot(store: Store) -> None:
     given = of_store(store, Site("scratch", "lustre", "/scratch"))
     assert given.hardware.osts == 2
     assert given.hardware.oss is None
+
+
+def test_the_data_sheet_of_the_drives_is_the_lowest_rung(store: Store) -> None:
+    hardware = Hardware(drive="PM1743", drives=32, osts=4, oss=2, parity=Parity(8, 2))
+    site = Site("scratch", "lustre", "/scratch", hardware=hardware)
+    keep(store, "obdfilter-survey", [344.0], told={"targets": 4})
+    given = of_store(store, site)
+    (track,) = climb(given).tracks
+    sheet, ost = track.steps
+    assert sheet.rung.rate.value == 14e9
+    assert ost.beneath[0].value == pytest.approx(344 / (32 * 14))
+    assert any("source 004" in note for note in given.notes)
+
+
+def test_what_is_stated_replaces_the_data_sheet() -> None:
+    stated = Hardware(drive="PM1743", drive_read=parse_figure("13 GB/s"))
+    assert with_data_sheet(stated) == (stated, ())
+    assert with_data_sheet(Hardware()) == (Hardware(), ())
+    found, _ = with_data_sheet(Hardware(drive="PM1743"))
+    assert found.drive_write is not None
+    assert found.drive_write.possible() == (6e9, 6e9)
+
+
+def test_a_drive_that_nobody_knows_is_said_to_be_so() -> None:
+    found, notes = with_data_sheet(Hardware(drive="nonsense"))
+    assert found.drive_read is None
+    assert notes == ("[hardware] drive: no data sheet of 'nonsense' is known here",)
 
 
 def test_nothing_is_kept(store: Store) -> None:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.ladder.climb import MARGIN, Scale, climb
 from trimtab.judge.ladder.comparing import Built
 from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.loop.sites import SITE_FILE, open_site, with_store
 from trimtab.loop.stores import open_store
-from trimtab.model.hardware import Hardware
+from trimtab.model.drives import data_sheet
+from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.ladder import Basis, Coverage, Ladder, LadderInput, Rung
 from trimtab.model.site import Site
-from trimtab.model.telemetry import Snapshot
+from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.site.ladder_file import LadderFile, StatedRung, is_ladder, load_ladder
+from trimtab.units import format_value
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
+
+_OF_DATA_SHEET: Final = {
+    "drive_write": ("write_bytes_per_s", "B/s"),
+    "drive_read": ("read_bytes_per_s", "B/s"),
+    "drive_write_iops": ("write_iops", "1/s"),
+    "drive_read_iops": ("read_iops", "1/s"),
+}
+"""Key of the hardware to attribute of the data sheet, and its unit."""
 
 
 def ladder_of(
@@ -52,18 +62,19 @@ def ladder_of(
 
 def of_file(file: LadderFile) -> LadderInput:
     """Return what a ladder is made of from a file of published figures."""
+    hardware, notes = with_data_sheet(file.hardware)
     rungs = [
         _rung(stated, metric, file) for stated in file.rungs for metric in sorted(stated.figures)
     ]
     return LadderInput(
         name=file.name,
-        hardware=file.hardware,
+        hardware=hardware,
         rungs=tuple(rungs),
         source=file.source,
         networked=file.networked,
         figures=file.figures,
         claims=file.claims,
-        notes=file.notes,
+        notes=(*file.notes, *notes),
     )
 
 
@@ -87,21 +98,34 @@ def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
 def hardware_of(site: Site, snapshot: Snapshot | None) -> tuple[Hardware, tuple[str, ...]]:
     """Return what a site is built of, with what its servers, OSTs and data sheets add.
 
-    The second value is what could not be found out and was asked for.
+    The second value is what a reader should know of it.
     """
-    stated = site.hardware
-    notes: list[str] = []
+    stated, notes = with_data_sheet(site.hardware)
     osts = None
     if snapshot is not None:
         osts = sum(one.target.kind != "mdt" for one in snapshot.targets) or None
-    return (
-        replace(
-            stated,
-            osts=stated.osts or osts,
-            oss=stated.oss or len(site.servers.oss) or (1 if site.driver == "local" else None),
-        ),
-        tuple(notes),
-    )
+    oss = len(site.servers.oss) or (1 if site.driver == "local" else None)
+    return replace(stated, osts=stated.osts or osts, oss=stated.oss or oss), notes
+
+
+def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
+    """Return hardware with the rates of its drives' data sheet, unless it states any itself.
+
+    Stated rates replace the data sheet as a whole: a table of two sources would be of none. The
+    second value says where the rates are from, or why there are none.
+    """
+    if hardware.drive is None or any(getattr(hardware, name) for name in _OF_DATA_SHEET):
+        return hardware, ()
+    sheet = data_sheet(hardware.drive)
+    if isinstance(sheet, NotAvailable):
+        return hardware, (f"[hardware] drive: {sheet.reason}",)
+    found = {}
+    for name, (attribute, unit) in _OF_DATA_SHEET.items():
+        value = getattr(sheet, attribute)
+        if value is not None:
+            found[name] = Figure(value, unit, text=format_value(value, unit))
+    note = f"data sheet of {sheet.model}: {'; '.join(sheet.sources)}"
+    return replace(hardware, **found), (note, *([sheet.note] if sheet.note else []))
 
 
 def _rung(stated: StatedRung, metric: str, file: LadderFile) -> Rung:
