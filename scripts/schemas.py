@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report.documents import check, compare, imported, kept, ladder, probe, site
+from trimtab.report.documents import check, compare, hints, imported, kept, ladder, probe, site
 from trimtab.site.schema import json_schema
 
 DOCUMENTS = {
@@ -22,6 +22,7 @@ DOCUMENTS = {
     "probe": probe.ProbeDocument,
     "import": imported.ImportDocument,
     "compare": compare.CompareDocument,
+    "hints": hints.HintsDocument,
     "ladder": ladder.LadderDocument,
     "error": check.FailureDocument,
 }

@@ -84,6 +84,7 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "show": (runs[-1]["id"],),
         "ladder": (ROOT / "docs" / "examples" / "perlmutter.toml",),
         "compare": ("673320±31779/240 MB/s", "554012±37846/240 MB/s"),
+        "hints": ("--ost", 4, "--nodes", 32),
     }[name]
     ended = trimtab(name, *arguments, "--json", store=store)
     assert ended.code == 0, ended.stderr

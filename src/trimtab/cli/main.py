@@ -46,6 +46,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show what each layer delivers of what the one beneath carries.",
     ),
     "survey": ("trimtab.cli.survey", "Measure every OST by itself, and show the slowest first."),
+    "hints": (
+        "trimtab.cli.hints",
+        "Advise stripes, aggregators and MPI-IO hints for a job, with the reasons.",
+    ),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

@@ -1,0 +1,77 @@
+"""``trimtab hints``: stripes, aggregators and MPI-IO hints for a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from trimtab.cli import options
+
+
+@click.command("hints")
+@click.option(
+    "--ost", "osts", type=click.IntRange(1, 100_000), required=True, help="OSTs of the file system."
+)
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Of the job.")
+@click.option(
+    "--tasks-per-node",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="That do I/O.",
+)
+@click.option(
+    "--mpi",
+    type=click.Choice(["cray", "romio", "openmpi"]),
+    default="cray",
+    show_default=True,
+    help="Cray MPICH; MPICH and its relatives; Open MPI.",
+)
+@click.option(
+    "--shared/--file-per-process",
+    default=True,
+    show_default=True,
+    help="One file of all tasks, or one a task.",
+)
+@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Of one file: 100GiB.")
+@click.option(
+    "--transfer-size",
+    "transfer_size_bytes",
+    type=options.SIZE,
+    help="Of what a task writes at once: 64KiB.",
+)
+@click.option(
+    "--overstriping/--no-overstriping",
+    default=True,
+    show_default=True,
+    help="Whether several stripes of a file may lie on one OST (Lustre 2.13 and later).",
+)
+@click.option(
+    "--directory",
+    default="DIRECTORY",
+    help="Where the job writes, for the command that sets the stripes. It is not touched.",
+)
+@options.as_json
+def command(as_json: bool, directory: str, **job: Any) -> None:
+    """Say how a job should stripe its files and tell its MPI-IO, and why.
+
+    Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
+    set and nothing is asked of the file system.
+    """
+    from trimtab.errors import UsageError
+    from trimtab.explain.hints import JobRequest, Mpi, advise
+
+    try:
+        request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
+    except ValueError as error:
+        raise UsageError(str(error), hint="sizes and numbers are over 0") from error
+    hints = advise(request)
+    if as_json:
+        from trimtab.report.documents.hints import hints_document
+
+        click.echo(hints_document(request, hints, directory).to_json())
+    else:
+        from trimtab.cli.render.hints import print_hints
+
+        print_hints(request, hints, directory)

@@ -1,0 +1,275 @@
+"""From a job to its hints: layout first, since everything else follows from the stripes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trimtab.explain.hints.hint import Basis, Hint, JobRequest, Kind, Mpi
+from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, layout_of
+from trimtab.explain.hints.sources import (
+    CRAY_MAN,
+    E2000,
+    OMPI_CODE,
+    OMPI_DOCS,
+    OMPI_LUSTRE,
+    OMPI_NO_LUSTRE,
+    ROMIO_GUIDE,
+)
+from trimtab.units import format_bytes
+
+_COLLECTIVE_BUFFER_BYTES: Final = 16 * MIB
+_OMPIO_BUFFER_BYTES: Final = 32 * MIB
+
+
+def advise(request: JobRequest) -> tuple[Hint, ...]:
+    """Return what the job should set, layout first; each hint with reason and source.
+
+    Examples
+    --------
+    >>> from trimtab.explain.hints.hint import JobRequest
+    >>> job = JobRequest(osts=4, nodes=32, transfer_size_bytes=64 * 1024)
+    >>> [f"{hint.name}={hint.value}" for hint in advise(job)][1:4]
+    ['stripe_size=1048576', 'romio_cb_write=enable', 'cray_cb_nodes_multiplier=8']
+    """
+    layout = layout_of(request)
+    if not request.shared:
+        return (*layout.hints, *_of_own_files(request))
+    by_mpi = {Mpi.CRAY: _cray, Mpi.ROMIO: _romio, Mpi.OPENMPI: _openmpi}[request.mpi]
+    return (*layout.hints, *by_mpi(request, layout))
+
+
+def _of_own_files(request: JobRequest) -> tuple[Hint, ...]:
+    why = (
+        "each task has its file to itself: there is nothing to collect, and gathering data on "
+        "aggregators only moves it once more"
+    )
+    hints = [
+        Hint(
+            Kind.MPI_IO,
+            f"romio_cb_{access}",
+            "disable",
+            why,
+            Basis.RULE_OF_THUMB,
+            CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE,
+        )
+        for access in ("write", "read")
+    ]
+    if request.mpi is Mpi.OPENMPI:
+        return (*hints, *_choice_of_openmpi())
+    return (*hints, _check_hint(request.mpi))
+
+
+def _collective(request: JobRequest, layout: Layout) -> list[Hint]:
+    """Return whether writes are collected on aggregators first."""
+    source = CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE
+    transfer = request.transfer_size_bytes
+    if transfer is None or transfer < layout.stripe_bytes:
+        collect = Hint(
+            Kind.MPI_IO,
+            "romio_cb_write",
+            "enable",
+            "writes smaller than a stripe are put together on aggregators first: for WRF that took "
+            "a tenth of the time of every task writing by itself. It takes collective calls",
+            Basis.MEASURED,
+            E2000,
+        )
+    else:
+        collect = Hint(
+            Kind.MPI_IO,
+            "romio_cb_write",
+            "automatic",
+            f"writes of {format_bytes(transfer)} fill stripes by themselves; the library collects "
+            "them where they interleave",
+            Basis.RULE_OF_THUMB,
+            source,
+        )
+    return [collect]
+
+
+def _sieving() -> list[Hint]:
+    why = {
+        "write": "sieving reads, changes and writes back what lies between a task's pieces, under "
+        "a lock, in a file that others write too",
+        "read": "sieving reads more than was asked for; WRF ran with it off",
+    }
+    return [
+        Hint(Kind.MPI_IO, f"romio_ds_{access}", "disable", why[access], Basis.RULE_OF_THUMB, E2000)
+        for access in ("write", "read")
+    ]
+
+
+def _aggregators_per_ost(request: JobRequest, layout: Layout) -> int:
+    """Return how many aggregators an OST gets: one a node, as far as it was measured to help."""
+    return max(1, min(request.nodes // layout.osts, AGGREGATORS_PER_OST))
+
+
+def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
+    each = _aggregators_per_ost(request, layout)
+    hints = _collective(request, layout)
+    hints.append(
+        Hint(
+            Kind.MPI_IO,
+            "cray_cb_nodes_multiplier",
+            str(each),
+            f"aggregators are stripes times this: {layout.osts * each} on {request.nodes} nodes, "
+            f"{each} for each OST. More than one for each OST made WRF faster; "
+            f"{AGGREGATORS_PER_OST} were used",
+            Basis.MEASURED,
+            f"{E2000}; {CRAY_MAN}",
+        )
+    )
+    if each > 1:
+        hints.append(
+            Hint(
+                Kind.MPI_IO,
+                "cray_cb_write_lock_mode",
+                "2",
+                f"lockahead: {each} aggregators of one OST ask for their parts beforehand and do "
+                "not take the lock from one another. Opening a file takes longer for it: 4 to 5 % "
+                "of the write time of WRF's 103 files. Clients and servers have to support it",
+                Basis.MEASURED,
+                f"{E2000}; {CRAY_MAN}",
+            )
+        )
+    hints += _striping_hints(request, layout, CRAY_MAN)
+    return (*hints, *_sieving(), _check_hint(request.mpi))
+
+
+def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
+    aggregators = min(layout.stripes, request.tasks)
+    buffer = max(_COLLECTIVE_BUFFER_BYTES, layout.stripe_bytes)
+    hints = _collective(request, layout)
+    hints += [
+        Hint(
+            Kind.MPI_IO,
+            "cb_nodes",
+            str(aggregators),
+            "an aggregator for each stripe: it has the lock of its stripe to itself"
+            + (
+                ""
+                if aggregators == layout.stripes
+                else f" (there are only {request.tasks} tasks for {layout.stripes} stripes)"
+            ),
+            Basis.MEASURED if layout.overstriped else Basis.RULE_OF_THUMB,
+            E2000 if layout.overstriped else ROMIO_GUIDE,
+        ),
+        Hint(
+            Kind.MPI_IO,
+            "cb_config_list",
+            f"*:{-(-aggregators // request.nodes)}",
+            "spreads the aggregators over the nodes, whose networks they share",
+            Basis.DOCUMENTED,
+            ROMIO_GUIDE,
+        ),
+        Hint(
+            Kind.MPI_IO,
+            "cb_buffer_size",
+            str(buffer),
+            "what an aggregator gathers before it writes: a multiple of the stripe, so that its "
+            "writes begin and end where stripes do",
+            Basis.RULE_OF_THUMB,
+            ROMIO_GUIDE,
+        ),
+    ]
+    hints += _striping_hints(request, layout, ROMIO_GUIDE)
+    return (*hints, *_sieving(), _check_hint(Mpi.ROMIO))
+
+
+def _striping_hints(request: JobRequest, layout: Layout, source: str) -> list[Hint]:
+    if layout.overstriped or layout.osts == request.osts:
+        return []  # lfs setstripe alone can say "several on an OST" and "all that there are"
+    why = "the same as lfs setstripe, for a file that the job creates itself; ignored for others"
+    return [
+        Hint(Kind.MPI_IO, name, str(value), why, Basis.DOCUMENTED, source)
+        for name, value in (
+            ("striping_factor", layout.stripes),
+            ("striping_unit", layout.stripe_bytes),
+        )
+    ]
+
+
+def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
+    romio = [hint for hint in _romio(request, layout) if hint.kind is Kind.MPI_IO]
+    aggregators = min(layout.stripes, request.tasks)
+    mca = [
+        Hint(
+            Kind.MCA,
+            "io_ompio_num_aggregators",
+            str(aggregators),
+            "with --mca io ompio instead: it takes none of ROMIO's hints; its default on Lustre "
+            "has each aggregator write to one OST",
+            Basis.DOCUMENTED,
+            OMPI_DOCS,
+        ),
+        Hint(
+            Kind.MCA,
+            "io_ompio_bytes_per_agg",
+            str(max(_OMPIO_BUFFER_BYTES, layout.stripe_bytes)),
+            "OMPIO's collective buffer: 32 MiB unless a stripe is larger",
+            Basis.DOCUMENTED,
+            OMPI_DOCS,
+        ),
+        Hint(
+            Kind.MCA,
+            "fs_lustre_stripe_size",
+            str(layout.stripe_bytes),
+            "bytes of a stripe with OMPIO. Its documentation has this and the next the wrong way "
+            "round; the code reads bytes here",
+            Basis.DOCUMENTED,
+            OMPI_CODE,
+        ),
+        Hint(
+            Kind.MCA,
+            "fs_lustre_stripe_width",
+            str(layout.osts),
+            "number of stripes with OMPIO",
+            Basis.DOCUMENTED,
+            OMPI_CODE,
+        ),
+    ]
+    return (*romio, *_choice_of_openmpi(), *mca)
+
+
+def _choice_of_openmpi() -> tuple[Hint, ...]:
+    return (
+        Hint(
+            Kind.MCA,
+            "io",
+            "^ompio",
+            "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it hints "
+            "of ROMIO's are read by nobody",
+            Basis.DOCUMENTED,
+            OMPI_LUSTRE,
+        ),
+        Hint(
+            Kind.CHECK,
+            "ompi_info --param io all --level 9",
+            "shows romio",
+            "Open MPI's ROMIO is often built without its Lustre driver: then striping hints do "
+            "nothing and say nothing, and only lfs setstripe works. lfs getstripe FILE shows it",
+            Basis.DOCUMENTED,
+            OMPI_NO_LUSTRE,
+        ),
+    )
+
+
+def _check_hint(mpi: Mpi) -> Hint:
+    if mpi is Mpi.CRAY:
+        return Hint(
+            Kind.CHECK,
+            "MPICH_MPIIO_HINTS_DISPLAY",
+            "1",
+            "prints the hints in force for each file at its opening; lfs getstripe FILE shows the "
+            "stripes",
+            Basis.DOCUMENTED,
+            CRAY_MAN,
+        )
+    return Hint(
+        Kind.CHECK,
+        "ROMIO_PRINT_HINTS",
+        "1",
+        "prints the hints in force for each file at its opening; lfs getstripe FILE shows the "
+        "stripes",
+        Basis.DOCUMENTED,
+        ROMIO_GUIDE,
+    )

@@ -1,0 +1,106 @@
+"""What is asked of the advice, and what a hint is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+STRIPES_MAXIMUM: Final = 2000
+"""Of one file: LOV_MAX_STRIPE_COUNT of Lustre."""
+
+
+class Mpi(StrEnum):
+    """Whose MPI-IO the job uses."""
+
+    CRAY = "cray"
+    """Cray MPICH: its own collective buffering, with lockahead."""
+    ROMIO = "romio"
+    """MPICH and what is made of it, and ROMIO within Open MPI."""
+    OPENMPI = "openmpi"
+    """Open MPI, which has OMPIO and ROMIO."""
+
+
+class Kind(StrEnum):
+    """Where a hint is set."""
+
+    LAYOUT = "layout"
+    """``lfs setstripe`` on the directory, before the job."""
+    MPI_IO = "mpi-io"
+    """An MPI-IO hint, by environment, file or program."""
+    MCA = "mca"
+    """A parameter of Open MPI."""
+    CHECK = "check"
+    """What shows whether the others took hold."""
+
+
+class Basis(StrEnum):
+    """What a hint rests on."""
+
+    MEASURED = "measured"
+    """Somebody measured it, on another system than yours."""
+    DOCUMENTED = "documented"
+    """It follows from how the software is documented, or written, to work."""
+    RULE_OF_THUMB = "rule of thumb"
+    """Common practice; measure it before relying on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A job and the file system that it writes to.
+
+    Attributes
+    ----------
+    osts
+        That its files may use.
+    file_size_bytes
+        Of one file; ``None``: large.
+    transfer_size_bytes
+        Of what a task writes at once; ``None``: not known.
+    shared
+        One file of all tasks; otherwise each task has its own.
+    overstriping
+        Whether several stripes of a file may lie on one OST (Lustre 2.13 and later).
+    """
+
+    osts: int
+    nodes: int
+    tasks_per_node: int = 1
+    mpi: Mpi = Mpi.CRAY
+    shared: bool = True
+    file_size_bytes: int | None = None
+    transfer_size_bytes: int | None = None
+    overstriping: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("osts", "nodes", "tasks_per_node", "file_size_bytes", "transfer_size_bytes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}")
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of the whole job."""
+        return self.nodes * self.tasks_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One setting.
+
+    Attributes
+    ----------
+    name, value
+        As the software spells them.
+    reason
+        Why this value for this job.
+    basis, source
+        What that rests on, and where it stands.
+    """
+
+    kind: Kind
+    name: str
+    value: str
+    reason: str
+    basis: Basis
+    source: str

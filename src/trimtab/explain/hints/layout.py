@@ -1,0 +1,146 @@
+"""The layout of a job's files: over how many OSTs, in how many stripes, of which size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.explain.hints.hint import STRIPES_MAXIMUM, Basis, Hint, JobRequest, Kind, Mpi
+from trimtab.explain.hints.sources import E2000, LUSTRE_LAYOUT, LUSTRE_MANUAL, LUSTRE_PRACTICE
+from trimtab.units import format_bytes
+
+MIB: Final = 1024**2
+AGGREGATORS_PER_OST: Final = 8
+"""What was used where it was measured (WRF on 32 nodes and 4 OSTs, one aggregator a node)."""
+_SMALL_FILE_BYTES: Final = MIB
+_MEDIUM_FILE_BYTES: Final = 1024 * MIB
+_MEDIUM_STRIPES: Final = 4
+_STRIPE_BYTES_MINIMUM: Final = MIB
+_STRIPE_BYTES_MAXIMUM: Final = 16 * MIB
+_STRIPES_OF_OWN_FILE_MAXIMUM: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Stripes of a file, over how many OSTs, and the bytes of each."""
+
+    stripes: int
+    osts: int
+    stripe_bytes: int
+    hints: tuple[Hint, ...]
+
+    @property
+    def overstriped(self) -> bool:
+        """Whether several stripes lie on one OST."""
+        return self.stripes > self.osts
+
+
+def layout_of(request: JobRequest) -> Layout:
+    """Return the layout for a job's files, with the hints that make it."""
+    size = _stripe_bytes(request)
+    if not request.shared:
+        count = _stripes_of_own_file(request)
+        return Layout(count.stripes, count.stripes, size.stripe_bytes, (*count.hints, *size.hints))
+    osts, why, basis = _osts_of_shared_file(request)
+    stripes = osts
+    hints = [_count_hint(request, osts, why, basis)]
+    # Without lockahead a second writer of a stripe waits for its lock: more stripes instead.
+    wanted = min(request.nodes // osts, AGGREGATORS_PER_OST, STRIPES_MAXIMUM // osts)
+    small = request.file_size_bytes is not None and request.file_size_bytes <= _MEDIUM_FILE_BYTES
+    if request.mpi is not Mpi.CRAY and request.overstriping and wanted > 1 and not small:
+        stripes = osts * wanted
+        hints = [_overstripe_hint(request, osts, stripes)]
+    return Layout(stripes, osts, size.stripe_bytes, (*hints, *size.hints))
+
+
+def _osts_of_shared_file(request: JobRequest) -> tuple[int, str, Basis]:
+    """Return over how many OSTs a shared file goes, and why."""
+    size, most = request.file_size_bytes, min(request.osts, STRIPES_MAXIMUM)
+    if size is not None and size <= _SMALL_FILE_BYTES:
+        return 1, f"a file of {format_bytes(size)} fits into one stripe", Basis.RULE_OF_THUMB
+    if size is not None and size <= _MEDIUM_FILE_BYTES:
+        count = min(most, _MEDIUM_STRIPES, request.nodes)
+        return (
+            count,
+            f"a file of {format_bytes(size)} gains little from more OSTs, and each costs an object "
+            "and a lock",
+            Basis.RULE_OF_THUMB,
+        )
+    if request.nodes < most:
+        return (
+            request.nodes,
+            f"{request.nodes} nodes with an aggregator each keep no more OSTs than that busy",
+            Basis.RULE_OF_THUMB,
+        )
+    return (
+        most,
+        "a large file that all nodes write gets the rate of the OSTs that it lies on: all of them",
+        Basis.RULE_OF_THUMB,
+    )
+
+
+def _count_hint(request: JobRequest, osts: int, why: str, basis: Basis) -> Hint:
+    if osts == request.osts and osts > 1:
+        return Hint(
+            Kind.LAYOUT,
+            "stripe_count",
+            "-1",
+            f"{why}. -1, not {osts}: a number that is written out (here, or as striping_factor) "
+            "needs every one of them, while -1 goes on as long as three in four take new objects",
+            basis,
+            f"{LUSTRE_PRACTICE}; {LUSTRE_LAYOUT}",
+        )
+    return Hint(Kind.LAYOUT, "stripe_count", str(osts), why, basis, LUSTRE_PRACTICE)
+
+
+def _overstripe_hint(request: JobRequest, osts: int, stripes: int) -> Hint:
+    return Hint(
+        Kind.LAYOUT,
+        "overstripe_count",
+        str(stripes),
+        f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
+        "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as with "
+        "lockahead; at large scale it is not to be had. Lustre 2.13 or later",
+        Basis.MEASURED,
+        E2000,
+    )
+
+
+def _stripes_of_own_file(request: JobRequest) -> Layout:
+    """Return the stripes of one task's own file."""
+    idle = request.osts // request.tasks
+    large = request.file_size_bytes is None or request.file_size_bytes > _MEDIUM_FILE_BYTES
+    if idle >= 2 and large:
+        count = min(idle, _STRIPES_OF_OWN_FILE_MAXIMUM)
+        why = f"{request.tasks} files of one stripe would leave most of {request.osts} OSTs idle"
+    else:
+        count = 1
+        why = f"{request.tasks:,} files of their own spread over {request.osts} OSTs by themselves"
+        most = -(-request.tasks // request.osts)
+        if request.tasks > request.osts and request.tasks % request.osts:
+            even = most * request.osts
+            why += (
+                f"; unevenly, {most} on some and {most - 1} on others, and the job ends with the "
+                f"fullest: {even:,} tasks would use all of them to the end"
+            )
+    hint = Hint(Kind.LAYOUT, "stripe_count", str(count), why, Basis.RULE_OF_THUMB, LUSTRE_PRACTICE)
+    return Layout(count, count, 0, (hint,))
+
+
+def _stripe_bytes(request: JobRequest) -> Layout:
+    """Return the size of a stripe."""
+    size, transfer = _STRIPE_BYTES_MINIMUM, request.transfer_size_bytes
+    while transfer is not None and size < transfer and size < _STRIPE_BYTES_MAXIMUM:
+        size *= 2
+    source = LUSTRE_MANUAL
+    if transfer is None:
+        why = "1 MiB, the smallest that fills a bulk request; tell --transfer-size for better"
+    elif transfer <= size == _STRIPE_BYTES_MINIMUM:
+        why = f"writes of {format_bytes(transfer)} fit; WRF was measured with stripes of 1 MiB"
+        source = E2000
+    elif transfer <= size:
+        why = f"a write of {format_bytes(transfer)} touches one OST if it is aligned"
+    else:
+        why = f"larger stripes gain nothing: a write of {format_bytes(transfer)} uses several OSTs"
+    hint = Hint(Kind.LAYOUT, "stripe_size", str(size), why, Basis.RULE_OF_THUMB, source)
+    return Layout(0, 0, size, (hint,))
