@@ -6,7 +6,17 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report.documents import check, compare, hints, imported, kept, ladder, probe, site
+from trimtab.report.documents import (
+    check,
+    compare,
+    hints,
+    imported,
+    kept,
+    ladder,
+    probe,
+    site,
+    sweep,
+)
 from trimtab.site.schema import json_schema
 
 DOCUMENTS = {
@@ -20,6 +30,7 @@ DOCUMENTS = {
     "snapshot": site.SnapshotDocument,
     "watch": site.WatchDocument,
     "probe": probe.ProbeDocument,
+    "sweep": sweep.SweepDocument,
     "import": imported.ImportDocument,
     "compare": compare.CompareDocument,
     "hints": hints.HintsDocument,

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import Interrupted, ToolError, TrimtabError
@@ -18,10 +19,11 @@ from trimtab.launch.interruption import shielded
 from trimtab.loop.probe import Progress
 from trimtab.loop.watching.probing import ProbeRunner, RunContext
 from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus
+from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
+from trimtab.model.sweep import Level, MeasuredPoint
 from trimtab.record.comparability import ASKED
-from trimtab.site.sweep_file import Level, Sweep, points_now, varied
+from trimtab.site.sweep_file import Sweep, points_now, varied
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -76,6 +78,39 @@ class SweepState:
         return sum(point.run is not None for point in self.points)
 
 
+def measured_points(state: SweepState) -> tuple[MeasuredPoint, ...]:
+    """Return what was measured, for `trimtab.judge.sweep.analyse_sweep`.
+
+    A round's value is the median of its believed repetitions; 0 where the run did not finish, and
+    ``None`` where there is none. A factor with one level is left out: it is the same for all.
+    """
+    metrics: dict[str, None] = {}
+    for point in state.points:
+        for sample in () if point.run is None else point.run.samples:
+            if sample.target is None and sample.statistic == "total":
+                metrics[sample.metric] = None
+    varying = state.sweep.varying
+    found = []
+    for levels in state.sweep.points:
+        rounds = sorted(
+            (point for point in state.points if point.levels == levels),
+            key=lambda point: point.round,
+        )
+        values = {metric: tuple(_value(one.run, metric) for one in rounds) for metric in metrics}
+        chosen = {key: level for key, level in levels.items() if key in varying}
+        found.append(MeasuredPoint(chosen, values))
+    return tuple(found)
+
+
+def _value(run: Run | None, metric: str) -> float | None:
+    if run is None:
+        return None
+    if run.status is RunStatus.UNFINISHED:
+        return None if METRIC_UNITS[metric] in ("s", "B") else 0.0
+    believed = run.believed(metric)
+    return median(believed) if believed else None
+
+
 def state_of(sweep: Sweep, site: Site, store: Store) -> SweepState:
     """Return how far a sweep has come, from what is kept."""
     kept = _kept(sweep, site, store)
@@ -126,7 +161,7 @@ class SweepWork:
         failures: list[str] = []
         in_a_row = 0
         for place, point in enumerate(todo):
-            text = f"round {point.round + 1} of {sweep.rounds}: {shown(point.levels)}"
+            text = f"round {point.round + 1} of {sweep.rounds}: {_shown(point.levels)}"
 
             def tell(step: str, fraction: float, place: int = place, text: str = text) -> None:
                 progress(f"{text}: {step}", (place + fraction) / len(todo))
@@ -134,7 +169,7 @@ class SweepWork:
             problem = self._measure(point, probes[_key(point.levels)], tell)
             in_a_row = in_a_row + 1 if problem else 0
             if problem:
-                failures.append(f"{shown(point.levels)}: {problem}")
+                failures.append(f"{_shown(point.levels)}: {problem}")
             if in_a_row == FAILURES_MAXIMUM:
                 raise ToolError(
                     f"{in_a_row} points in a row could not be measured, the last: {problem}",
@@ -189,6 +224,5 @@ def _key(levels: Mapping[str, Level]) -> str:
     return json.dumps(dict(levels), sort_keys=True)
 
 
-def shown(levels: Mapping[str, Level]) -> str:
-    """Return levels in one line."""
+def _shown(levels: Mapping[str, Level]) -> str:
     return ", ".join(f"{key} {value}" for key, value in levels.items())

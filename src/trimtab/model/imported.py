@@ -36,6 +36,10 @@ class Imported:
         Whether it was kept now; the same raw output imported earlier is not kept twice.
     at, at_reason
         When it was measured, or why that is not known.
+    snapshot
+        What it says of targets, where it is no benchmark's.
+    site
+        Under which a snapshot is kept.
     """
 
     name: str | None
@@ -48,6 +52,7 @@ class Imported:
     at: datetime | None = None
     at_reason: str | None = None
     snapshot: Snapshot | None = None
+    site: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -129,3 +130,8 @@ def parameter_text(name: str, value: object) -> str:
     if value is None or isinstance(value, (bool, str)):
         return format_value(value, None)
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def levels_text(levels: Mapping[str, object]) -> str:
+    """Return settings as ``nodes 4, transfer_size 1MiB``."""
+    return ", ".join(f"{key} {value}" for key, value in levels.items())

@@ -28,11 +28,11 @@ from typing import Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.model.site import Site, SiteProbe
+from trimtab.model.sweep import Level
 from trimtab.site.checks import NAME, problems
 from trimtab.site.load import parse_toml, read_text
 from trimtab.visible import visible
 
-Level = str | int | float | bool
 POINTS_MAXIMUM: Final = 10_000
 _TABLES: Final = frozenset({"sweep", "factor", "manual"})
 _KEYS: Final = frozenset({"name", "site", "probe", "rounds"})
@@ -65,6 +65,18 @@ class Sweep:
         """Every combination of levels, in the order of the file."""
         axes = {**self.manual, **self.factors}
         return tuple(dict(zip(axes, levels, strict=True)) for levels in product(*axes.values()))
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The factors with more than one level."""
+        axes = {**self.manual, **self.factors}
+        return tuple(key for key, levels in axes.items() if len(levels) > 1)
+
+    @property
+    def fixed(self) -> dict[str, Level]:
+        """What has one level, and so is the same at every point."""
+        axes = {**self.manual, **self.factors}
+        return {key: levels[0] for key, levels in axes.items() if len(levels) == 1}
 
     def order(self, round_: int) -> tuple[dict[str, Level], ...]:
         """Return the points in the order of one round: shuffled, the same at every call."""

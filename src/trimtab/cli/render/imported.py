@@ -54,7 +54,7 @@ def print_imported(files: Iterable[ImportedFile], store: str | None) -> None:
         out.print("Nothing was kept: this was a dry run.")
     else:
         again = f", {kept_before} were there before" if kept_before else ""
-        out.print(f"{new} runs kept in {visible(store)}{again}.")
+        out.print(f"{new} results kept in {visible(store)}{again}.")
 
 
 def _print_file(out: Console, one: ImportedFile) -> None:
@@ -69,6 +69,8 @@ def _print_file(out: Console, one: ImportedFile) -> None:
     for result in one.results:
         name = f"{visible(result.name)}: " if result.name else ""
         figures = _figures(result.samples)
+        if result.snapshot is not None:
+            figures = f"{len(result.snapshot.targets)} targets of {visible(result.site or '')}"
         if figures:
             out.print(f"           {name}{figures}", soft_wrap=True)
     if one.reason:

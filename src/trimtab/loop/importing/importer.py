@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trimtab.errors import ToolError
+from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
-from trimtab.loop.importing.keeping import Terms, imported_run, run_of
+from trimtab.loop.importing.keeping import IMPORTED, Terms, imported_run, run_of
 from trimtab.loop.importing.reading import Reading, mains, read_file
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
+from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
 from trimtab.model.run import RunStatus
 from trimtab.record.kept import ImportedRun
@@ -45,11 +47,20 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file that was read, and its raw outputs: label, size in bytes and sha256 of each."""
+    """A file that was read.
+
+    Attributes
+    ----------
+    outputs
+        Label, size in bytes and sha256 of each raw output.
+    sha256
+        Of the file itself, by which it is known again.
+    """
 
     candidate: Candidate
     reading: Reading
     outputs: tuple[tuple[str, int, str], ...] = ()
+    sha256: str | None = None
 
 
 def import_files(
@@ -141,7 +152,7 @@ def _read_batch(
         reading = read_file(candidate.path, kind, others=others)
         source = reading.source
         outputs: list[tuple[str, int, str]] = []
-        for label, content in _contents(source) if source and reading.measurements else ():
+        for label, content in _contents(reading):
             sha256 = hashlib.sha256(content).hexdigest()
             outputs.append((label, len(content), sha256))
             contents[sha256] = content
@@ -149,14 +160,24 @@ def _read_batch(
             raw.put_many(contents)
             contents = {}
         name = None if source is None else Source(source.name, b"")
-        read.append(_Read(candidate, replace(reading, source=name), tuple(outputs)))
+        key = None if source is None else hashlib.sha256(reading.original or source.content)
+        reading = replace(reading, source=name, original=None)
+        read.append(_Read(candidate, reading, tuple(outputs), key.hexdigest() if key else None))
     if raw is not None:
         raw.put_many(contents)
     return read
 
 
-def _contents(source: Source) -> list[tuple[str, bytes]]:
-    return [(source.file_name, source.content), *source.beside.items()]
+def _contents(reading: Reading) -> list[tuple[str, bytes]]:
+    """Return what is kept of a file: the text that numbers were read in first."""
+    source = reading.source
+    if source is None or not reading.measurements:
+        return []
+    own = [(source.file_name, source.content), *source.beside.items()]
+    if reading.original is None:
+        return own
+    own[0] = (f"{source.file_name}, as text", source.content)
+    return [*own, (source.file_name, reading.original)]
 
 
 @dataclass(slots=True)
@@ -171,15 +192,31 @@ class _Keeper:
         runs: list[ImportedRun] = []
         files = [self._file(one, runs) for one in batch]
         if self.store is None or not runs:
-            return files
+            return [self._with_snapshots(file) for file in files]
         # In the order of the files and of the results in each, as the runs are.
         earlier = iter(self.store.add_imports(runs))
         return [
-            replace(
+            self._with_snapshots(file)
+            if file.kind == lfs_df.KIND
+            else replace(
                 file, results=tuple(_with_run(one, before=next(earlier)) for one in file.results)
             )
             for file in files
         ]
+
+    def _with_snapshots(self, file: ImportedFile) -> ImportedFile:
+        """Keep the snapshots of a file; return it with what came of them."""
+        if self.store is None:
+            return file
+        return replace(file, results=tuple(map(self._kept_snapshot, file.results)))
+
+    def _kept_snapshot(self, one: Imported) -> Imported:
+        if self.store is None or one.snapshot is None or one.run is None:
+            return one
+        new = self.store.snapshot(one.run) is None
+        if new:
+            self.store.add_snapshot(one.site or self.terms.site, one.snapshot, identifier=one.run)
+        return replace(one, new=new)
 
     def _file(self, read: _Read, runs: list[ImportedRun]) -> ImportedFile:
         reading, named = read.reading, read.candidate.named
@@ -192,6 +229,8 @@ class _Keeper:
                 reading.problem or "nothing was read",
                 named=named,
             )
+        if reading.snapshots:
+            return self._snapshots(read)
         part_of = None if source.name == reading.path else source.name
         if not reading.measurements:  # read with the other file, which tells of it
             return ImportedFile(
@@ -199,13 +238,42 @@ class _Keeper:
             )
         results = []
         for ordinal, measurement in enumerate(reading.measurements):
-            key = read.outputs[0][2] + (f"#{ordinal}" if ordinal else "")
+            key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
             run = run_of(measurement, self.terms, file=source.name, key=key, ordinal=ordinal)
             runs.append(imported_run(run, read.outputs, key))
             results.append(_result(measurement, run.id, run.at, run.at_reason))
         status, reason = _overall(results)
         return ImportedFile(
             reading.path, reading.kind, status, reason, tuple(results), named, part_of
+        )
+
+    def _snapshots(self, read: _Read) -> ImportedFile:
+        """Return a file of ``lfs df``: a snapshot of each file system, where its time is known."""
+        reading, at = read.reading, self.terms.at
+        several = len(reading.snapshots) > 1
+        reason = "lfs df prints no time, and a snapshot is of one; --at says when it was"
+        results = []
+        for name, snapshot in reading.snapshots:
+            unnamed = several or self.terms.site == IMPORTED
+            site = name if unnamed else self.terms.site
+            status = FileStatus.OK if snapshot.complete else FileStatus.PARTIAL
+            kept = None if at is None else replace(snapshot, at=at)
+            results.append(
+                Imported(
+                    name=name if several else None,
+                    status=status,
+                    reason="; ".join(reading.notes) or None if not snapshot.complete else None,
+                    samples=(),
+                    run=None if at is None else identifier_of(at, site, read.sha256 or "", name),
+                    at=at,
+                    at_reason=reason if at is None else None,
+                    snapshot=kept or snapshot,
+                    site=site,
+                )
+            )
+        status, problem = _overall(results)
+        return ImportedFile(
+            reading.path, reading.kind, status, problem, tuple(results), read.candidate.named
         )
 
 

@@ -8,17 +8,21 @@ import os
 import zlib
 from collections.abc import Container
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from trimtab.errors import DataError, TrimtabError
+from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.converting import converted
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Source
 from trimtab.measure.table import FORMATS
+from trimtab.model.telemetry import Snapshot
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
 SIZE_LIMIT_BYTES = 256 * 1024**2
 """No output of a benchmark is larger; a file of any size can lie in a directory."""
+NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _GZIP = b"\x1f\x8b"
 
 
@@ -30,16 +34,25 @@ class Reading:
     ----------
     path
         The file that was looked at.
+    snapshots
+        Name of the file system and what its targets looked like, of no time yet: ``lfs df``.
+    notes
+        What is missing or odd in those.
     source
         The file that was read, with those beside it; ``None`` where it could not be opened.
         ``source.name`` is another than ``path`` where that one holds the result.
+    original
+        What the source was made of, where a child turned it into text.
     """
 
     path: str
     kind: str | None = None
     measurements: tuple[Measurement, ...] = ()
     problem: str | None = None
+    snapshots: tuple[tuple[str, Snapshot], ...] = ()
+    notes: tuple[str, ...] = ()
     source: Source | None = field(default=None, repr=False)
+    original: bytes | None = field(default=None, repr=False)
 
 
 def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()) -> Reading:
@@ -53,33 +66,43 @@ def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()
         Files that are read too: what is only a part of one of them comes back without results,
         with that file as its source.
     """
+    known = kind
     try:
         content = _content(path)
-        made = converted(path, content)
-        source = Source(path, made if made is not None else content)
+        made = converted(content)
+        source = Source(path, content if made is None else made)
+        if kind in (None, lfs_df.KIND) and lfs_df.recognises(source):
+            known = lfs_df.KIND
+            return _snapshots(source)
         form = _format(source, kind)
         if form is None:
             return Reading(path, None, problem=_unrecognised(source, kind))
+        known = form.kind
         source = _main(source, form)
         if source.name != path and source.name in others:
             return Reading(path, form.kind, source=source)
         source = _with_companions(source, form)
-        # The raw file is what is kept, whatever it took to read it.
-        kept = source if made is None else Source(source.name, content, source.beside)
-        try:
-            return Reading(path, form.kind, form.read(source), source=kept)
-        except DataError as error:
-            message = error.of(visible(source.name)).message
-            return Reading(path, form.kind, problem=message, source=kept)
+        original = None if made is None else content
+        return Reading(path, form.kind, form.read(source), source=source, original=original)
+    except DataError as error:
+        message = (error if error.file else error.of(visible(path))).message
+        return Reading(path, known, problem=message)
     except TrimtabError as error:
-        return Reading(path, kind, problem=error.message)
+        return Reading(path, known, problem=error.message)
     except OSError as error:
-        return Reading(path, kind, problem=f"{visible(path)}: {error.strerror}")
+        return Reading(path, known, problem=f"{visible(path)}: {error.strerror}")
+
+
+def _snapshots(source: Source) -> Reading:
+    """Return what ``lfs df`` printed; when it was is not in it."""
+    found = lfs_df.snapshots(source, NO_TIME)
+    notes = lfs_df.problems(source)
+    return Reading(source.name, lfs_df.KIND, snapshots=found, notes=notes, source=source)
 
 
 def kinds() -> tuple[str, ...]:
     """Return the formats that ``--kind`` takes."""
-    return tuple(form.kind for form in FORMATS)
+    return (*(form.kind for form in FORMATS), lfs_df.KIND)
 
 
 def _format(source: Source, kind: str | None) -> Format | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -68,8 +69,33 @@ def file_values(one: ImportedFile) -> dict[str, Any]:
             {**_sample(sample), "result": result.name}
             for result in one.results
             for sample in result.samples
-        ],
+        ]
+        + [reading for result in one.results for reading in _readings(result)],
     }
+
+
+_LINE = re.compile(r"line ([0-9]+)")
+
+
+def _readings(result: Imported) -> Iterator[dict[str, Any]]:
+    """Yield each number of a snapshot as a sample: the metric is the telemetry's name."""
+    for target in () if result.snapshot is None else result.snapshot.targets:
+        for reading in target.readings:
+            if isinstance(reading.value, str):
+                continue
+            line = _LINE.search(reading.source or "")
+            yield {
+                "metric": reading.name,
+                "unit": reading.unit or "1",
+                "value": reading.value,
+                "statistic": "total",
+                "repetition": None,
+                "target": target.target.name,
+                "output": None,
+                "line": None if line is None else int(line.group(1)),
+                "reason": reading.reason,
+                "result": result.name,
+            }
 
 
 def _result(one: Imported) -> dict[str, Any]:
