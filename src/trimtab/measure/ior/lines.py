@@ -268,7 +268,7 @@ class _Reader:
         if test is None:  # IOR with verbose=-1 prints nothing but the summary
             test = Test(int(number) if number.isdecimal() else len(run.tests))
             run.tests.append(test)
-        test.summary_alone = not run.has_table
+        test.summary_alone = not (run.has_table or test.results or test.result_lost)
         test.summaries.append(Summary(access, values, line))
 
     def _complaint(self, line: str, position: int) -> None:

@@ -193,6 +193,7 @@ def _of_bytes_read(test: Test, summary: Summary) -> str | None:
 def _summed_result(summary: Summary, doubt: str | None) -> Result:
     columns = {"bw": "Mean(MiB)", "total": "Mean(s)"}
     exact = figure_of(summary.values.get("aggsize"))  # in bytes before 3.2
+    summed = None if exact is None or exact.half_unit != 0.5 else int(exact.value)
     figures = {name: figure_of(summary.values.get(key)) for name, key in columns.items()}
     return Result(
         access=summary.access,
@@ -200,7 +201,8 @@ def _summed_result(summary: Summary, doubt: str | None) -> Result:
         lines={"bw": summary.line, "iops": summary.line},
         iteration=0,
         doubt=doubt,
-        moved_bytes=None if exact is None or exact.half_unit != 0.5 else int(exact.value),
+        moved_bytes=summed,
+        in_files_bytes=summed,
     )
 
 
@@ -251,6 +253,8 @@ def _not_in_files(result: Result, parameters: Parameters) -> str | None:
     that begins its file again moves more than is in it.
     """
     moved, held = result.moved_bytes, result.in_files_bytes
+    if (moved is None) != (held is None):
+        return "a line of the warning before it, about bytes moved and in files, is lost"
     if moved is None or held is None or held >= moved:
         return None
     if parameters.stonewall_s or parameters.minimum_duration_s:
