@@ -211,6 +211,22 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     assert "together and one by one" in track.limit.reason
 
 
+def test_surveys_of_several_days_tell_how_they_scatter(store: Store) -> None:
+    names = ["OST0000", "OST0001"]
+    for day in range(4):
+        keep(
+            store,
+            "obdfilter-survey",
+            [40.0 + day],
+            at=NOW - timedelta(days=day),
+            targets=names[: 1 if day == 2 else 2],  # one OST was away
+        )
+    found = only(store)
+    assert found.rate.values == (86 * GB, 82 * GB, 80 * GB)
+    assert found.rate.basis is Basis.RUNS
+    assert len(found.runs) == 3
+
+
 def test_runs_without_a_time(store: Store) -> None:
     keep(store, "ior", [70.0], at=None)
     found = only(store)

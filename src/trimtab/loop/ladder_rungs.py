@@ -86,54 +86,67 @@ class Chooser:
     hardware: Hardware
     chosen: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
+    _asked: dict[tuple[str, datetime | None], dict[str, list[Run]]] = field(default_factory=dict)
 
     def rungs(self) -> Iterator[Rung]:
         """Yield a rung for each layer and metric that something is kept of."""
         found: dict[tuple[Layer, str], list[_Found]] = {}
         wanted = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
-            newest = wanted.get(series.comparability) or self._newest(series)
-            layer = None if newest is None else layer_of(newest)
-            if newest is None or layer is None:
+            run, points = self._newest(series, wanted.get(series.comparability))
+            layer = None if run is None else layer_of(run)
+            if run is None or layer is None:
                 continue
             for metric in LADDER_METRICS:
-                if _suits(newest, metric) and (one := self._found(series, newest, metric)):
+                own = [point for point in points if point.metric == metric]
+                if _suits(run, metric) and (one := self._found(series, run, metric, own)):
                     found.setdefault((layer, metric), []).append(one)
         for (layer, metric), candidates in found.items():
             asked = [one for one in candidates if one.series.comparability in wanted]
             yield self._rung(layer, metric, _best(asked or candidates), candidates)
 
-    def _newest(self, series: Series) -> Run | None:
-        """Return the newest run of a series that measured something."""
-        if series.last_at is not None:
-            points = self.store.history(
-                series.site, series.comparability, since=series.last_at - WINDOW
-            )
-            ended = [point for point in points if not point.unfinished]
-            if ended:
-                return self.store.run(ended[-1].run)
+    def _newest(
+        self, series: Series, wanted: Run | None
+    ) -> tuple[Run | None, Sequence[HistoryPoint]]:
+        """Return the newest run of a series that measured something, and the week up to it."""
+        if wanted is not None:
+            return wanted, self._week(series, wanted.at)
+        points = self._week(series, series.last_at)
+        ended = [point for point in points if not point.unfinished]
+        if ended:
+            return self.store.run(ended[-1].run), points
         # Runs without a time, and those that have only numbers of single targets.
-        for run in self.store.runs(site=series.site, probe=series.probe):
-            if run.status in _USABLE and comparability_key(run) == series.comparability:
-                return run
-        return None
+        since = None if series.last_at is None else series.last_at - WINDOW
+        others = self._others(series.probe, since).get(series.comparability)
+        return (others[0] if others else None), ()
 
-    def _found(self, series: Series, run: Run, metric: str) -> _Found | None:
+    def _week(self, series: Series, until: datetime | None) -> Sequence[HistoryPoint]:
+        if until is None:
+            return ()
+        return self.store.history(
+            series.site, series.comparability, since=until - WINDOW, until=until
+        )
+
+    def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
+        """Return series to usable runs, the newest first; asked once: reading them takes long."""
+        if (probe, since) not in self._asked:
+            found: dict[str, list[Run]] = {}
+            for run in self.store.runs(site=self.site.name, probe=probe, since=since):
+                if run.status in _USABLE:
+                    found.setdefault(comparability_key(run), []).append(run)
+            self._asked[probe, since] = found
+        return self._asked[probe, since]
+
+    def _found(
+        self, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]
+    ) -> _Found | None:
         coverage, notes = self._coverage(run)
-        if run.at is not None:
-            points = self.store.history(
-                series.site,
-                series.comparability,
-                metric=metric,
-                since=run.at - WINDOW,
-                until=run.at,
-            )
-            used, left_out = _usable(points)
-            notes += left_out
-            if len(used) >= RUNS_MINIMUM:
-                rate = of_values([point.value for point in used], Basis.RUNS)
-                runs = tuple(point.run for point in used)
-                return _Found(series, run, rate, runs, coverage, run.at, notes)
+        used, left_out = _usable(points)
+        notes += left_out
+        if len(used) >= RUNS_MINIMUM:
+            rate = of_values([point.value for point in used], Basis.RUNS)
+            runs = tuple(point.run for point in used)
+            return _Found(series, run, rate, runs, coverage, run.at, notes)
         rates = [
             sample.value
             for sample in run.samples
@@ -151,22 +164,29 @@ class Chooser:
     def _summed(
         self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
     ) -> _Found | None:
-        """Return the sum over targets that were measured one by one."""
-        by_target: dict[str, list[float]] = {}
-        for sample in run.samples:
-            usable = sample.metric == metric and sample.statistic == "total" and sample.believed
-            if usable and sample.target is not None and sample.value:
-                by_target.setdefault(sample.target, []).append(sample.value)
-        if not by_target:
+        """Return the sum over targets that were measured one by one, in each survey of the week."""
+        newest = _by_target(run, metric)
+        if not newest:
             return None
-        total = sum(median(values) for values in by_target.values())
-        note = f"sum of {len(by_target)} OSTs, each measured by itself"
+        since = None if series.last_at is None else series.last_at - WINDOW
+        others = self._others(series.probe, since).get(series.comparability, [])
+        surveys = [
+            (one.id, sum(found.values()))
+            for one in reversed(others)  # by time
+            if (found := _by_target(one, metric)).keys() == newest.keys()
+        ]
+        rate = Estimate(sum(newest.values()), basis=Basis.REPETITIONS)
+        if len(surveys) >= RUNS_MINIMUM:
+            rate = of_values([total for _, total in surveys], Basis.RUNS)
+        else:
+            surveys = [(run.id, rate.value)]
+        note = f"sum of {len(newest)} OSTs, each measured by itself"
         return _Found(
             series,
             run,
-            Estimate(total, basis=Basis.REPETITIONS),
-            (run.id,),
-            Coverage(osts=len(by_target)),
+            rate,
+            tuple(identifier for identifier, _ in surveys),
+            Coverage(osts=len(newest)),
             run.at,
             (*notes, note),
             one_by_one=True,
@@ -264,6 +284,16 @@ class Chooser:
             return None
         total = sum(filter(None, used)) + sum(filter(None, available))
         return sum(filter(None, used)) / total if total > 0 else None
+
+
+def _by_target(run: Run, metric: str) -> dict[str, float]:
+    """Return target to the median of its believed repetitions."""
+    values: dict[str, list[float]] = {}
+    for sample in run.samples:
+        usable = sample.metric == metric and sample.statistic == "total" and sample.believed
+        if usable and sample.target is not None and sample.value:
+            values.setdefault(sample.target, []).append(sample.value)
+    return {target: median(own) for target, own in values.items()}
 
 
 def layer_of(run: Run) -> Layer | None:

@@ -44,6 +44,14 @@ def test_the_median_and_nothing_of_one() -> None:
             of_values(values, Basis.RUNS)
 
 
+def test_two_values_that_have_nothing_in_common_stay_finite() -> None:
+    wild = of_values([1e-100, 1e100], Basis.RUNS)
+    found = ratio(wild, of_values([1.0, 2.0], Basis.RUNS))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high < math.inf
+
+
 def test_equal_values_leave_nothing_open() -> None:
     found = ratio(of_values([2.0] * 4, Basis.RUNS), of_values([4.0] * 5, Basis.RUNS))
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)

@@ -18,6 +18,8 @@ from trimtab.model.hardware import Figure
 from trimtab.model.ladder import Basis, Estimate
 
 LEVEL: Final = 0.95
+_HALF_MAXIMUM: Final = 50.0
+"""Of log values: 22 powers of ten either way say that nothing is known, and stay finite."""
 
 
 def of_figure(figure: Figure, *, exact: bool = False) -> Estimate:
@@ -52,6 +54,7 @@ def of_values(values: Sequence[float], basis: Basis, level: float = LEVEL) -> Es
         low, high = found.low, found.high
     else:
         half = t_quantile((1 + level) / 2, len(values) - 1) * math.sqrt(_variance(values))
+        half = min(half, _HALF_MAXIMUM)
         low, high = middle * math.exp(-half), middle * math.exp(half)
     return Estimate(middle, low, high, basis, level, tuple(values))
 
@@ -119,4 +122,4 @@ def _welch(above: Sequence[float], beneath: Sequence[float], level: float) -> fl
             for variance, values in zip(variances, (above, beneath), strict=True)
         )
     )
-    return t_quantile((1 + level) / 2, degrees) * math.sqrt(total)
+    return min(t_quantile((1 + level) / 2, degrees) * math.sqrt(total), _HALF_MAXIMUM)
