@@ -10,6 +10,7 @@ from trimtab.report import text
 from trimtab.report.chart import ACCENT, INK, MUTED, Chart, finished
 from trimtab.report.render import environment, render_svg
 from trimtab.report.series import Scale, bandwidth_scale, round_top
+from trimtab.units import format_value
 
 if TYPE_CHECKING:
     import altair
@@ -39,6 +40,7 @@ def render_sweep(name: str, site: str, analysis: SweepAnalysis) -> str:
         effects=analysis.effects or {},
         figures=figures,
         text=text,
+        value=format_value,
     )
 
 
@@ -61,7 +63,12 @@ def heat_chart(one: HeatMap) -> Chart:
         for column, cell in zip(one.columns, cells, strict=True)
     ]
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("column:N", sort=[str(c) for c in one.columns], title=one.column_factor),
+        x=alt.X(
+            "column:N",
+            sort=[str(c) for c in one.columns],
+            title=one.column_factor,
+            axis=alt.Axis(labelAngle=0),
+        ),
         y=alt.Y(
             "row:N",
             sort=[str(r) for r in one.rows],
@@ -70,7 +77,9 @@ def heat_chart(one: HeatMap) -> Chart:
         ),
     )
     cells = base.mark_rect(color=ACCENT).encode(
-        opacity=alt.Opacity("of_best:Q", scale=alt.Scale(domain=[0, 1], range=[0.05, 0.75])),
+        opacity=alt.Opacity(
+            "of_best:Q", scale=alt.Scale(domain=[0, 1], range=[0.05, 0.75]), legend=None
+        ),
     )
     words = base.mark_text(color=INK).encode(text="shown:N")
     chart = alt.layer(cells, words).properties(
