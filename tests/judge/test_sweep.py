@@ -20,7 +20,8 @@ from trimtab.judge.settings import (
     heat_map,
     ordered_levels,
 )
-from trimtab.judge.sweep import analyse_sweep
+from trimtab.judge.sweep import analyse_sweep, measured_points
+from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.sweep import MeasuredPoint, Shape
 
 COUNT = repetitions(gate=60, soak=1000)
@@ -508,3 +509,38 @@ def test_an_empty_sweep():
     found = analyse_sweep([])
     assert found.best == ()
     assert found.maps == ()
+
+
+def test_runs_become_points():
+    def run(*values, status=RunStatus.OK, target=None, reason=None):
+        samples = tuple(
+            Sample(METRIC, value, number, target=target, reason=reason)
+            for number, value in enumerate(values)
+        )
+        return Run("1", "s", "sweep-x", "ior", status, None, samples=samples)
+
+    one, two = {"nodes": 1, "nps": 1}, {"nps": 4, "nodes": 1}
+    found = measured_points(
+        [
+            (one, 0, run(1.0, 2.0, 9.0)),
+            (two, 0, run(status=RunStatus.UNFINISHED)),
+            (dict(reversed(one.items())), 1, run(3.0)),
+            (two, 1, run(5.0, status=RunStatus.FAILED)),
+            (one, 2, None),
+            (two, 2, run(5.0, reason="cached")),
+        ]
+    )
+    assert [point.levels for point in found] == [one, two]
+    assert [figures for point in found for figures in point.values.values()] == [
+        (2.0, 3.0, None),
+        (0.0, None, None),
+    ]
+    assert measured_points([(one, 0, run(5.0, target="OST0000"))])[0].values == {METRIC: (None,)}
+    assert measured_points([]) == ()
+
+
+def test_all_stripes_are_no_amount():
+    points = [*curve(lambda n: min(n, 8)), MeasuredPoint({"nodes": -1}, {METRIC: (1e9, 1e9, 1e9)})]
+    found = scaling(points, METRIC, "nodes")
+    assert found.shape is Shape.KNEE
+    assert found.points[0].amount == 1

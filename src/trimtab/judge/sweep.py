@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Final
 
 from trimtab.judge.scaling import AMOUNTS_MINIMUM, scaling
@@ -14,7 +15,8 @@ from trimtab.judge.settings import (
     is_protection,
     ordered_levels,
 )
-from trimtab.model.run import METRIC_UNITS
+from trimtab.judge.variability import higher_is_better
+from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.sweep import (
     BestSetting,
     FactorEffect,
@@ -84,6 +86,60 @@ def analyse_sweep(
         scaling=tuple(curves),
         notes=_notes(points, rounds),
     )
+
+
+def measured_points(
+    runs: Iterable[tuple[Mapping[str, Level], int, Run | None]],
+) -> tuple[MeasuredPoint, ...]:
+    """Return the points of a sweep from its runs.
+
+    Parameters
+    ----------
+    runs
+        Levels and round of each, counted from 0, with its run; ``None`` where nothing was measured.
+
+    Notes
+    -----
+    A value is the median of a run's believed repetitions. A run that did not finish has 0 for every
+    metric of the sweep in which more is better; what failed, or did something else, has none.
+    """
+    grid: dict[str, tuple[Mapping[str, Level], dict[int, Run | None]]] = {}
+    for levels, number, run in runs:
+        key = repr(sorted((name, repr(level)) for name, level in levels.items()))
+        grid.setdefault(key, (levels, {}))[1][number] = run
+    kept = [run for _, rounds in grid.values() for run in rounds.values() if run is not None]
+    metrics = {sample.metric for run in kept for sample in run.samples}
+    count = 1 + max((number for _, rounds in grid.values() for number in rounds), default=-1)
+    return tuple(
+        MeasuredPoint(
+            levels,
+            {
+                metric: tuple(_figure(rounds.get(number), metric) for number in range(count))
+                for metric in METRIC_UNITS
+                if metric in metrics
+            },
+        )
+        for levels, rounds in grid.values()
+    )
+
+
+def _figure(run: Run | None, metric: str) -> float | None:
+    if run is None:
+        return None
+    if run.status is RunStatus.UNFINISHED:
+        return 0.0 if higher_is_better(metric) else None
+    if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
+        return None
+    values = [
+        sample.value
+        for sample in run.samples
+        if sample.metric == metric
+        and sample.statistic == "total"
+        and sample.target is None
+        and sample.reason is None
+        and sample.value is not None
+    ]
+    return median(values) if values else None
 
 
 def _metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
