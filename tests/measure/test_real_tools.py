@@ -52,7 +52,7 @@ def tool(request: pytest.FixtureRequest) -> Installed:
     found = find(name, ask)
     if isinstance(found, NotAvailable):
         pytest.skip(f"{name}: {found.reason}")
-    launcher = LAUNCHERS[BENCHMARKS[name].launcher]()
+    launcher = LAUNCHERS[BENCHMARKS[name].launchers[0]]()
     if isinstance(launcher, NotAvailable):
         pytest.skip(f"{name}: {launcher.reason}")
     return Installed(name, found.path, launcher.wrap)

@@ -17,6 +17,7 @@ from trimtab.model.run import RawOutput
 
 HEAD_BYTES: Final = 65_536
 """What a format is recognised by."""
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Source:
 
     def raw_output(self) -> RawOutput:
         """Return the content as of a tool that ended well: the output alone shows its worth."""
-        return RawOutput(self.file_name, (), self.content)
+        return RawOutput(self.file_name, (), self.content.removeprefix(_BYTE_ORDER_MARK))
 
 
 def _alone(name: str) -> tuple[str, ...]:
