@@ -233,6 +233,39 @@ def test_runs_without_a_time(store: Store) -> None:
     assert (found.rate.value, found.at) == (70.0 * GB, None)
 
 
+def test_of_runs_without_a_time_each_is_looked_at(store: Store) -> None:
+    for rate in (20.0, 48.0, 30.0):
+        keep(store, "lnet-selftest", [rate], at=None, told={"servers": 1})
+    assert only(store).rate.value == 48.0 * GB
+
+
+def test_small_messages_are_no_network_bandwidth(store: Store) -> None:
+    for bandwidth, messages in ((8.72e6, 5930.0), (667e6, 2550.0)):
+        run = Run(
+            id=new_identifier(NOW),
+            site="scratch",
+            probe="imported",
+            kind="lnet-selftest",
+            status=RunStatus.OK,
+            at=None,
+            at_reason="lst prints none",
+            parameters={"layer": "network", "told": {"servers": 1}},
+            samples=(
+                Sample("read_bandwidth", bandwidth, 0),
+                Sample("rpc_rate", messages, 0),
+            ),
+        )
+        store.add_run(run)
+    assert only(store).rate.value == 667e6
+
+
+def test_the_only_server_is_the_one_that_a_client_measured(store: Store) -> None:
+    keep(store, "lnet-selftest", [48.0], told={"clients": 1})
+    site = Site("scratch", "lustre", "/scratch", servers=Servers(oss=("oss1",)))
+    assert only(store, site).coverage.servers == 1
+    assert only(store).coverage.servers is None
+
+
 def test_as_many_files_as_osts_reach_all_of_them(store: Store) -> None:
     keep(store, "ior", [70.0], tasks=64)
     found = only(store)

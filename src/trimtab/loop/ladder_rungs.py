@@ -49,7 +49,8 @@ _KIND_LAYERS: Final[dict[str, Layer]] = {
 """Of runs that do not tell their layer: what `trimtab` itself ran on the mount, and imports."""
 _EPOCHS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
 _USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
-RUN_ID_SHOWN: Final = 13
+UNTIMED_MAXIMUM: Final = 100
+SMALL_MESSAGE_BYTES: Final = 64 * 1024
 _TOGETHER: Final = "OSTs measured"
 
 
@@ -93,32 +94,38 @@ class Chooser:
         found: dict[tuple[Layer, str], list[_Found]] = {}
         wanted = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
-            run, points = self._newest(series, wanted.get(series.comparability))
-            layer = None if run is None else layer_of(run)
-            if run is None or layer is None:
-                continue
-            for metric in LADDER_METRICS:
-                own = [point for point in points if point.metric == metric]
-                if _suits(run, metric) and (one := self._found(series, run, metric, own)):
-                    found.setdefault((layer, metric), []).append(one)
+            for run, points in self._newest(series, wanted.get(series.comparability)):
+                layer = layer_of(run)
+                if layer is None:
+                    continue
+                for metric in LADDER_METRICS:
+                    own = [point for point in points if point.metric == metric]
+                    if _suits(run, metric) and (one := self._found(series, run, metric, own)):
+                        found.setdefault((layer, metric), []).append(one)
         for (layer, metric), candidates in found.items():
             asked = [one for one in candidates if one.series.comparability in wanted]
             yield self._rung(layer, metric, _best(asked or candidates), candidates)
 
     def _newest(
         self, series: Series, wanted: Run | None
-    ) -> tuple[Run | None, Sequence[HistoryPoint]]:
-        """Return the newest run of a series that measured something, and the week up to it."""
+    ) -> Iterator[tuple[Run, Sequence[HistoryPoint]]]:
+        """Yield the newest run of a series that measured something, and the week up to it.
+
+        Of runs without a time nobody knows which is the newest: each of them comes.
+        """
         if wanted is not None:
-            return wanted, self._week(series, wanted.at)
+            yield wanted, self._week(series, wanted.at)
+            return
         points = self._week(series, series.last_at)
         ended = [point for point in points if not point.unfinished]
         if ended:
-            return self.store.run(ended[-1].run), points
+            yield self.store.run(ended[-1].run), points
+            return
         # Runs without a time, and those that have only numbers of single targets.
         since = None if series.last_at is None else series.last_at - WINDOW
-        others = self._others(series.probe, since).get(series.comparability)
-        return (others[0] if others else None), ()
+        others = self._others(series.probe, since).get(series.comparability, [])
+        for run in others[: UNTIMED_MAXIMUM if since is None else 1]:
+            yield run, ()
 
     def _week(self, series: Series, until: datetime | None) -> Sequence[HistoryPoint]:
         if until is None:
@@ -202,6 +209,8 @@ class Chooser:
         )
         if stated != Coverage():
             return stated, ()
+        if layer_of(run) == "network" and built.servers == 1:
+            return Coverage(servers=1), ()  # whichever side told it, there is no other server
         if layer_of(run) not in ("client", "application"):
             return stated, ()
         return self._of_files(run, built)
@@ -249,7 +258,7 @@ class Chooser:
             coverage=best.coverage,
             nodes=_count(told.get("nodes")) or _count(asked.get("nodes")),
             tool=f"{run.kind} {run.tool_version or ''}".strip(),
-            source=f"{best.series.probe}, {several} {run.id[:RUN_ID_SHOWN]}",
+            source=f"{best.series.probe}, {several} {_short(run)}",
             at=best.at,
             epoch=self._epoch(best.at),
             fullness=self._fullness(best.at),
@@ -329,10 +338,26 @@ def _suits(run: Run, metric: str) -> bool:
     """Return whether a run is of the kind that a metric is about: large or small transfers."""
     size = _count(_table(run, ASKED).get("transfer_size_bytes"))
     if size is None:
-        return True
+        # `lst stat` prints no size of its test. A 1 MiB transfer is a few RPCs of some 300 KB on
+        # average, one of 4 KiB is 1.5 KB.
+        message = _per_message(run, metric)
+        return message is None or message >= SMALL_MESSAGE_BYTES
     if metric.endswith("_bandwidth"):
         return size >= LARGE_TRANSFER_BYTES
     return size <= SMALL_TRANSFER_BYTES
+
+
+def _short(run: Run) -> str:
+    """Return the beginning of a run's id that tells it from others: its time, if it has one."""
+    return run.id[: 13 if run.at is not None else 23]
+
+
+def _per_message(run: Run, metric: str) -> float | None:
+    """Return the bytes of an RPC, where a run tells its rate."""
+    rates, messages = run.believed(metric), run.believed("rpc_rate")
+    if not rates or not messages or median(messages) <= 0:
+        return None
+    return median(rates) / median(messages)
 
 
 def _table(run: Run, name: str) -> dict[str, object]:
