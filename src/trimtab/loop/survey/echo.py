@@ -28,7 +28,10 @@ Pause = Callable[[float], None]
 """`time.sleep`, or what stands for it where time is simulated."""
 
 _BATCH: Final = 'printf "%s\\n" "$@" | lctl'
-_STOP: Final = 'kill "-$2" -- "-$(cat "$1")"'
+_STOP: Final = 'export LC_ALL=C; test -e "$1" || exit 9; kill -s "$2" -- "-$(cat "$1")"'
+"""POSIX: ``kill -TERM --`` is not known to every shell."""
+_NOT_THERE: Final = 9
+_START_S: Final = 5
 _STOP_S: Final = 30
 _SPACE_S: Final = 60
 _DESTROYED: Final = re.compile(r"destroy: #\d+ is object id (0x[0-9a-f]+|\d+)")
@@ -52,22 +55,30 @@ def stop(run: RunEach, server: str, directory: str, pause: Pause) -> None:
         It does not end, or whether it has ended cannot be found out.
     """
     group = f"{directory}/survey.group"
-    for signal, patience_s in (("TERM", _STOP_S), ("KILL", _STOP_S)):
+    for _ in range(_START_S):  # what was asked for just before may still be on its way
+        if _signal(run, server, group, "0") is not None:
+            break
+        pause(1.0)
+    for signal in ("TERM", "KILL"):
         _signal(run, server, group, signal)
-        for _ in range(patience_s):
+        for _ in range(_STOP_S):
             if not _signal(run, server, group, "0"):
                 return
             pause(1.0)
     raise ToolError(f"the survey on {server} could not be ended: see what {group} names there")
 
 
-def _signal(run: RunEach, server: str, group: str, signal: str) -> bool:
-    """Send a signal to the survey's process group; return whether there is such a group."""
+def _signal(run: RunEach, server: str, group: str, signal: str) -> bool | None:
+    """Send a signal to the survey's process group; return whether there is such a group.
+
+    ``None``: the survey has not begun.
+    """
     result = run({server: ("sh", "-c", _STOP, "sh", group, signal)}, 30.0)[server]
     if result.problem is None:
         return True
-    said = result.stderr + result.stdout
-    if b"No such process" in said or b"No such file" in said:
+    if result.exit_code == _NOT_THERE:
+        return None
+    if b"No such process" in result.stderr + result.stdout:
         return False
     raise ToolError(f"{server}: the survey cannot be reached: {complaint(result)}")
 
