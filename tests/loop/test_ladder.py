@@ -293,6 +293,14 @@ def test_on_how_many_osts_files_lie(store: Store, asked: dict[str, Any], osts: i
         assert "1 object over 2 OSTs: on how many they lay is not known" in found.notes
 
 
+def test_an_application_is_held_against_what_the_file_system_gives(store: Store) -> None:
+    keep(store, "ior", [40.0, 40.1], told={"targets": 2})
+    keep(store, "darshan", [10.0, 10.1], layer="application", tasks=1)
+    (track,) = climb(of_store(store, SITE)).tracks
+    (application,) = (step for step in track.steps if step.rung.layer == "application")
+    assert application.beneath[0].value == pytest.approx(10.05 / 40.05)
+
+
 def test_a_run_that_a_person_wants(store: Store) -> None:
     slow = keep(store, "builtin", [5.0], tasks=4, probe="hourly")
     keep(store, "ior", [70.0], tasks=2048, probe="weekly")

@@ -211,7 +211,10 @@ class Chooser:
             return stated, ()
         if layer_of(run) == "network" and built.servers == 1:
             return Coverage(servers=1), ()  # whichever side told it, there is no other server
-        if layer_of(run) not in ("client", "application"):
+        if layer_of(run) == "application":
+            # What it gets of what the file system gives, on however many OSTs its files lie.
+            return Coverage(built.drives, built.osts, built.servers), ()
+        if layer_of(run) != "client":
             return stated, ()
         return self._of_files(run, built)
 

@@ -81,6 +81,14 @@ def test_network_limited() -> None:
     assert "40.0 % (39.9 .. 40.1) of line rate" in found.reason
 
 
+def test_a_network_that_will_limit_clients_is_foretold() -> None:
+    found = limit("42.0 GB/s", "43.0 GB/s", "20.0 GB/s", "")
+    assert (found.kind, found.layer) == (LimitKind.DRIVES, "drive")
+    assert "network at 46.5 %" in found.reason
+    assert "it will limit the clients" in found.reason
+    assert "clients" not in limit("42.0 GB/s", "43.0 GB/s", "48.0 GB/s", "").reason
+
+
 def test_drive_limited() -> None:
     found = limit("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "40.0 GB/s")
     assert (found.kind, found.layer) == (LimitKind.DRIVES, "drive")

@@ -89,7 +89,10 @@ class Walk:
         top: Level | None = next((level for level in _TOPS if level in self.rungs), None)
         if top is None:
             return _cannot_tell("no layer was measured from the drives to the clients")
-        return self._of_client() if top == "client" else self._down(top)
+        if top == "client":
+            return self._of_client()
+        found = self._down(top)
+        return Limit(found.kind, found.layer, found.reason + self._to_come(top))
 
     def path(self) -> list[tuple[Level, Level]]:
         """Return the pairs of layers from the top down through the branch that carries least."""
@@ -137,6 +140,15 @@ class Walk:
             (value, one) for one, value in found if value is not None
         ]
         return max(known)[1] if known else None
+
+    def _to_come(self, top: Level) -> str:
+        """Return what will limit clients, where the network surely carries less than the OSTs."""
+        if top != "ost" or "network" not in self.rungs:
+            return ""
+        network = self.efficiency("network", top)
+        if network.high is None or network.high >= 1 or network.doubts:
+            return ""
+        return f"; network {_share(network)}: it will limit the clients"
 
     def _of_client(self) -> Limit:
         carriers: dict[Level, Efficiency] = {
@@ -190,7 +202,7 @@ class Walk:
             LimitKind.LAYER,
             "client",
             f"client {_share(efficiency)}, the least that carries it: lost in the client layer "
-            "(clients, their number, their settings)",
+            "(file system, clients, their number and settings)",
         )
 
     def _not_told_apart(self, least: Level, carriers: Mapping[Level, Efficiency]) -> str | None:
