@@ -71,10 +71,11 @@ def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()
         content = _content(path)
         made = converted(content)
         source = Source(path, content if made is None else made)
-        if kind in (None, lfs_df.KIND) and lfs_df.recognises(source):
+        form = _format(source, kind)
+        # Asked last: people write lfs df before and after a benchmark into one file.
+        if form is None and kind in (None, lfs_df.KIND) and lfs_df.recognises(source):
             known = lfs_df.KIND
             return _snapshots(source)
-        form = _format(source, kind)
         if form is None:
             return Reading(path, None, problem=_unrecognised(source, kind))
         known = form.kind
