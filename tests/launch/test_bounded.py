@@ -226,6 +226,183 @@ def test_removal_stops_at_a_mount(tmp_path: Path) -> None:
         subprocess.run(["umount", str(made)], check=True)
 
 
+def deep(directory: Path, levels: int) -> None:
+    """Make directories within one another, deeper than a path can be."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    for level in range(levels):
+        os.mkdir(b"d", dir_fd=descriptor)
+        inner = os.open(b"d", os.O_RDONLY, dir_fd=descriptor)
+        if level % 100 == 0:
+            os.close(os.open(b"file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+
+
+def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "link").symlink_to(outside)
+    (made / "dangling").symlink_to("nowhere")
+    (made / "inner").mkdir(mode=0o500)
+    (made / "inner" / "more").mkdir()
+    (made / "inner" / "more" / "link").symlink_to(outside / "precious")
+    os.link(outside / "precious", made / "inner" / "hard link")
+    os.mkfifo(made / "inner" / "fifo")
+    (made / os.fsdecode(b"\xff\n")).write_bytes(b"12345")
+    removal = bounded.remove_probe_tree(str(tmp_path), NAME)
+    assert removal == Removal(existed=True, removed=True, files=2, removed_bytes=6, kept=())
+    assert sorted(tmp_path.iterdir()) == [outside]
+    assert (outside / "precious").read_text() == "x"
+    assert not bounded.remove_probe_tree(str(tmp_path), NAME).existed
+    assert not bounded.remove_probe_tree(str(tmp_path / "none"), NAME).existed
+
+
+def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    deep(made, 10_000)
+    removal = bounded.remove_probe_tree(str(tmp_path), NAME)
+    assert (removal.removed, removal.files, removal.kept) == (True, 100, ())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    for index in range(20_100):  # more than is read of a directory at a time
+        os.close(os.open(made / f"{index:06}", os.O_CREAT | os.O_WRONLY))
+    for index in range(1_200):  # more than a process may have open
+        (made / f"d{index}").mkdir()
+    removal = bounded.remove_probe_tree(str(tmp_path), NAME)
+    assert (removal.removed, removal.files) == (True, 20_100)
+
+
+def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (tmp_path / NAME).symlink_to(outside)
+    with pytest.raises(UsageError):
+        bounded.remove_probe_tree(str(tmp_path), NAME)
+    with pytest.raises(RefusedError):
+        bounded.remove_probe_tree(str(tmp_path), "outside")
+    assert (outside / "precious").exists()
+
+
+@pytest.mark.parametrize("work_s", [0.0, 1e-9])
+def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "data").write_text("x")
+    removal = bounded.remove_probe_tree(str(tmp_path), NAME, limit_s=work_s)
+    assert (removal.existed, removal.removed) == (True, False)
+    assert removal.kept[0][0] == NAME
+    assert "more in it" in removal.kept[0][1]
+    assert bounded.remove_probe_tree(str(tmp_path), NAME).removed
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices()
+@pytest.mark.parametrize("kind", ["tmpfs", "bind"])
+def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
+    """Also where the same file system is mounted: its device number does not tell."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "a" / "mounted").mkdir(parents=True)
+    (made / "b").write_text("x")
+    argv = ["--bind", str(precious)] if kind == "bind" else ["-t", "tmpfs", "none"]
+    mounted = subprocess.run(["mount", *argv, str(made / "a" / "mounted")], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("mounting is not possible here")
+    try:
+        (made / "a" / "mounted" / "more").write_text("x")
+        removal = bounded.remove_probe_tree(str(tmp_path), NAME)
+        assert (removal.removed, removal.files) == (False, 1)
+        assert removal.kept == (
+            ("a/mounted", "another file system is mounted on it"),
+            (NAME, "Directory not empty"),
+        )
+        assert (made / "a" / "mounted" / "more").exists()
+    finally:
+        subprocess.run(["umount", str(made / "a" / "mounted")], check=True)
+    assert (precious / "data").exists()
+
+
+@needs_user
+def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "a").mkdir()
+    (made / "a" / "fixed").write_text("x")
+    (made / "b").write_text("x")
+    if subprocess.run(["chattr", "+i", str(made / "a" / "fixed")], check=False).returncode:
+        pytest.skip("this file system has no immutable files")
+    try:
+        removal = bounded.remove_probe_tree(str(tmp_path), NAME)
+    finally:
+        subprocess.run(["chattr", "-i", str(made / "a" / "fixed")], check=True)
+    assert (removal.removed, removal.files) == (False, 1)
+    assert removal.kept == (
+        ("a/fixed", "Operation not permitted"),
+        (NAME, "Directory not empty"),
+    )
+
+
+def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    for index in range(300):
+        (made / f"{index}" / "x").mkdir(parents=True)
+        (made / f"{index}" / "x" / "file").write_text("x")
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"import shutil; shutil.rmtree({str(made)!r}, True)"]
+    )
+    removal = bounded.remove_probe_tree(str(tmp_path), NAME)
+    other.wait()
+    assert removal.removed or not removal.kept or not made.exists()
+    assert bounded.remove_probe_tree(str(tmp_path), NAME).kept == ()
+    assert not made.exists()
+
+
+def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    for path in ("summary.json", "a/summary.json", "a/b/summary.json", "a/b/other", "c/x.log"):
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_text("x")
+    (made / "link").symlink_to("a")
+    (made / "c" / "summary.json").symlink_to("../summary.json")
+
+    def found(pattern: str) -> list[str]:
+        return [path for path, kind in bounded.find_files(str(tmp_path), NAME, pattern)]
+
+    assert found("summary.json") == ["summary.json"]
+    assert found("*/summary.json") == ["a/summary.json", "c/summary.json"]
+    everywhere = ["a/b/summary.json", "a/summary.json", "c/summary.json", "summary.json"]
+    assert found("**/summary.json") == found("**/**/s*.json") == everywhere
+    assert found("a/**") == ["a/b/other", "a/b/summary.json", "a/summary.json"]
+    assert found("a/**/b/[no]*") == ["a/b/other"]
+    assert found("link/summary.json") == found("none") == found("a") == []
+    kinds = dict(bounded.find_files(str(tmp_path), NAME, "c/*"))
+    assert kinds == {"c/x.log": "file", "c/summary.json": "symlink"}
+    with pytest.raises(ToolError, match="more than 2 files"):
+        bounded.find_files(str(tmp_path), NAME, "**", limit=2)
+
+
+def test_files_are_read_and_links_are_not(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    made = Path(bounded.make_directory(str(tmp_path), NAME).path)
+    (made / "a").mkdir()
+    (made / "a" / "data").write_bytes(bytes(range(256)) * 40)
+    (made / "link").symlink_to("../secret")
+    (made / "up").symlink_to("..")
+    os.mkfifo(made / "pipe")
+    paths = ("a/data", "a/none", "none/data", "link", "up/secret", "pipe", "a")
+    read = bounded.read_files(str(tmp_path), NAME, paths, limit_bytes=10_240)
+    assert read == {"a/data": bytes(range(256)) * 40}
+    with pytest.raises(ToolError, match=r"a/data and what is read with it are larger than"):
+        bounded.read_files(str(tmp_path), NAME, paths, limit_bytes=10_239)
+
+
 def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
     for index in range(5):
         (tmp_path / f"data.{index}").write_bytes(b"x" * index)

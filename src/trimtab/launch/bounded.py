@@ -10,16 +10,20 @@ directory chooses its name first and removes that name later, whatever came of t
 
 from __future__ import annotations
 
+import binascii
 import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.orphans import abandon, reap
+from trimtab.units import format_bytes
 from trimtab.visible import visible
 
 PROBE_PREFIX: Final = ".trimtab-"
@@ -27,6 +31,9 @@ PROBE_PREFIX: Final = ".trimtab-"
 
 DEADLINE_S: Final = 10.0
 """A healthy file system answers in milliseconds, a busy one in a few seconds."""
+
+_PART_S: Final = 20.0
+"""For removing a part of a tree; a signal waits as long."""
 
 _SCRIPT: Final = str(Path(__file__).with_name("touch.py"))
 _READ_ONLY_FLAG: Final = 1  # ST_RDONLY of statvfs(3)
@@ -141,7 +148,7 @@ class MadeDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What `remove_probe_directory` did.
+    """What `remove_probe_directory` or `remove_probe_tree` did.
 
     Attributes
     ----------
@@ -244,6 +251,116 @@ def remove_probe_directory(
     )
     kept = tuple((_text(inner), reason) for inner, reason in value["kept"])
     return Removal(value["existed"], value["removed"], value["files"], value["bytes"], kept)
+
+
+def remove_probe_tree(
+    parent: str, name: str, *, limit_s: float = 1800.0, kept_limit: int = 100
+) -> Removal:
+    """Remove a directory that Trimtab made, with everything in it.
+
+    For what a benchmark of its own leaves there. Links in it are removed, not followed; what is
+    mounted in it stays. It is removed in parts of `_PART_S`, each with its own deadline: millions
+    of files take long, a file system that is dead is noticed soon.
+
+    Parameters
+    ----------
+    limit_s
+        After which the rest stays, and is named.
+
+    Raises
+    ------
+    RefusedError
+        The name does not start with `PROBE_PREFIX`.
+    NoAnswer, TrimtabError
+        No answer in time; what the system said.
+    """
+    _check_name(name)
+    end_s, files, removed_bytes = time.monotonic() + limit_s, 0, 0
+    while True:
+        value = ask(
+            "remove_probe_tree",
+            parent,
+            deadline_s=_PART_S + DEADLINE_S,
+            name=_raw(name),
+            limit=kept_limit,
+            work_s=min(_PART_S, max(0.0, end_s - time.monotonic())),
+        )
+        files, removed_bytes = files + value["files"], removed_bytes + value["bytes"]
+        kept = [(_text(inner), reason) for inner, reason in value["kept"]]
+        if value["complete"] or time.monotonic() >= end_s:
+            break
+    if not value["complete"]:
+        kept.append((name, f"there was more in it than could be removed in {limit_s:g} s"))
+    return Removal(value["existed"], value["removed"], files, removed_bytes, tuple(kept))
+
+
+def find_files(
+    parent: str, name: str, pattern: str, *, deadline_s: float = 60.0, limit: int = 100
+) -> tuple[tuple[str, str], ...]:
+    """Return path below a probe directory and kind of what matches a pattern, sorted.
+
+    Parameters
+    ----------
+    pattern
+        Names with ``*``, ``?`` and ``[]``, and ``**`` for any number of directories.
+
+    Raises
+    ------
+    ToolError
+        More than ``limit``, or far too much to look through.
+    """
+    _check_name(name)
+    value = ask(
+        "find_files",
+        parent,
+        deadline_s=deadline_s,
+        name=_raw(name),
+        pattern=[_raw(part) for part in pattern.split("/")],
+        limit=limit,
+    )
+    if not value["complete"]:
+        raise ToolError(
+            f"{visible(pattern)} matches more than {limit} files, or there is too much to look at",
+            hint="name the file more exactly",
+        )
+    return tuple(sorted((_text(path), kind) for path, kind in value["found"]))
+
+
+def read_files(
+    parent: str,
+    name: str,
+    paths: Iterable[str],
+    *,
+    limit_bytes: int,
+    deadline_s: float = 60.0,
+) -> dict[str, bytes]:
+    """Return the content of those files of a probe directory that are there and regular, by path.
+
+    Raises
+    ------
+    ToolError
+        They are larger than ``limit_bytes`` together.
+    """
+    _check_name(name)
+    value = ask(
+        "read_files",
+        parent,
+        deadline_s=deadline_s,
+        name=_raw(name),
+        names=[_raw(path) for path in paths],
+        limit_bytes=limit_bytes,
+    )
+    if value["over"] is not None:
+        raise ToolError(
+            f"{visible(_text(value['over']))} and what is read with it are larger than "
+            f"{format_bytes(limit_bytes)}"
+        )
+    contents: dict[str, str | None] = value["contents"]
+    return {
+        _text(path): binascii.a2b_base64(content)
+        for path, content in contents.items()
+        if content is not None
+    }
 
 
 def file_sizes(

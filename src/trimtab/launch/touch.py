@@ -11,13 +11,17 @@ started it is gone.
 
 from __future__ import annotations
 
+import binascii
+import contextlib
 import errno
 import json
 import os
 import signal
 import stat
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 Request = dict[str, Any]
@@ -186,6 +190,302 @@ def remove_file(name: bytes, directory: int, answer: Answer) -> str | None:
     return None
 
 
+class Level:
+    """A directory of a tree that is being removed, open, with what is known to be in it."""
+
+    __slots__ = ("descriptor", "kept", "name", "names")
+
+    def __init__(self, name: bytes, descriptor: int) -> None:
+        self.name = name
+        self.descriptor = descriptor
+        self.names: list[bytes] = []
+        self.kept: set[bytes] = set()
+        """What cannot be removed, and is not tried again."""
+
+    def next(self) -> bytes | None:
+        """Return a name in it that was not tried in vain; ``None`` when there is none left."""
+        if not self.names:
+            # A part at a time, each read to its end first: removing while reading may skip
+            # entries on some file systems, and a directory may hold millions.
+            with os.scandir(self.descriptor) as entries:
+                names = (os.fsencode(entry.name) for entry in entries)
+                self.names = list(islice((n for n in names if n not in self.kept), BATCH))
+        return self.names.pop() if self.names else None
+
+
+class Tree:
+    """The removal of everything in one directory, whatever lies in it.
+
+    Works on open directories alone, so that nobody can put a link in a path's place meanwhile.
+    What lies deeper than `DEPTH` is first moved up into the top directory: otherwise each level
+    would take one more descriptor.
+    """
+
+    def __init__(self, descriptor: int, request: Request, answer: Answer) -> None:
+        self.levels = [Level(b"", descriptor)]
+        self.mount = mount_of(descriptor)
+        self.limit: int = request["limit"]
+        self.end_s = time.monotonic() + request["work_s"]
+        self.answer = answer
+        self.moved = 0
+
+    def remove(self) -> bool:
+        """Remove what is in the top directory; return whether there was time for all of it."""
+        while time.monotonic() < self.end_s:
+            level = self.levels[-1]
+            name = level.next()
+            if name is not None:
+                with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+                    self._take(level, name)
+            elif len(self.levels) == 1:
+                return True
+            else:
+                self._close()
+        return False
+
+    def _take(self, level: Level, name: bytes) -> None:
+        """Remove one entry; a directory is gone into instead."""
+        try:
+            info = os.stat(name, dir_fd=level.descriptor, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                self._enter(level, name)
+                return
+            os.unlink(name, dir_fd=level.descriptor)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            self._keep(level, name, os.strerror(error.errno or 0))
+            return
+        if stat.S_ISREG(info.st_mode):
+            self.answer["files"] += 1
+            self.answer["bytes"] += info.st_size
+
+    def _enter(self, level: Level, name: bytes) -> None:
+        descriptor = open_directory(name, beneath=level.descriptor)
+        if mount_of(descriptor) != self.mount:
+            os.close(descriptor)
+            self._keep(level, name, "another file system is mounted on it")
+        elif len(self.levels) > DEPTH:
+            os.close(descriptor)
+            self.moved += 1
+            top = b"%s%d-%d" % (PROBE_PREFIX, os.getpid(), self.moved)
+            os.rename(
+                name,
+                top,
+                src_dir_fd=level.descriptor,
+                dst_dir_fd=self.levels[0].descriptor,
+            )
+        else:
+            with contextlib.suppress(OSError):  # then removing from it fails, and that is told
+                if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o300 != 0o300:
+                    os.fchmod(descriptor, 0o700)
+            self.levels.append(Level(name, descriptor))
+
+    def _close(self) -> None:
+        """Leave a directory in which nothing is left that can be removed, and remove it."""
+        level = self.levels.pop()
+        os.close(level.descriptor)
+        above = self.levels[-1]
+        try:
+            os.rmdir(level.name, dir_fd=above.descriptor)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if level.kept and error.errno == errno.ENOTEMPTY:
+                above.kept.add(level.name)  # what is in it was named
+            else:
+                self._keep(above, level.name, os.strerror(error.errno or 0))
+
+    def _keep(self, level: Level, name: bytes, reason: str) -> None:
+        level.kept.add(name)
+        if len(self.answer["kept"]) < self.limit:
+            path = b"/".join([*(one.name for one in self.levels[1:]), name])
+            self.answer["kept"].append([encode(path), reason])
+
+
+BATCH = 20_000
+"""Names that are read of a directory before they are removed."""
+DEPTH = 100
+"""Directories that are open at the same time; 1,024 are allowed to most processes."""
+
+
+def mount_of(descriptor: int) -> tuple[int, str]:
+    """Return the device and the mount that an open directory is on.
+
+    A directory of the same device may be mounted on it (``mount --bind``): what is in that one
+    belongs to somebody else. ``mnt_id`` is in proc(5), since Linux 3.15.
+    """
+    device, mount = os.fstat(descriptor).st_dev, ""
+    with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}") as lines:  # noqa: PTH123
+        mount = next((line for line in lines if line.startswith("mnt_id:")), "")
+    return device, mount
+
+
+def remove_probe_tree(request: Request) -> Answer:
+    """Remove a probe directory with everything in it, as far as ``work_s`` reaches.
+
+    Links, pipes and devices in it are removed, never followed. What is mounted in it stays, and
+    so does what the system does not let go; it is named in the answer.
+    """
+    name = probe_name(request)
+    answer: Answer = {
+        "existed": False, "removed": False, "files": 0, "bytes": 0, "kept": [], "complete": True,
+    }  # fmt: skip
+    try:
+        parent = open_directory(decode(request["path"]))
+        directory = open_directory(name, beneath=parent)
+    except FileNotFoundError:
+        return answer
+    answer["existed"] = True
+    if mount_of(parent) != mount_of(directory):
+        answer["kept"].append([encode(name), "another file system is mounted on it"])
+        return answer
+    answer["complete"] = Tree(directory, request, answer).remove()
+    if answer["complete"]:
+        try:
+            os.rmdir(name, dir_fd=parent)
+            answer["removed"] = True
+        except OSError as error:
+            answer["kept"].append([encode(name), os.strerror(error.errno or 0)])
+    return answer
+
+
+def open_probe_directory(request: Request) -> int:
+    """Return a descriptor of a probe directory; a link in its place is not followed."""
+    return open_directory(probe_name(request), beneath=open_directory(decode(request["path"])))
+
+
+class Search:
+    """Looks for the files of a tree whose path matches a pattern; links are not followed.
+
+    A pattern is a list of names with ``*``, ``?`` and ``[]``; ``**`` stands for any number of
+    directories. While the tree is gone down, ``places`` are the parts of the pattern that may
+    match next.
+    """
+
+    def __init__(self, pattern: list[str], limit: int, descriptor: int) -> None:
+        self.pattern = pattern
+        self.limit = limit
+        self.mount = mount_of(descriptor)
+        self.entries = 0
+        self.found: list[tuple[str, str]] = []
+
+    def look(self, descriptor: int, path: bytes, places: set[int], depth: int) -> bool:
+        """Add what matches in a directory and below; return whether everything was looked at."""
+        with os.scandir(descriptor) as entries:
+            below = list(self._matching(entries, path, places))
+        for name, inner in below:
+            if self.entries > ENTRIES or len(self.found) > self.limit or depth > DEPTH:
+                return False
+            try:
+                child = open_directory(name, beneath=descriptor)
+            except OSError:
+                continue  # gone, or not ours to read: the file is then not found
+            try:
+                whole = mount_of(child) != self.mount or self.look(
+                    child, path + name + b"/", inner, depth + 1
+                )
+            finally:
+                os.close(child)
+            if not whole:
+                return False
+        return self.entries <= ENTRIES and len(self.found) <= self.limit
+
+    def reached(self, place: int) -> set[int]:
+        """Return a place with those after it that are as good: ``**`` may stand for nothing."""
+        places = {place}
+        while place < len(self.pattern) and self.pattern[place] == "**":
+            place += 1
+            places.add(place)
+        return places
+
+    def following(self, name: str, places: set[int]) -> set[int]:
+        """Return the places after one name on the way down."""
+        from fnmatch import fnmatchcase
+
+        found = set[int]()
+        for place in places - {len(self.pattern)}:
+            if self.pattern[place] == "**":
+                found |= self.reached(place)
+            elif fnmatchcase(name, self.pattern[place]):
+                found |= self.reached(place + 1)
+        return found
+
+    def _matching(
+        self, entries: Iterator[os.DirEntry[str]], path: bytes, places: set[int]
+    ) -> Iterator[tuple[bytes, set[int]]]:
+        """Note the matching files of a directory; yield the directories to look into."""
+        end = len(self.pattern)
+        for entry in entries:
+            self.entries += 1
+            if self.entries > ENTRIES or len(self.found) > self.limit:
+                return
+            name = os.fsencode(entry.name)
+            following = self.following(encode(name), places)
+            if entry.is_dir(follow_symlinks=False):
+                if following - {end}:
+                    yield name, following
+            elif end in following:
+                kind = kind_of(entry.stat(follow_symlinks=False).st_mode)
+                self.found.append((encode(path + name), kind))
+
+
+ENTRIES = 1_000_000
+"""That are looked at for one pattern."""
+
+
+def find_files(request: Request) -> Answer:
+    """Return path and kind of what matches a pattern in a probe directory, directories left out."""
+    directory = open_probe_directory(request)
+    search = Search(request["pattern"], request["limit"], directory)
+    complete = search.look(directory, b"", search.reached(0), 0)
+    return {"found": search.found, "complete": complete}
+
+
+def read_files(request: Request) -> Answer:
+    """Return the content of regular files in a probe directory, ``None`` of what is not there.
+
+    None of the directories that lead to a file is a link. ``limit_bytes`` is of all together.
+    """
+    directory = open_probe_directory(request)
+    room_bytes = request["limit_bytes"]
+    contents: dict[str, str | None] = {}
+    for text in request["names"]:
+        content = read_file(decode(text), directory, room_bytes)
+        if content is not None:
+            room_bytes -= len(content)
+            if room_bytes < 0:
+                return {"contents": contents, "over": text}
+        contents[text] = None if content is None else binascii.b2a_base64(content).decode()
+    return {"contents": contents, "over": None}
+
+
+def read_file(path: bytes, directory: int, limit_bytes: int) -> bytes | None:
+    """Return the content of a regular file, or one byte more than the limit of it."""
+    opened: list[int] = []
+    try:
+        *above, name = path.split(b"/")
+        for part in above:
+            opened.append(open_directory(part, beneath=opened[-1] if opened else directory))
+        # Not blocking: it may be a pipe.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=opened[-1] if opened else directory)
+        opened.append(descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(limit_bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
 def file_sizes(request: Request) -> Answer:
     """Return name and size of the regular files directly inside a directory."""
     directory = open_directory(decode(request["path"]))
@@ -221,6 +521,9 @@ OPERATIONS: dict[str, Callable[[Request], Answer]] = {
     "free_space": free_space,
     "make_directory": make_directory,
     "remove_probe_directory": remove_probe_directory,
+    "remove_probe_tree": remove_probe_tree,
+    "find_files": find_files,
+    "read_files": read_files,
     "file_sizes": file_sizes,
     "list_names": list_names,
 }
