@@ -14,7 +14,7 @@ through the branch that carries least. With a margin x:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.judge.ladder.comparing import Comparer
@@ -67,6 +67,7 @@ class Walk:
     comparer: Comparer
     margin: float
     networked: bool = True
+    _known: dict[tuple[Level, Level], Efficiency] = field(default_factory=dict, compare=False)
 
     def carriers(self, level: Level) -> list[Rung]:
         """Return what carries a layer: of each branch the nearest rung that is there."""
@@ -82,7 +83,10 @@ class Walk:
 
     def efficiency(self, above: Level, beneath: Level) -> Efficiency:
         """Return how much of one layer another delivers."""
-        return self.comparer.efficiency(self.rungs[above], self.rungs[beneath])
+        pair = (above, beneath)
+        if pair not in self._known:  # a bootstrap of a week of runs takes 20 ms, each asked often
+            self._known[pair] = self.comparer.efficiency(self.rungs[above], self.rungs[beneath])
+        return self._known[pair]
 
     def limit(self) -> Limit:
         """Return what holds the topmost rate down."""
