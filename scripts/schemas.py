@@ -15,6 +15,7 @@ from trimtab.report.documents import (
     ladder,
     probe,
     site,
+    survey,
     sweep,
 )
 from trimtab.site.schema import json_schema
@@ -35,6 +36,7 @@ DOCUMENTS = {
     "compare": compare.CompareDocument,
     "hints": hints.HintsDocument,
     "ladder": ladder.LadderDocument,
+    "survey": survey.SurveyDocument,
     "error": check.FailureDocument,
 }
 

@@ -1,4 +1,4 @@
-"""``trimtab survey --json``: the plan, or what came of it."""
+"""``trimtab survey --json``: the plan, and what came of it where it was carried out."""
 
 from __future__ import annotations
 
@@ -25,18 +25,6 @@ class CandidateDocument(Document):
     available_bytes: float | None
     load_bytes_per_s: float | None
     refusal: str | None
-
-
-class SurveyPlanDocument(Document):
-    """``trimtab survey --json`` without ``--apply``: what would be done; nothing was."""
-
-    site: str
-    way: str
-    applied: bool
-    waves: tuple[tuple[CandidateDocument, ...], ...]
-    refused: tuple[CandidateDocument, ...]
-    steps: tuple[str, ...]
-    parameters: Mapping[str, Any]
 
 
 class RateDocument(Document):
@@ -72,13 +60,21 @@ class SpreadDocument(Document):
 
 
 class SurveyDocument(Document):
-    """``trimtab survey --apply --json``: the targets, the slowest first."""
+    """``trimtab survey --json``: what would be done, and with ``--apply`` what came of it.
+
+    ``targets`` are the slowest first. Without ``--apply`` nothing was done: ``applied`` is false,
+    ``store`` null, and there is no target, spread or run.
+    """
 
     site: str
     way: str
     applied: bool
-    store: str
+    parameters: Mapping[str, Any]
+    steps: tuple[str, ...]
+    waves: tuple[tuple[CandidateDocument, ...], ...]
+    refused: tuple[CandidateDocument, ...]
     slow_under: float
+    store: str | None
     targets: tuple[SurveyedTargetDocument, ...]
     spreads: tuple[SpreadDocument, ...]
     notes: tuple[str, ...]
@@ -86,31 +82,33 @@ class SurveyDocument(Document):
     error: ErrorDocument | None
 
 
-def plan_document(plan: SurveyPlan) -> SurveyPlanDocument:
-    """Return a plan as its JSON document."""
-    return SurveyPlanDocument(
-        site=plan.site,
-        way=plan.way,
-        applied=False,
-        waves=tuple(tuple(map(_candidate, wave)) for wave in plan.waves),
-        refused=tuple(map(_candidate, plan.refused)),
-        steps=plan.steps,
-        parameters=plan.parameters,
-    )
+def plan_document(plan: SurveyPlan) -> SurveyDocument:
+    """Return a plan that was not carried out as its JSON document."""
+    return _document(plan, None, None, None)
 
 
 def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
     """Return a survey that was carried out as its JSON document."""
+    return _document(survey.plan, survey, store, error)
+
+
+def _document(
+    plan: SurveyPlan, survey: Survey | None, store: str | None, error: TrimtabError | None
+) -> SurveyDocument:
     return SurveyDocument(
-        site=survey.plan.site,
-        way=survey.plan.way,
-        applied=True,
-        store=store,
+        site=plan.site,
+        way=plan.way,
+        applied=survey is not None,
+        parameters=plan.parameters,
+        steps=plan.steps,
+        waves=tuple(tuple(map(_candidate, wave)) for wave in plan.waves),
+        refused=tuple(map(_candidate, plan.refused)),
         slow_under=SLOW,
-        targets=tuple(map(_target, survey.standings)),
-        spreads=tuple(map(_spread, survey.spreads)),
-        notes=survey.notes,
-        runs=(run_document(survey.run),),
+        store=store,
+        targets=() if survey is None else tuple(map(_target, survey.standings)),
+        spreads=() if survey is None else tuple(map(_spread, survey.spreads)),
+        notes=() if survey is None else survey.notes,
+        runs=() if survey is None else (run_document(survey.run),),
         error=None if error is None else error_document(error),
     )
 
