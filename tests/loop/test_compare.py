@@ -86,7 +86,10 @@ def test_two_systems(store):
     assert effect.change is Change.WORSE
     assert effect.provisional is False
     assert effect.basis is Basis.RUNS
-    assert result.only_after == ("other (fio): write_bandwidth",)
+    assert result.only_after == (
+        "other (fio): write_bandwidth; asked: tasks 64, nodes 4, transfer_size_bytes 1048576, "
+        "file_per_process True",
+    )
     assert result.only_before == ()
 
 
@@ -132,7 +135,29 @@ def test_runs_without_a_time_can_be_compared_by_id(tmp_path):
     assert effect.ratio_interval is not None
     assert "repetitions of single runs" in effect.reason
     with pytest.raises(UsageError, match="no run is kept"):
-        compared(path, "alpha", "alpha@2026-01-01..")
+        compared(path, "alpha@2026-01-01..", "alpha")
+
+
+def test_sites_without_a_single_time_can_be_compared_whole(tmp_path):
+    """As files are imported that print no time, or one without a zone."""
+    runs = [run_at(None, 1.0 + 0.01 * k) for k in range(5)]
+    runs += [run_at(None, 2.0 + 0.01 * k, site="beta") for k in range(5)]
+    runs.append(run_at(None, 3.0, site="beta", status=RunStatus.UNFINISHED))
+    path = kept(tmp_path / "t.db", runs)
+    result = compared(path, "alpha", "beta")
+    (effect,) = result.series[0].effects
+    assert (effect.before.n, effect.after.n, effect.after.unfinished) == (5, 6, 1)
+    assert effect.before.middle == pytest.approx(1.02)
+    assert effect.provisional is None
+    assert any("their order is lost" in note for note in result.notes)
+
+
+def test_runs_that_do_not_count_are_told(tmp_path):
+    runs = hourly([1.0] * 5) + hourly([1.0] * 5, site="beta")
+    runs += [run_at(None, 7.0), run_at(START, 1.0, status=RunStatus.FAILED, tries=2)]
+    result = compared(kept(tmp_path / "t.db", runs), "alpha", "beta")
+    assert result.series[0].effects[0].before.n == 5
+    assert any("failed or have no time" in note for note in result.notes)
 
 
 def test_two_settings(tmp_path):
@@ -400,6 +425,9 @@ def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
     ended = trimtab("compare", "alpha", "beta", store=store)
     assert ended.code == 0, ended.stderr
     assert "worse" in ended.stdout
+    assert "provisional" not in ended.stdout
+    short = trimtab("compare", "alpha@..2026-03-04", "alpha@2026-03-04..", store=store)
+    assert "* provisional" in short.stdout
     assert "hourly (ior), layer client" in ended.stdout
     assert "only B has  other" in ended.stdout
     document = trimtab("compare", "alpha", "beta", "--json", store=store).document

@@ -196,7 +196,9 @@ def _measured_interval(
     if min(len(before), len(after)) >= N_MINIMUM:
         pair = (weights.after, weights.before)
         interval = ratio_interval(after, before, level=level, weights=pair)
-        return interval, "ratio of medians, blocks of runs resampled"
+        if kept[0].times and kept[1].times:
+            return interval, "ratio of medians, blocks of runs resampled"
+        return interval, "ratio of medians, resampled; the order of runs is not known"
     interval = exact_ratio_interval(after, before, level=level)
     return interval, f"ratio of medians, all pairs (under {N_MINIMUM} a side), taken as independent"
 

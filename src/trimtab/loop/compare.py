@@ -294,7 +294,15 @@ def _targets_note(request: Request, before: Group, after: Group) -> tuple[str, .
 
 
 def _alone(side: SideOfStore, paired: Sequence[Group]) -> tuple[str, ...]:
-    return tuple(group.name for group in side.groups if group not in paired)
+    return tuple(
+        f"{group.name}{_asked_in_words(group)}" for group in side.groups if group not in paired
+    )
+
+
+def _asked_in_words(group: Group) -> str:
+    """Return the first parameters of a series, which set it apart from others of its name."""
+    asked = [f"{name} {value}" for name, value in group.asked.items()][:_LISTED]
+    return f"; asked: {', '.join(asked)}" if asked else ""
 
 
 def _nothing_in_common(request: Request, before: SideOfStore, after: SideOfStore) -> UsageError:

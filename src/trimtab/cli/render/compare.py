@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, moment
-from trimtab.model.compare import Change, CompareResult, Effect, SeriesComparison, Side
+from trimtab.model.compare import Basis, Change, CompareResult, Effect, SeriesComparison, Side
 from trimtab.units import format_percent, format_value
 from trimtab.visible import visible
 
@@ -28,7 +29,7 @@ def print_compare(result: CompareResult) -> None:
     out.print(f"B  {visible(result.after)}", style="bold")
     for series in result.series:
         out.print()
-        _print_series(out, series, margin=result.margin)
+        _print_series(out, series)
     out.print()
     for name, alone in (("A", result.only_before), ("B", result.only_after)):
         for one in alone:
@@ -37,7 +38,7 @@ def print_compare(result: CompareResult) -> None:
         out.print(f"note  {visible(note)}", style="dim")
 
 
-def _print_series(out: Console, series: SeriesComparison, *, margin: float) -> None:
+def _print_series(out: Console, series: SeriesComparison) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -47,15 +48,14 @@ def _print_series(out: Console, series: SeriesComparison, *, margin: float) -> N
         before, after = (_plain(value) for value in (one.before, one.after))
         out.print(Padding(Text(f"{visible(one.name)}: {before} against {after}"), (0, 0, 0, 2)))
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("metric", "A", "B", "B over A", "interval", "detectable", "n", "answer"):
+    for name in ("metric", "A", "B", "B over A", "interval", "detectable", "COV", "n", "answer"):
         numbers = name not in ("metric", "answer")
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for effect in series.effects:
         table.add_row(*_row(effect))
     out.print(table)
-    for effect in series.effects:
-        for line in _lines(effect, margin):
-            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+    for line in _lines(series.effects):
+        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
 
 
 def _title(series: SeriesComparison) -> str:
@@ -70,7 +70,6 @@ def _row(effect: Effect) -> tuple[str | Text, ...]:
     from rich.text import Text
 
     word, style = _WORDS[effect.change]
-    provisional = " (provisional)" if effect.provisional else ""
     ratio, interval = effect.ratio, effect.ratio_interval
     return (
         effect.metric or "-",
@@ -80,32 +79,45 @@ def _row(effect: Effect) -> tuple[str | Text, ...]:
         "-"
         if interval is None
         else f"{(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %",
-        "-" if effect.detectable is None else format_percent(effect.detectable),
+        _percent(effect.detectable),
+        f"{_percent(effect.before.cov)} | {_percent(effect.after.cov)}",
         f"{effect.before.n} | {effect.after.n}",
-        Text(f"{word}{provisional}", style=style),
+        Text(word + (" *" if _is_provisional(effect) else ""), style=style, no_wrap=True),
     )
 
 
-def _lines(effect: Effect, margin: float) -> list[str]:
-    """Return what stands beneath a row: the reason, how it was taken, and what it rests on."""
-    name = effect.metric or f"figure in {effect.unit}"
-    lines = [f"{name}: {effect.reason}."]
+def _is_provisional(effect: Effect) -> bool:
+    """Return whether runs are not known to cover a week on either side."""
+    return effect.basis is Basis.RUNS and effect.provisional is not False
+
+
+def _lines(effects: Sequence[Effect]) -> list[str]:
+    """Return what stands beneath the rows, each line once, with the metrics that it is of."""
+    holds: dict[str, list[str]] = {}
+    for effect in effects:
+        for text in _texts(effect):
+            holds.setdefault(text, []).append(effect.metric or effect.unit)
+    return [
+        visible(f"{text}." if len(names) == len(effects) else f"{', '.join(names)}: {text}.")
+        for text, names in holds.items()
+    ]
+
+
+def _texts(effect: Effect) -> Iterator[str]:
+    if _is_provisional(effect):
+        yield "* provisional: a side is not known to have lasted a week"
+    if effect.change is Change.CANNOT_TELL:
+        yield effect.reason
     if effect.taken_out is not None:
-        lines.append(f"{name}: {effect.taken_out.reason}.")
+        yield effect.taken_out.reason
     if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
-        lines.append(f"{name}: as measured {(effect.ratio_measured - 1) * 100:+.1f} %.")
-    lines.append(f"{name}: {_rests_on(effect)}.")
-    return [visible(line) for line in lines]
-
-
-def _rests_on(effect: Effect) -> str:
-    parts = [effect.method]
+        yield f"as measured {(effect.ratio_measured - 1) * 100:+.1f} %"
+    yield effect.method
     for label, side in (("A", effect.before), ("B", effect.after)):
         if (about := _of_side(side)) is not None:
-            parts.append(f"{label} {about}")
+            yield f"{label}: {about}"
     if effect.weighted is not None:
-        parts.append(effect.weighted)
-    return "; ".join(parts)
+        yield effect.weighted
 
 
 def _of_side(side: Side) -> str | None:
@@ -114,13 +126,15 @@ def _of_side(side: Side) -> str | None:
         parts.append(f"{moment(side.from_)} to {moment(side.to)}")
     if side.n_effective is not None and side.n_effective < 0.9 * side.n:
         parts.append(f"counts as {side.n_effective:.0f} independent runs")
-    if side.cov is not None:
-        parts.append(f"COV {format_percent(side.cov)}")
     if side.unfinished:
         parts.append(f"{side.unfinished} unfinished, counted as 0")
     if side.washed_out:
         parts.append(f"{side.washed_out} left out after the change")
     return ", ".join(parts) or None
+
+
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else format_percent(fraction)
 
 
 def _plain(value: object) -> str:

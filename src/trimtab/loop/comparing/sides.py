@@ -19,6 +19,7 @@ from trimtab.units import parse_bytes, parse_duration
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
 _AMOUNTS: Final = "B"
@@ -99,12 +100,17 @@ def side_of_site(
     """
     since, until = operand.stretch(timezone)
     last = None if until is None else until - _INSTANT
+    whole = since is None and until is None
     wanted = _of_setting(store, site, operand, since) if operand.levels else None
-    groups, timeless = [], 0
+    groups: list[Group] = []
+    timeless: list[Series] = []
+    notes: list[str] = []
     for series in store.series(site):
         if probe is not None and series.probe != probe:
             continue
-        timeless += series.last_at is None
+        if series.last_at is None:
+            timeless.append(series)
+            continue
         points = [
             point
             for point in store.history(site, series.comparability, since=since, until=last)
@@ -112,10 +118,29 @@ def side_of_site(
         ]
         if points:
             groups.append(_group(store.run(points[-1].run), points))
-    notes = ()
-    if timeless:
-        notes = (f"{timeless} series of {visible(site)} are left out: no run of theirs has a time",)
-    return SideOfStore(tuple(groups), notes)
+        missing = series.runs - len({point.run for point in points})
+        if whole and wanted is None and missing:
+            what = f"{series.probe} ({series.kind}) of {site}"
+            notes.append(f"{missing} of {series.runs} runs of {what} failed or have no time")
+    if timeless and whole:
+        groups += _timeless(store, site, timeless, wanted)
+        notes.append(f"no run of {len(timeless)} series of {site} has a time: their order is lost")
+    elif timeless:
+        notes.append(f"{len(timeless)} series of {site} are left out: no run of theirs has a time")
+    return SideOfStore(tuple(groups), tuple(notes))
+
+
+def _timeless(
+    store: Store, site: str, series: Sequence[Series], wanted: frozenset[str] | None
+) -> list[Group]:
+    """Return the groups of series none of whose runs has a time, as imports may have them."""
+    keys = {one.comparability for one in series}
+    found: dict[str, list[Run]] = {}
+    for run in store.runs(site=site):
+        key = comparability_key(run)
+        if key in keys and run.status in JUDGED and (wanted is None or run.id in wanted):
+            found.setdefault(key, []).append(run)
+    return [_group_of_runs(store, (site, key), runs) for key, runs in found.items()]
 
 
 def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
@@ -211,15 +236,28 @@ def _group_of_runs(store: Store, key: tuple[str, str], runs: list[Run]) -> Group
     if all(run.at is not None for run in runs):
         points = [point for point in store.history(*key) if point.run in ids]
         if points:
-            return _group(max(runs, key=lambda run: (run.at is not None, run.id)), points)
+            return _group(max(runs, key=lambda run: run.id), points)
     ordered = sorted(runs, key=lambda run: run.id)
-    names = dict.fromkeys(one.metric for run in ordered for one in run.samples)
     stretches = {}
-    for metric in names:
-        found = [values for run in ordered if (values := _believed(run, metric))]
-        if found and METRIC_UNITS.get(metric, _AMOUNTS) != _AMOUNTS:
-            stretches[metric] = Stretch(tuple(median(values) for values in found))
+    for metric in dict.fromkeys(one.metric for run in ordered for one in run.samples):
+        if METRIC_UNITS.get(metric, _AMOUNTS) == _AMOUNTS:
+            continue
+        figures = [(_figure(run, metric), run) for run in ordered]
+        found = [(value, run) for value, run in figures if value is not None]
+        if found:
+            stretches[metric] = Stretch(
+                tuple(value for value, _ in found),
+                unfinished=tuple(run.status is RunStatus.UNFINISHED for _, run in found),
+            )
     return _of(ordered[-1], stretches, ids=frozenset(ids), newest=None)
+
+
+def _figure(run: Run, metric: str) -> float | None:
+    """Return a run's figure as history has it: its median, 0 where it did not finish."""
+    if run.status is RunStatus.UNFINISHED:
+        return None if METRIC_UNITS[metric] == "s" else 0.0
+    values = _believed(run, metric)
+    return median(values) if values else None
 
 
 def _of(
