@@ -17,7 +17,7 @@ damaged line shows.
 A survey that is killed prints ``done!`` and ends with 0: only the line that has no end shows it.
 
 Source: lustre-iokit/obdfilter-survey/obdfilter-survey (``print_summary``), Lustre 1.8 to 2.17.
-Before 2.0 the record size had no ``K``, before 2.9 the brackets no blank.
+In 1.8.0 the record size had no ``K``, before 2.9 the brackets had no blank.
 """
 
 from __future__ import annotations
