@@ -73,8 +73,39 @@ def servers(draw: st.DrawFn) -> Servers:
     )
 
 
+command_words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12).filter(
+    lambda text: "{" not in text
+)
+directories = st.none() | texts.filter(lambda text: text[0] != "/" and ".." not in text)
+
+
+@st.composite
+def single(draw: st.DrawFn, name: str) -> SiteProbe:
+    """A probe that is one command."""
+    own = draw(st.booleans())
+    kinds = ["mdtest"] if not own else ["auto", "fio", "io500", "mlperf-storage", "wrf", "mdtest"]
+    words = draw(st.lists(command_words | st.just("{directory}/{tasks}"), max_size=3))
+    return SiteProbe(
+        name,
+        benchmark=draw(st.sampled_from(kinds)),
+        schedule=draw(st.none() | schedules),
+        launcher=draw(st.sampled_from(["local", "mpi"])),
+        tasks_per_node=draw(st.integers(1, 65_536)),
+        repetitions=1 if own else draw(st.integers(1, 9)),
+        timeout_s=draw(st.none() | durations),
+        pending_s=draw(durations),
+        drop_caches=draw(st.booleans()),
+        directory=draw(directories),
+        command=("/bin/x", *words) if own else None,
+        output=draw(st.sampled_from([None, "a/**/*.json", "b"])) if own else None,
+        items=1000 if own else draw(st.integers(1, 10**8)),
+    )
+
+
 @st.composite
 def probes(draw: st.DrawFn, name: str, launchers: list[str]) -> SiteProbe:
+    if draw(st.integers(0, 3)) == 0:
+        return draw(single(name))
     transfer = 4096 * draw(st.integers(1, 4096))
     return SiteProbe(
         name,
@@ -89,7 +120,9 @@ def probes(draw: st.DrawFn, name: str, launchers: list[str]) -> SiteProbe:
         timeout_s=draw(st.none() | durations),
         jitter_s=draw(st.just(0.0) | durations),
         direct=draw(st.booleans()),
-        directory=draw(st.none() | texts.filter(lambda text: text[0] != "/" and ".." not in text)),
+        directory=draw(directories),
+        pending_s=draw(durations),
+        drop_caches=draw(st.booleans()),
     )
 
 

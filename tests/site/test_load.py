@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.measure.table import BENCHMARKS as MEASURED_BY
+from trimtab.measure.table import FORMATS
 from trimtab.model.site import (
     Servers,
     Site,
@@ -385,7 +386,9 @@ def test_lines_are_found_whatever_the_writing() -> None:
 
 
 def test_benchmarks_are_those_that_there_are() -> None:
-    assert set(schema.BENCHMARKS) == {"auto", *MEASURED_BY}
+    assert set(schema.BENCHMARKS) == {"auto", "mdtest", *MEASURED_BY}
+    kinds = {form.kind for form in FORMATS}
+    assert {*schema.BENCHMARKS, *schema.READ} == {"auto", *MEASURED_BY, *kinds}
 
 
 def test_defaults_of_the_schema_are_those_of_the_model() -> None:
@@ -553,6 +556,13 @@ def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
     loaded = parse_site(examples()[number], "scratch.toml")
     assert loaded.warnings == ()
     jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
+
+
+def test_the_examples_of_tables_load_without_a_warning() -> None:
+    *_, command = examples()
+    loaded = parse_site(SITE + command, "scratch.toml")
+    assert loaded.warnings == ()
+    assert [one.is_one_command for one in loaded.site.probes] == [True]
 
 
 def test_the_page_lists_every_key_with_its_default() -> None:

@@ -11,6 +11,8 @@ from trimtab.model.hardware import Hardware
 
 NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
 """Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
+COMMAND_TIMEOUT_S: Final = 3600.0
+"""Of a probe that is one command, where the site file names none."""
 DriverKind = Literal["local", "lustre", "twin"]
 
 
@@ -105,6 +107,8 @@ class SiteProbe:
 
     Attributes
     ----------
+    benchmark
+        ``auto``, or the kind of a benchmark: what runs, and with ``command`` what its output is.
     schedule
         ``every 1h``, ``daily at 20:00``, or a cron expression; see `trimtab.site.schedule`.
         ``None``: only when asked for.
@@ -115,7 +119,9 @@ class SiteProbe:
     block_size_bytes
         Size of one task's file. Fixed, so that runs stay comparable.
     timeout_s
-        For one write or one read; a run that passes it is unfinished and counts as 0.
+        For one write or one read, or for the one command; a run that passes it is unfinished and
+        counts as 0. ``None``: `trimtab.loop.probe.PATIENCE_S` after its duration, or
+        `COMMAND_TIMEOUT_S`.
     jitter_s
         The longest that a start is put off, the same for each slot; keeps probes apart.
     directory
@@ -128,6 +134,14 @@ class SiteProbe:
         Whether the client nodes drop their page caches before each write and read; needs root.
     options
         For the benchmark, by its own names.
+    command
+        Words of a command that measures all by itself, started once in each run. In them
+        ``{directory}`` is the probe's own directory, ``{tasks}`` and ``{nodes}`` are numbers.
+    output
+        Pattern of the files below the probe's directory that hold the command's result;
+        ``None``: it is what the command prints.
+    items
+        Files of each task, of mdtest.
     """
 
     name: str
@@ -149,6 +163,14 @@ class SiteProbe:
     stripe_count: int | None = None
     drop_caches: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] | None = None
+    output: str | None = None
+    items: int = 1000
+
+    @property
+    def is_one_command(self) -> bool:
+        """Whether a run is one command, where other probes write and read in turn."""
+        return self.command is not None or self.benchmark == "mdtest"
 
 
 @dataclass(frozen=True, slots=True)

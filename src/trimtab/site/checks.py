@@ -11,6 +11,7 @@ from typing import Final
 
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
+from trimtab.site.command import PLACES, places
 from trimtab.site.schedule import parse_schedule
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
@@ -20,6 +21,10 @@ NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _HOST_LAUNCHERS = ("local", "mpi")
 _BATCH_LAUNCHERS = ("slurm",)
 _PINNED = ("ior", "builtin")
+_ONLY_READ = ("io500", "mlperf-storage", "wrf", "darshan")
+_ON_SERVERS = ("obdfilter-survey", "lnet-selftest")
+_OF_PHASES = ("transfer_size", "block_size", "duration", "direct", "options")
+"""Keys of a probe that writes and reads in turn; a command of its own says all that itself."""
 SNAPSHOT_LIMIT_S: Final = 480.0
 """A watch gives no sign of life while a snapshot is taken; after ten minutes without one systemd
 starts it again (``WatchdogSec`` in deploy/)."""
@@ -167,13 +172,16 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     table = ("probe", probe.name)
     yield from _launcher(site, probe)
     yield from _placement(site, probe)
-    if probe.direct and probe.transfer_size_bytes % _SECTOR_BYTES:
+    yield from _benchmark(probe)
+    if probe.is_one_command:
+        yield from _one_command(site, probe)
+    elif probe.direct and probe.transfer_size_bytes % _SECTOR_BYTES:
         yield Problem(
             (*table, "transfer_size"),
             f"{probe.transfer_size_bytes} bytes do not suit O_DIRECT",
             "take a multiple of 4096 bytes, or direct = false",
         )
-    if probe.block_size_bytes % probe.transfer_size_bytes:
+    if not probe.is_one_command and probe.block_size_bytes % probe.transfer_size_bytes:
         yield Problem(
             (*table, "block_size"),
             f"{format_bytes(probe.block_size_bytes)} are not a multiple of the transfer size, "
@@ -188,6 +196,84 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         )
 
 
+def _benchmark(probe: SiteProbe) -> Iterator[Problem]:
+    """Yield what cannot be run as it is, and what belongs to another kind of probe."""
+    table = ("probe", probe.name)
+    if probe.benchmark in _ON_SERVERS:
+        yield Problem(
+            (*table, "benchmark"),
+            f"{probe.benchmark} runs on servers, can do harm there, and has its own safeguards",
+            "take trimtab survey, or import what was measured by hand",
+        )
+    elif probe.benchmark in _ONLY_READ and probe.command is None:
+        yield Problem(
+            (*table, "benchmark"),
+            f"how {probe.benchmark} is started here is the site's to say",
+            'add command = ["program", ..., "{directory}"]',
+        )
+    if probe.output is not None and probe.command is None:
+        yield Problem((*table, "output"), "it is of a command, and there is none", "add command")
+    usual = SiteProbe(probe.name)
+    if probe.items != usual.items and (probe.benchmark != "mdtest" or probe.command is not None):
+        yield Problem((*table, "items"), "only mdtest without command has it", "leave it out")
+
+
+def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
+    """Yield what contradicts a probe that is one command."""
+    table, usual = ("probe", probe.name), SiteProbe(probe.name)
+    names = {"duration": "duration_s", "transfer_size": "transfer_size_bytes"}
+    names["block_size"] = "block_size_bytes"
+    whose = "mdtest has no such thing" if probe.command is None else "the command says that itself"
+    keys = (*_OF_PHASES, *(() if probe.command is None else ("repetitions",)))
+    for key in keys:
+        name = names.get(key, key)
+        if getattr(probe, name) != getattr(usual, name):
+            yield Problem((*table, key), f"{whose}: the key would change nothing", "leave it out")
+    if probe.command is None:
+        return
+    program = probe.command[0]
+    if program.startswith(("-", "{")) or not program or ("/" in program and program[0] != "/"):
+        yield Problem(
+            (*table, "command"),
+            f"{visible(program[:80])!r} is not a program",
+            "the first word is a name on PATH, or a full path",
+        )
+    for name in places(probe.command):
+        if name not in PLACES:
+            yield Problem(
+                (*table, "command"),
+                f"{{{name}}} stands for nothing",
+                f"there are {', '.join(f'{{{one}}}' for one in PLACES)}; no shell and no variables;"
+                f" {{{{{name}}}}} for the word in braces",
+            )
+    kind = {one.name: one.kind for one in site.launchers}.get(probe.launcher, probe.launcher)
+    if probe.tasks_per_node is None and (kind == "mpi" or "tasks" in places(probe.command)):
+        yield Problem(
+            (*table, "tasks_per_node"),
+            "how many tasks a command has is not chosen for it: its runs could not be compared",
+            "write tasks_per_node",
+        )
+    yield from _output(probe)
+
+
+def _output(probe: SiteProbe) -> Iterator[Problem]:
+    if probe.output is None:
+        return
+    parts = probe.output.split("/")
+    if any(part in {"", ".", ".."} for part in parts):
+        yield Problem(
+            ("probe", probe.name, "output"),
+            f"{visible(probe.output[:200])!r} is not below the probe's directory",
+            'write it relative to {directory}, without "..": "results/**/summary.json"',
+        )
+    elif any("**" in part and part != "**" for part in parts):
+        yield Problem(
+            ("probe", probe.name, "output"),
+            f"in {visible(probe.output[:200])!r} ** is part of a name",
+            'it stands for directories, alone between two slashes: "results/**/summary.json"',
+        )
+
+
 def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     """Yield what cannot be placed: left undone, it would measure something else."""
     table = ("probe", probe.name)
@@ -197,17 +283,18 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     ):
         if asked and site.driver != "lustre":
             yield Problem((*table, key), "only files on Lustre have a place", "leave it out")
-    if probe.target_pinning and probe.benchmark not in _PINNED:
+    if probe.target_pinning and (probe.benchmark not in _PINNED or probe.is_one_command):
+        whose = "a command" if probe.command is not None else probe.benchmark
         yield Problem(
             (*table, "target_pinning"),
-            f"the files of {probe.benchmark} cannot be placed one by one",
+            f"the files of {whose} cannot be placed one by one",
             f"benchmark = {' or '.join(_PINNED)}",
         )
     if probe.target_pinning and probe.stripe_count is not None:
         yield Problem((*table, "stripe_count"), "a pinned file has one stripe", "leave it out")
     if probe.stripe_count == 0:
         yield Problem((*table, "stripe_count"), "0 is no number of stripes", "-1 is all OSTs")
-    if probe.options and probe.benchmark == "auto":
+    if probe.options and probe.benchmark == "auto" and probe.command is None:
         yield Problem(
             (*table, "options"),
             f"whose options these are is not said: {_some(map(visible, probe.options))}",
@@ -262,7 +349,8 @@ def _lustre_warnings(site: Site) -> Iterator[str]:
 
 def _probe_warnings(probe: SiteProbe) -> Iterator[str]:
     table = f"[probe.{probe.name}]"
-    if probe.timeout_s is not None and probe.timeout_s <= probe.duration_s:
+    phases = not probe.is_one_command
+    if phases and probe.timeout_s is not None and probe.timeout_s <= probe.duration_s:
         yield (
             f"{table} timeout, {format_duration(probe.timeout_s)}, is not longer than duration, "
             f"{format_duration(probe.duration_s)}: every run would be unfinished"
@@ -271,6 +359,13 @@ def _probe_warnings(probe: SiteProbe) -> Iterator[str]:
         return
     period_s = parse_schedule(probe.schedule).period_s
     yield from _jitter(table, period_s, probe.jitter_s)
+    if not phases:
+        if probe.timeout_s is not None and probe.timeout_s >= period_s:
+            yield (
+                f"{table} timeout: the command can take {format_duration(probe.timeout_s)}, and "
+                f"the probe is due every {format_duration(period_s)}: slots will be missed"
+            )
+        return
     # Each repetition writes once and reads once.
     for key, one_s in (("duration", probe.duration_s), ("timeout", probe.timeout_s)):
         whole_s = 2 * probe.repetitions * (one_s or 0.0)

@@ -34,8 +34,12 @@ from trimtab.site.targets import unfold_targets
 from trimtab.units import parse_bytes, parse_duration, parse_fraction
 from trimtab.visible import visible
 
-BENCHMARKS: Final = ("auto", "ior", "fio", "builtin")
-"""``auto`` and the keys of `trimtab.measure.table.BENCHMARKS`, which is not a layer below."""
+BENCHMARKS: Final = ("auto", "ior", "fio", "builtin", "mdtest")
+"""``auto`` and what a probe can run by itself.
+
+`trimtab.measure.table`, which is not a layer below, has `BENCHMARKS` and `FORMATS`."""
+READ: Final = ("io500", "mlperf-storage", "wrf", "darshan", "lnet-selftest", "obdfilter-survey")
+"""What else there is a format of: the output of a probe's ``command`` may be that."""
 
 _DURATION_MAX_S = 100 * 366 * 86400.0
 _BYTES_MAX = 2**53
@@ -103,6 +107,19 @@ def _words(value: object) -> tuple[str, ...]:
         except ValueError as error:
             raise refuse(f"{visible(value[:80])!r} is not a command: {error}") from error
     return _texts(words, "a command") or _none("a command")
+
+
+def _command_words(value: object) -> tuple[str, ...]:
+    """Return a command as its words; text would have to be divided, as only a shell can."""
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise refuse(
+            f"{visible(str(value)[:40])} is not a list of words",
+            'write command = ["program", "--option", "{directory}"]',
+        )
+    for word in value:
+        if _CONTROL.search(word):
+            raise refuse(f"{visible(word[:80])!r} holds a control character")
+    return tuple(value) or _none("a command")
 
 
 def _options(value: object) -> tuple[str, ...]:
@@ -227,6 +244,9 @@ Command = Annotated[
     BeforeValidator(_words),
     WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
 ]
+CommandWords = Annotated[
+    tuple[str, ...], BeforeValidator(_command_words), WithJsonSchema(_TEXTS_JSON)
+]
 SshOptions = Annotated[tuple[str, ...], BeforeValidator(_options), WithJsonSchema(_TEXTS_JSON)]
 Options = Annotated[dict[str, str], BeforeValidator(_option_values), WithJsonSchema(_OPTIONS_JSON)]
 Rate = Annotated[
@@ -321,7 +341,7 @@ class SnapshotTable(Table):
 class ProbeTable(Table):
     """A benchmark with fixed parameters and a schedule."""
 
-    benchmark: Literal[BENCHMARKS] | None = _key("What measures.", "auto")  # pyright: ignore[reportInvalidTypeForm]
+    benchmark: Literal[(*BENCHMARKS, *READ)] | None = _key("What measures.", "auto")  # pyright: ignore[reportInvalidTypeForm]
     schedule: ScheduleText | None = _key("When; without it only when asked for.")
     launcher: Text | None = _key("local, mpi, or the name of a launcher.", "local")
     nodes: int | None = _key("Client nodes.", 1, ge=1, le=100_000)
@@ -330,7 +350,7 @@ class ProbeTable(Table):
     block_size: Size | None = _key("Size of one task's file.", "1GiB")
     repetitions: int | None = _key("Writes and reads of one run.", 1, ge=1, le=10_000)
     duration: Duration | None = _key("Length of one write or read.", "30s")
-    timeout: Duration | None = _key("Of one write or read; a run that passes it counts as 0.")
+    timeout: Duration | None = _key("Of one phase or command; a run that passes it counts as 0.")
     jitter: DurationOrZero | None = _key("The longest that its start is put off.", "0s")
     direct: bool | None = _key("O_DIRECT, past the client's cache.", True)
     directory: Text | None = _key("Where its files go, below the site's path.")
@@ -339,6 +359,9 @@ class ProbeTable(Table):
     stripe_count: int | None = _key("OSTs of a file, -1 for all; Lustre.", ge=-1, le=2000)
     drop_caches: bool | None = _key("Drop the clients' page caches before each phase.", False)
     options: Options | None = _key("For the benchmark, by its own names.", {})
+    command: CommandWords | None = _key("A benchmark of the site's own, word by word; no shell.")
+    output: Text | None = _key("Files of its result, below {directory}; else what it prints.")
+    items: int | None = _key("Files of each task; mdtest.", 1000, ge=1, le=100_000_000)
 
 
 class LauncherTable(Table):

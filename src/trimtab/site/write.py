@@ -316,38 +316,72 @@ def _snapshot_block(site: Site) -> _Block:
 
 def _probe_block(probe: SiteProbe) -> _Block:
     usual = SiteProbe("")
-    size, block = probe.transfer_size_bytes, probe.block_size_bytes
     lines = (
-        _usual("benchmark", probe.benchmark, usual.benchmark, "auto, ior, fio or builtin"),
+        _usual("benchmark", probe.benchmark, usual.benchmark, "auto, ior, fio, builtin, mdtest"),
+        *_command_lines(probe),
         _optional(
             "schedule", probe.schedule, '"every 1h"', "daily at 20:00, 30 2 * * mon-fri, ..."
         ),
         _usual("launcher", probe.launcher, usual.launcher, "local, mpi, or a [launcher.NAME]"),
         _usual("nodes", probe.nodes, usual.nodes, "clients"),
         _optional("tasks_per_node", probe.tasks_per_node, "4", "else as trimtab check chooses"),
-        _Line("transfer_size", _size(size), "of one call", size == usual.transfer_size_bytes),
-        _Line("block_size", _size(block), "file of one task", block == usual.block_size_bytes),
-        _usual("repetitions", probe.repetitions, usual.repetitions, "writes and reads of a run"),
-        _Line(
-            "duration",
-            _duration(probe.duration_s),
-            "of one write or read",
-            probe.duration_s == usual.duration_s,
-        ),
+        *_phase_lines(probe),
         _Line(
             "timeout",
             None if probe.timeout_s is None else _duration(probe.timeout_s),
-            "of one write or read; a run beyond it counts as 0",
+            "of one phase or command; a run beyond it counts as 0",
             example='"10m"',
         ),
         _jitter(probe.jitter_s),
-        _usual("direct", probe.direct, usual.direct, "O_DIRECT, past the client's cache"),
         _optional("directory", probe.directory, '"probes"', "below the site's path"),
-        _usual("target_pinning", probe.target_pinning, usual.target_pinning, "not yet"),
-        _options(probe.options),
+        _Line(
+            "pending",
+            _duration(probe.pending_s),
+            "the longest wait in a queue",
+            probe.pending_s == usual.pending_s,
+        ),
+        _usual("drop_caches", probe.drop_caches, usual.drop_caches, "of the clients; needs root"),
+        *(
+            ()  # of Lustre alone
+            if probe.stripe_count is None
+            else (_Line("stripe_count", repr(probe.stripe_count), "OSTs of a file"),)
+        ),
     )
     title = "A probe: a benchmark with fixed parameters, so that its runs can be compared."
     return _Block(("probe", probe.name), title, lines)
+
+
+def _command_lines(probe: SiteProbe) -> Iterator[_Line]:
+    """Yield what only a probe has that is one command."""
+    usual = SiteProbe("")
+    if probe.command is not None:
+        yield _Line("command", _listed(probe.command), "word by word; no shell")
+        yield _optional("output", probe.output, '"**/summary.json"', "else what it prints")
+    elif probe.is_one_command:
+        yield _usual("items", probe.items, usual.items, "files of each task")
+        yield _usual("repetitions", probe.repetitions, usual.repetitions, "of all phases")
+
+
+def _phase_lines(probe: SiteProbe) -> Iterator[_Line]:
+    """Yield what a probe has that writes and reads in turn."""
+    if probe.is_one_command:
+        return
+    usual = SiteProbe("")
+    size, block = probe.transfer_size_bytes, probe.block_size_bytes
+    yield _Line("transfer_size", _size(size), "of one call", size == usual.transfer_size_bytes)
+    yield _Line("block_size", _size(block), "file of one task", block == usual.block_size_bytes)
+    yield _usual("repetitions", probe.repetitions, usual.repetitions, "writes and reads of a run")
+    yield _Line(
+        "duration",
+        _duration(probe.duration_s),
+        "of one write or read",
+        probe.duration_s == usual.duration_s,
+    )
+    yield _usual("direct", probe.direct, usual.direct, "O_DIRECT, past the client's cache")
+    yield _usual(
+        "target_pinning", probe.target_pinning, usual.target_pinning, "a file on each OST; Lustre"
+    )
+    yield _options(probe.options)
 
 
 def _launcher_block(launcher: SiteLauncher) -> _Block:

@@ -1,0 +1,115 @@
+"""A probe that is one command: what may stand in it, and what is told to be wrong."""
+
+from __future__ import annotations
+
+import pytest
+from tests.site.test_load import LUSTRE, SITE, refused, warned
+
+from trimtab.model.site import SiteProbe
+from trimtab.site.command import filled, places
+from trimtab.site.load import parse_site
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message", "hint"),
+    [
+        (SITE + '[probe.a]\ncommand = "run me"', ":6", "run me is not a list of words", '["pro'),
+        (SITE + "[probe.a]\ncommand = []", ":6", "a command has no words", None),
+        (SITE + '[probe.a]\ncommand = ["a", 1]', ":6", "not a list of words", None),
+        (SITE + '[probe.a]\ncommand = ["a\\n"]', ":6", "control character", None),
+        (SITE + '[probe.a]\ncommand = ["./run"]', ":6", "'./run' is not a program", "full path"),
+        (SITE + '[probe.a]\ncommand = ["-x"]', ":6", "'-x' is not a program", "PATH"),
+        (
+            SITE + '[probe.a]\ncommand = ["run", "--to=${HOME}"]',
+            ":6",
+            "{HOME} stands for nothing",
+            "{directory}, {tasks}, {nodes}; no shell",
+        ),
+        (SITE + '[probe.a]\ncommand = ["run", "{tasks}"]', ":5", "tasks a command has", "write"),
+        (
+            SITE + '[probe.a]\nlauncher = "mpi"\ncommand = ["run"]',
+            ":5",
+            "[probe.a] tasks_per_node: how many",
+            "write tasks_per_node",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\ntransfer_size = "4MiB"',
+            ":7",
+            "[probe.a] transfer_size: the command says that itself",
+            "leave it out",
+        ),
+        (SITE + '[probe.a]\ncommand = ["run"]\nrepetitions = 3', ":7", "itself", "leave"),
+        (SITE + '[probe.a]\ncommand = ["run"]\noptions = {z = ""}', ":7", "itself", "leave"),
+        (SITE + '[probe.a]\ncommand = ["run"]\nitems = 3', ":7", "only mdtest", "leave"),
+        (SITE + '[probe.a]\nbenchmark = "mdtest"\nduration = "9s"', ":7", "mdtest has no", None),
+        (SITE + "[probe.a]\nitems = 3", ":6", "only mdtest", None),
+        (SITE + '[probe.a]\noutput = "x"', ":6", "there is none", "add command"),
+        (SITE + '[probe.a]\nbenchmark = "io500"', ":6", "is the site's to say", "command = ["),
+        (
+            SITE + '[probe.a]\nbenchmark = "obdfilter-survey"\ncommand = ["run"]',
+            ":6",
+            "runs on servers",
+            "trimtab survey",
+        ),
+        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "../x"', ":7", "not below", "relative"),
+        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "/x"', ":7", "not below", "relative"),
+        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "a//x"', ":7", "not below", None),
+        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "a**/x"', ":7", "part of a name", None),
+        (
+            LUSTRE + '[probe.a]\nbenchmark = "ior"\ncommand = ["run"]\ntarget_pinning = true',
+            ":8",
+            "the files of a command cannot be placed",
+            None,
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(
+    text: str, place: str, message: str, hint: str | None
+) -> None:
+    error = refused(text)
+    assert error.message.startswith(f"scratch.toml{place}")
+    assert message in error.message
+    assert (hint or "") in (error.hint or "")
+
+
+def test_a_command_is_read_word_by_word() -> None:
+    text = """[probe.train]
+benchmark = "mlperf-storage"
+command = ["mlpstorage", "training", "--data-dir={directory}/data", "", '{"a": 1}']
+output = "results/**/summary.json"
+schedule = "every 6h"
+timeout = "2h"
+[probe.names]
+benchmark = "mdtest"
+items = 20
+repetitions = 3
+schedule = "every 1h"
+"""
+    loaded = parse_site(SITE + text, "scratch.toml")
+    assert loaded.warnings == ()
+    train, names = loaded.site.probes
+    assert train == SiteProbe(
+        "train",
+        benchmark="mlperf-storage",
+        command=("mlpstorage", "training", "--data-dir={directory}/data", "", '{"a": 1}'),
+        output="results/**/summary.json",
+        schedule="every 6h",
+        timeout_s=7200.0,
+    )
+    assert (names.items, names.is_one_command, train.is_one_command) == (20, True, True)
+    assert "slots will be missed" in warned(SITE + text.replace("2h", "7h"))
+
+
+def test_places_are_filled_within_words_and_other_braces_stay() -> None:
+    words = ["{directory}/{nodes}x{tasks}", "{{tasks}}", '{"a": {"b": 1}}', "{}", "${directory}"]
+    values = {"directory": "/s/{tasks}", "tasks": "8", "nodes": "2"}
+    assert filled(words, values) == (
+        "/s/{tasks}/2x8",  # what is filled in is not looked at again
+        "{tasks}",
+        '{"a": {"b": 1}}',
+        "{}",
+        "$/s/{tasks}",
+    )
+    assert places(words) == ("directory", "nodes", "tasks")
+    with pytest.raises(KeyError):
+        filled(["{other}"], values)
