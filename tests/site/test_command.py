@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.site.test_load import LUSTRE, SITE, refused, warned
+from tests.site.test_load import LUSTRE, SITE, examples, refused, warned
 
 from trimtab.model.site import SiteProbe
 from trimtab.site.command import filled, places
@@ -113,3 +113,10 @@ def test_places_are_filled_within_words_and_other_braces_stay() -> None:
     assert places(words) == ("directory", "nodes", "tasks")
     with pytest.raises(KeyError):
         filled(["{other}"], values)
+
+
+def test_the_example_of_the_page_loads_without_a_warning() -> None:
+    *_, command = examples()
+    loaded = parse_site(SITE + command, "scratch.toml")
+    assert loaded.warnings == ()
+    assert [one.is_one_command for one in loaded.site.probes] == [True]

@@ -558,13 +558,6 @@ def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
     jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
 
 
-def test_the_examples_of_tables_load_without_a_warning() -> None:
-    *_, command = examples()
-    loaded = parse_site(SITE + command, "scratch.toml")
-    assert loaded.warnings == ()
-    assert [one.is_one_command for one in loaded.site.probes] == [True]
-
-
 def test_the_page_lists_every_key_with_its_default() -> None:
     table, rows = "", set()
     for line in PAGE.read_text().splitlines():
