@@ -62,7 +62,11 @@ def batch(state: FakeLustre, host: str | None, lines: Sequence[str]) -> Output:
 
 def _destroy(target: FakeTarget, number: int) -> Output:
     if number not in target.echo_objects:
-        return Output("destroy: 1 objects\n", "error: destroy: #1 - No such file or directory\n", 2)
+        return Output(
+            "destroy: 1 objects\n",
+            f"error: destroy: objid {number:#x}: No such file or directory\n",
+            2,
+        )
     share = target.echo_bytes // len(target.echo_objects)
     target.echo_objects.remove(number)
     target.echo_bytes -= share

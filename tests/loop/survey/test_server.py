@@ -17,6 +17,7 @@ from tests.loop.survey.places import MIB, SIZE, Place, on_servers, silent
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.launch.process import ProcessResult
 from trimtab.loop.survey.asked import Asked, Tools, carry_out, error_of, prepare
+from trimtab.loop.survey.echo import clean
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
@@ -289,6 +290,19 @@ def test_a_server_that_goes_away(place: Place) -> None:
     assert isinstance(error_of(found), ToolError)
     (directory,) = (one for one in directories(place) if one.exists())
     directory.rmdir()
+
+
+def test_objects_that_are_gone_already_are_no_trouble(place: Place) -> None:
+    detail = (
+        "=======================> ost  1 sz    65536K rsz 1024K obj    1 thr   16 \n"
+        "=============> Create 1 on localhost:scratch-OST0000_ecc\n"
+        "create: 1 objects\ncreate: #1 is object id 0x9\n"
+    )
+    done, stays = clean(place.run, "oss1", ("scratch-OST0000",), detail)
+    assert stays == ()
+    assert "removed the objects 0x9" in done[0]
+    with place.changing() as state:
+        assert state.server("oss1").echo_clients == []
 
 
 def test_the_command() -> None:

@@ -196,8 +196,10 @@ def _on_client(asked: Asked, size_bytes: int, execute: Execute) -> tuple[ProbeSp
 
 def _plan(site: Site, driver: Driver, asked: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
     on_server = asked.way == "server"
-    pause = tools.pause or _sleep()
-    before, now = look_twice(driver, tools.look_s if on_server else 0.0, pause)
+    if on_server:
+        before, now = look_twice(driver, tools.look_s, tools.pause or _sleep())
+    else:
+        before = now = driver.snapshot(driver.clock())  # its load is not looked at
     names = choose(
         now, asked.targets, everything=asked.everything or not (on_server or asked.targets)
     )

@@ -34,6 +34,7 @@ from trimtab.model.identifier import new_identifier
 from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.model.site import Site
 from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
+from trimtab.units import format_bytes
 
 PROBE_NAME: Final = "survey-client"
 PINNABLE: Final = frozenset({"builtin", "ior"})
@@ -89,13 +90,16 @@ def spec_of(size_bytes: int, *, tasks: int, duration_s: float, repetitions: int)
 
 def steps_of(spec: ProbeSpec, instrument: Instrument, site: Site) -> tuple[str, ...]:
     """Return in words what is done to each target."""
-    files = f"{spec.tasks} file{'s' if spec.tasks > 1 else ''} of {spec.block_size_bytes} bytes"
+    files = (
+        f"{spec.tasks} file{'s' if spec.tasks > 1 else ''} of {format_bytes(spec.block_size_bytes)}"
+    )
+    again = f", {spec.repetitions} times" if spec.repetitions > 1 else ""
     return (
         f"make a directory {DIRECTORY_PREFIX}... in {site.path}, and in it {files} of one stripe,"
         " on the target",
         "read back where they lie: a target that is closed to new files is not measured",
         f"write and read them with {instrument.tool.name} {instrument.tool.version},"
-        f" {spec.repetitions} times for {spec.duration_s:g} s each",
+        f" for {spec.duration_s:g} s each{again}",
         "remove the files and the directory, whatever happens",
     )
 
