@@ -22,8 +22,8 @@ from trimtab.judge.bootstrap import (
 )
 from trimtab.judge.spread import corrected_autocorrelation
 
-COUNT = repetitions(gate=150, soak=2000)
-RESAMPLES = 600
+COUNT = repetitions(gate=100, soak=2000)
+RESAMPLES = 400
 """In the gate's counts the ends need no third digit."""
 
 positive = st.floats(1e6, 1e13)

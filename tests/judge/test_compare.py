@@ -19,7 +19,7 @@ from trimtab.judge.summaries import compare_summaries, fieller_interval
 from trimtab.judge.target_count import TargetCount, busy_targets, taken_out
 from trimtab.model.compare import Basis, Change, Stretch, Summary
 
-COUNT = repetitions(gate=60, soak=1500)
+COUNT = repetitions(gate=40, soak=1500)
 HOUR = timedelta(hours=1)
 
 

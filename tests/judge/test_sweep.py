@@ -24,7 +24,7 @@ from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.sweep import MeasuredPoint, Shape
 
-COUNT = repetitions(gate=60, soak=1000)
+COUNT = repetitions(gate=40, soak=1000)
 METRIC = "write_bandwidth"
 NODES = (1, 2, 4, 8, 16, 32)
 
