@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 @click.option("--kind", metavar="KIND", help="The format. Default: each file is recognised.")
 @click.option("--site", metavar="SITE", help="Under which they are kept. Default: imported.")
 @click.option("--probe", metavar="NAME", help="The probe that they are runs of. Default: imported.")
+@click.option(
+    "--layer",
+    type=click.Choice(["drive", "raid", "ost", "network", "client", "application"]),
+    help="Where in the stack it was measured, if the file does not show it.",
+)
 @click.option("--at", metavar="TIME", help="When it was, for files that do not say.")
 @click.option(
     "--timezone",

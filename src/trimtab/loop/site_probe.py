@@ -12,7 +12,10 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch import bounded
 from trimtab.launch.allocation import Allocation, Demand, Execute
+from trimtab.launch.launchers import Launcher, find_launcher
 from trimtab.launch.process import execute as run_process
+from trimtab.launch.slurm.launcher import Slurm
+from trimtab.loop.command_probe import CommandSpec, remove_tree, run_command_probe
 from trimtab.loop.place import why_wrong_place
 from trimtab.loop.placing import Pinned, Striped, pin
 from trimtab.loop.probe import (
@@ -24,6 +27,7 @@ from trimtab.loop.probe import (
     no_preparation,
     run_probe,
 )
+from trimtab.loop.site_command import command_of, refuse_too_many
 from trimtab.loop.sites import open_driver
 from trimtab.loop.tools import Instrument, choose
 from trimtab.loop.watching.probing import RunContext
@@ -123,6 +127,11 @@ def instrument_of(probe: SiteProbe, site: Site, execute: Execute) -> Instrument:
     return choose("auto", execute, kind=kind)
 
 
+def job_of(probe: SiteProbe, run_id: str) -> str:
+    """Return the name of the batch job of a run, the same whenever it is tried again."""
+    return f"trimtab-{probe.name}-{run_id[-12:]}"
+
+
 def demand_of(probe: SiteProbe, spec: ProbeSpec, site: Site, run_id: str) -> Demand:
     """Return what a run of a probe needs to run on.
 
@@ -131,7 +140,7 @@ def demand_of(probe: SiteProbe, spec: ProbeSpec, site: Site, run_id: str) -> Dem
     """
     longest_s = probe.timeout_s or spec.duration_s + PATIENCE_S
     return Demand(
-        f"trimtab-{probe.name}-{run_id[-12:]}",
+        job_of(probe, run_id),
         nodes=probe.nodes,
         tasks_per_node=spec.tasks // probe.nodes,
         time_limit_s=longest_s * spec.repetitions * len(spec.accesses) + 60.0,
@@ -172,25 +181,15 @@ class SiteProbeRunner:
         why = why_wrong_place(self.site, driver.description, self.identity, execute=self.execute)
         if why is not None:
             raise RefusedError(why)
-        spec = spec_of(probe, _writable_bytes(path), os.cpu_count() or 1)
+        space = _writable_space(path)
+        if probe.is_one_command:
+            return self._one_command(probe, context, driver, space)
+        spec = spec_of(probe, space.available_bytes, os.cpu_count() or 1)
         instrument = instrument_of(probe, self.site, self.execute)
         demand = demand_of(probe, spec, self.site, context.run_id)
+        self._give_back(instrument.launcher, demand.name)
         directories = self._placed(probe, spec)
-        around = Surroundings(
-            site=self.site.name,
-            path=driver.description,
-            allocation=instrument.launcher.allocate(
-                demand,
-                run=self.execute,
-                on_wait=lambda why, waited_s: context.progress(f"in the queue: {why}", 0.0),
-            ),
-            counters=driver.drive_bytes,
-            clock=self.clock,
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            timeout_s=probe.timeout_s,
-            directories=directories,
-            prepare=drop_caches if probe.drop_caches else no_preparation,
-        )
+        around = self._around(context, driver, probe, instrument.launcher, demand, directories)
         return run_probe(
             replace(
                 spec,
@@ -224,14 +223,24 @@ class SiteProbeRunner:
             raise ToolError(f"which OSTs there are is not known: {targets.reason}")
         return tuple(sorted(one.name for one in targets if one.kind == "ost"))
 
+    def _give_back(self, launcher: Launcher, name: str) -> None:
+        """Cancel the job that an earlier try of the same run left in the queue."""
+        if isinstance(launcher, Slurm):
+            launcher.give_back(name, run=self.execute)
+
     def clean_up(self, probe: SiteProbe, run_id: str) -> None:
-        """Remove the directory of a run that was broken off, if it is there.
+        """Remove what a run that was broken off left behind: its job and its directory.
 
         Raises
         ------
         TrimtabError
-            The file system does not answer, or does not let it go.
+            The file system does not answer, or does not let it go; Slurm does not answer.
         """
+        if launcher_of(probe, self.site).kind == "slurm":
+            launcher = find_launcher("slurm")
+            if isinstance(launcher, NotAvailable):
+                raise ToolError(f"its job may still be in the queue: {launcher.reason}")
+            self._give_back(launcher, job_of(probe, run_id))
         removal = self.directories.remove(directory_of(self.site, probe), DIRECTORY_PREFIX + run_id)
         if removal.existed and not removal.removed:
             kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from trimtab import __version__
 from trimtab.measure.measurement import Measurement
 from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run
+from trimtab.model.run import Layer, Run
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import ImportedRun, KeptOutput
 from trimtab.record.raw import EMPTY_SHA256
@@ -31,12 +31,15 @@ class Terms:
         When it was measured, where a file does not tell.
     timezone
         An IANA name, for times that are printed without a zone; ``None``: not known.
+    layer
+        Where in the stack it was measured, where the content does not show it or shows another.
     """
 
     site: str = IMPORTED
     probe: str = IMPORTED
     at: datetime | None = None
     timezone: str | None = None
+    layer: Layer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def run_of(measurement: Measurement, terms: Terms, *, file: str, key: str, ordin
         trimtab_version=__version__,
         parameters={
             ASKED: dict(measurement.asked),
-            "layer": measurement.layer,
+            "layer": terms.layer or measurement.layer,
             "told": dict(told),
             "warnings": list(measurement.warnings),
         },

@@ -8,12 +8,18 @@ from trimtab.errors import UsageError
 from trimtab.loop.importing.keeping import IMPORTED, Terms
 from trimtab.loop.importing.reading import kinds
 from trimtab.loop.sites import site_file
+from trimtab.model.run import Layer
 from trimtab.model.site import Site
 from trimtab.units import parse_moment
 
 
 def terms_of(
-    site: str | None, *, probe: str | None, at: str | None, timezone: str | None
+    site: str | None,
+    *,
+    probe: str | None = None,
+    at: str | None = None,
+    timezone: str | None = None,
+    layer: Layer | None = None,
 ) -> tuple[Terms, Site | None]:
     """Return what a person says of the files, with the site file that is behind the name.
 
@@ -32,6 +38,7 @@ def terms_of(
         probe=probe or IMPORTED,
         at=None if at is None else parse_moment(at, zone or "UTC"),
         timezone=zone,
+        layer=layer,
     )
     return terms, known
 

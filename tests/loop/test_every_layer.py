@@ -1,0 +1,155 @@
+"""From probes to the ladder, with real programs: fio on a device, Open MPI, Slurm.
+
+The rates are those of this machine and mean nothing: what is held is that each layer is measured by
+what it names, kept, and found again by the ladder.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import loopback
+from tests.support.command import trimtab
+from tests.support.slurm import Cluster
+
+from trimtab.measure.fio import DeviceTest, device_command
+
+MIB = 2**20
+SITE = """\
+[site]
+name = "layers"
+driver = "local"
+path = "{path}"
+
+[hardware]
+drives = 1
+drive_read = "1000 MB/s"
+osts = 1
+oss = 1
+parity = "none"
+
+[probe.on-this-host]
+benchmark = "builtin"
+launcher = "mpi"
+tasks_per_node = 2
+block_size = "32MiB"
+duration = "5s"
+
+[probe.as-a-job]
+benchmark = "builtin"
+launcher = "queue"
+nodes = 2
+tasks_per_node = 2
+block_size = "32MiB"
+duration = "5s"
+drop_caches = true
+
+[launcher.queue]
+kind = "slurm"
+options = {{ partition = "main" }}
+"""
+
+
+@pytest.fixture
+def mount(tmp_path: Path):
+    with loopback.mounted(tmp_path, fs="ext4", size_bytes=2**30, direct_io=True) as mounted:
+        yield mounted
+
+
+@pytest.fixture
+def site(tmp_path: Path, mount: loopback.Mounted) -> Path:
+    path = tmp_path / "layers.toml"
+    path.write_text(SITE.format(path=mount.mount_point))
+    return path
+
+
+def run_of(document: dict[str, Any]) -> dict[str, Any]:
+    (run,) = document["runs"]
+    return run
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_from_the_drive_to_the_job(
+    tmp_path: Path, site: Path, mount: loopback.Mounted, slurm: Cluster
+) -> None:
+    for program in ("fio", "mpirun"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not on PATH")
+    store = tmp_path / "t.db"
+
+    # The drive, by fio on the block device beneath: reading destroys nothing.
+    test = DeviceTest(
+        (str(mount.device.path),), duration_s=5.0, ramp_s=0.0, tasks_per_device=1, queue_depth=4,
+        region_bytes=256 * MIB,
+    )  # fmt: skip
+    argv = device_command(test, "read", program="fio")
+    printed = subprocess.run(argv, check=True, capture_output=True, timeout=120).stdout
+    output = tmp_path / "drive.json"
+    output.write_bytes(printed)
+    imported = trimtab("import", output, "--site", site, "--layer", "drive", "--json", store=store)
+    assert imported.code == 0, imported.stderr
+    (file,) = imported.document["files"]
+    assert (file["kind"], file["status"]) == ("fio", "ok")
+
+    # The client, by an MPI job on this host, and by a job of two nodes.
+    local = trimtab("probe", "on-this-host", "--site", site, "--json", store=store)
+    assert local.code == 0, local.stderr
+    job = trimtab("probe", "as-a-job", "--site", site, "--json", store=store)
+    assert job.code == 0, job.stderr
+    assert run_of(local.document)["parameters"]["job"]["launcher"] == "mpi"
+    run = run_of(job.document)
+    facts = run["parameters"]["job"]
+    assert facts["launcher"] == "slurm"
+    assert facts["nodes"] == ["n1", "n2"]
+    assert facts["started_at"] >= facts["submitted_at"]
+    assert [phase["tasks"] for phase in run["parameters"]["phases"]] == [4, 4]
+    assert run["parameters"]["spec"]["nodes"] == 2
+    written = run["parameters"]["cost"]["bytes_written"]
+    assert written == run["parameters"]["phases"][0]["moved_bytes"] > 0
+    assert run["parameters"]["cost"]["node_hours"] > 0
+    assert {path.name for path in mount.mount_point.iterdir()} <= {"lost+found"}
+
+    # The ladder finds them, and says what is missing.
+    ladder = trimtab("ladder", site, "--json", store=store)
+    assert ladder.code == 0, ladder.stderr
+    text = json.dumps(ladder.document)
+    steps = {
+        (track["metric"], step["layer"]): step
+        for track in ladder.document["tracks"]
+        for step in track["rungs"]
+    }
+    drive, client = steps["read_bandwidth", "drive"], steps["read_bandwidth", "client"]
+    assert drive["rate"]["value"] > 0, text
+    assert client["rate"]["value"] > 0, text
+    assert drive["of_data_sheet"]["value"] > 0, text
+    missing = [one for one in ladder.document["absent"] if one["layer"] == "drive"]
+    assert "write_bandwidth" in missing[0]["metrics"]
+    assert missing[0]["hint"]
+
+    status = trimtab("status", site, "--json", store=store)
+    (cost,) = status.document["costs"]
+    assert cost["runs"] == 2
+    assert cost["bytes_written"] > written
+    assert cost["drive_writes_per_day"] > 0
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_a_job_that_never_starts_is_missing_and_not_zero(
+    tmp_path: Path, site: Path, slurm: Cluster
+) -> None:
+    text = site.read_text().replace("nodes = 2\n", 'nodes = 40\npending = "3s"\n')
+    site.write_text(text.replace("32MiB", "1MiB"))
+    store = tmp_path / "t.db"
+    ended = trimtab("probe", "as-a-job", "--site", site, "--json", store=store)
+    assert ended.code == 3, ended.stderr
+    run = run_of(ended.document)
+    assert run["status"] == "not_started"
+    assert run["samples"] == []
+    assert slurm.queue() == []
