@@ -226,6 +226,9 @@ class _Reader:
             return
         read = _rates if what == "Rates" else self._bandwidths
         figures = read(number, direction, line[4:])
+        other = self._bandwidths if what == "Rates" else _rates
+        if figures is None and other(number, direction, line[4:]) is not None:
+            self._mixed(number, f"is not one of {what}")
         if figures is None:
             self.tests[-1].problems.append(f"line {number} is damaged")
             figures = Figures(direction, number, None, None, None, "the line is damaged")

@@ -160,15 +160,17 @@ class _Group:
 
     def _samples(self, side: Side | None) -> Iterator[Sample]:
         intervals = self.intervals
+        most = 0.0
         for repetition, interval in enumerate(one for one in intervals if one.bandwidths):
             unfinished = _unfinished(interval, intervals)
+            most = max(most, *(one.mean or 0.0 for one in interval.bandwidths.values()))
             for direction, figures in interval.bandwidths.items():
                 metric = _METRICS[side or "client", direction]
                 reason = (
                     self._disbelief(interval, side)
                     or figures.reason
                     or unfinished
-                    or _only_headers(interval, direction)
+                    or _only_headers(interval, direction, most)
                 )
                 yield from _of(metric, repetition, figures, reason)
         for repetition, interval in enumerate(one for one in intervals if one.rates):
@@ -229,19 +231,24 @@ def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
     return _CUT
 
 
-def _only_headers(interval: Interval, direction: Direction) -> str | None:
-    """Return a reason where no data went this way: what is left is requests and replies."""
+def _only_headers(interval: Interval, direction: Direction, most: float) -> str | None:
+    """Return a reason where no data went this way: what is left is requests and replies.
+
+    Parameters
+    ----------
+    most
+        The highest mean of the group so far, in either direction.
+    """
     mean = interval.bandwidths[direction].mean
-    rate = interval.rates[direction].mean if direction in interval.rates else None
     if mean is None:
         return None
-    if rate is not None:
+    if direction in interval.rates:
+        rate = interval.rates[direction].mean
         a_message = mean / rate if rate else 0.0
         if a_message < _HEADERS_BYTES:
             return f"no data went this way: {a_message:.0f} bytes a message"
         return None
-    other = interval.bandwidths.get("W" if direction == "R" else "R")
-    if other is not None and other.mean and mean < _HEADERS_FRACTION * other.mean:
+    if mean < _HEADERS_FRACTION * most:
         return "no data went this way: it is less than a fiftieth of the other"
     return None
 
