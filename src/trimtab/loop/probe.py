@@ -65,11 +65,18 @@ class Directories:
         `trimtab.launch.bounded.file_sizes`.
     remove
         `trimtab.launch.bounded.remove_probe_directory`.
+    remove_tree
+        `trimtab.launch.bounded.remove_probe_tree`: of a command, which may leave anything.
+    find, read
+        `trimtab.launch.bounded.find_files` and `read_files`: what a command left.
     """
 
     make: Callable[[str, str], object] = bounded.make_directory
     sizes: Callable[[str], dict[str, int]] = bounded.file_sizes
     remove: Callable[[str, str], bounded.Removal] = bounded.remove_probe_directory
+    remove_tree: Callable[[str, str], bounded.Removal] = bounded.remove_probe_tree
+    find: Callable[[str, str, str], tuple[tuple[str, str], ...]] = bounded.find_files
+    read: Callable[..., dict[str, bytes]] = bounded.read_files
 
 
 def no_preparation(allocation: Allocation) -> str | None:
@@ -113,13 +120,20 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ProbeOutcome:
-    """A run, what it is drawn with, and why it is not whole."""
+    """A run, what it is drawn with, and why it is not whole.
+
+    Attributes
+    ----------
+    others
+        Runs of their own of what the same command measured besides, without its outputs.
+    """
 
     run: Run
     timelines: tuple[Timeline, ...] = ()
     histograms: tuple[LatencyHistogram, ...] = ()
     missing: tuple[Missing, ...] = ()
     error: TrimtabError | Interrupted | None = None
+    others: tuple[Run, ...] = ()
 
 
 def run_probe(
@@ -338,7 +352,7 @@ class _Probe:
             probe=self.spec.name,
             kind=self.instrument.benchmark.name,
             status=status,
-            at=self._began(started_at),
+            at=began_at(self.around.allocation, started_at),
             until=self.around.clock(),
             tool_version=self.instrument.tool.version,
             path=self.around.path.path,
@@ -356,14 +370,6 @@ class _Probe:
             missing=tuple(dict.fromkeys(one for m in self.measurements for one in m.missing)),
             error=self.error,
         )
-
-    def _began(self, started_at: datetime) -> datetime:
-        """Return when it began to measure: a job's own start, not when it came into the queue."""
-        facts = self.around.allocation.facts
-        job_started = facts.get("started_at")
-        if facts.get("job_id") is None or not isinstance(job_started, str):
-            return started_at
-        return datetime.fromisoformat(job_started)
 
     def _status(self) -> RunStatus:
         believed = any(sample.believed for sample in self.samples)
@@ -409,6 +415,15 @@ class _Probe:
                 )
             ),
         }
+
+
+def began_at(allocation: Allocation, started_at: datetime) -> datetime:
+    """Return when a run began to measure: a job's own start, not when it came into the queue."""
+    facts = allocation.facts
+    job_started = facts.get("started_at")
+    if facts.get("job_id") is None or not isinstance(job_started, str):
+        return started_at
+    return datetime.fromisoformat(job_started)
 
 
 def _judged(measurement: Measurement, facts: list[RepetitionFacts]) -> list[Sample]:

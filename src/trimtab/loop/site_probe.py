@@ -149,6 +149,18 @@ def demand_of(probe: SiteProbe, spec: ProbeSpec, site: Site, run_id: str) -> Dem
     )
 
 
+def demand_of_command(probe: SiteProbe, spec: CommandSpec, site: Site, run_id: str) -> Demand:
+    """Return what a run of a probe that is one command needs to run on; see `demand_of`."""
+    return Demand(
+        job_of(probe, run_id),
+        nodes=spec.nodes,
+        tasks_per_node=spec.tasks // spec.nodes,
+        time_limit_s=spec.timeout_s + 60.0,
+        pending_limit_s=probe.pending_s,
+        options=launcher_of(probe, site).options,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SiteProbeRunner:
     """Runs the probes of a site on this host, below the site's path.
@@ -187,9 +199,14 @@ class SiteProbeRunner:
         spec = spec_of(probe, space.available_bytes, os.cpu_count() or 1)
         instrument = instrument_of(probe, self.site, self.execute)
         demand = demand_of(probe, spec, self.site, context.run_id)
-        self._give_back(instrument.launcher, demand.name)
-        directories = self._placed(probe, spec)
-        around = self._around(context, driver, probe, instrument.launcher, demand, directories)
+        around = self._around(
+            probe,
+            context,
+            driver,
+            launcher=instrument.launcher,
+            demand=demand,
+            directories=self._placed(probe, spec),
+        )
         return run_probe(
             replace(
                 spec,
@@ -203,14 +220,71 @@ class SiteProbeRunner:
             identifier=context.run_id,
         )
 
+    def _one_command(
+        self, probe: SiteProbe, context: RunContext, driver: LocalDriver, space: bounded.Space
+    ) -> ProbeOutcome:
+        """Return what came of a probe that is one command."""
+        spec, launcher = command_of(
+            probe,
+            launcher_of(probe, self.site).kind,
+            driver.description.real_path,
+            execute=self.execute,
+            processors=os.cpu_count() or 1,
+        )
+        refuse_too_many(spec, space, FREE_SHARE_SCHEDULED)
+        demand = demand_of_command(probe, spec, self.site, context.run_id)
+        around = self._around(
+            probe,
+            context,
+            driver,
+            launcher=launcher,
+            demand=demand,
+            directories=self._striped(probe),
+        )
+        return run_command_probe(
+            spec, launcher, around, progress=context.progress, identifier=context.run_id
+        )
+
+    def _around(
+        self,
+        probe: SiteProbe,
+        context: RunContext,
+        driver: LocalDriver,
+        *,
+        launcher: Launcher,
+        demand: Demand,
+        directories: Directories,
+    ) -> Surroundings:
+        """Return what a probe stands on; what an earlier try left in the queue is cancelled."""
+        self._give_back(launcher, demand.name)
+        return Surroundings(
+            site=self.site.name,
+            path=driver.description,
+            allocation=launcher.allocate(
+                demand,
+                run=self.execute,
+                on_wait=lambda why, waited_s: context.progress(f"in the queue: {why}", 0.0),
+            ),
+            counters=driver.drive_bytes,
+            clock=self.clock,
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            timeout_s=probe.timeout_s,
+            directories=directories,
+            prepare=drop_caches if probe.drop_caches else no_preparation,
+        )
+
+    def _striped(self, probe: SiteProbe) -> Directories:
+        """Return how the probe's directory is made: as it is, or striped."""
+        if probe.stripe_count is None:
+            return self.directories
+        striped = Striped(self.directories.make, probe.stripe_count, self.execute)
+        return replace(self.directories, make=striped)
+
     def _placed(self, probe: SiteProbe, spec: ProbeSpec) -> Directories:
         """Return how the probe's directory is made: as it is, striped, or with pinned files."""
         make = self.directories.make
-        if probe.stripe_count is not None:
-            striped = Striped(make, probe.stripe_count, self.execute)
-            return replace(self.directories, make=striped)
         if not probe.target_pinning:
-            return self.directories
+            return self._striped(probe)
         targets = pin(spec.tasks, spec.tasks // spec.nodes, self._osts())
         # IOR and the built-in generator name the file of a task alike.
         pinned = Pinned(make, targets, lambda task: f"data.{task:08d}", self.execute)
@@ -241,10 +315,14 @@ class SiteProbeRunner:
             if isinstance(launcher, NotAvailable):
                 raise ToolError(f"its job may still be in the queue: {launcher.reason}")
             self._give_back(launcher, job_of(probe, run_id))
-        removal = self.directories.remove(directory_of(self.site, probe), DIRECTORY_PREFIX + run_id)
+        parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
+        if probe.is_one_command:
+            remove_tree(self.directories, parent, name)
+            return
+        removal = self.directories.remove(parent, name)
         if removal.existed and not removal.removed:
-            kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)
-            raise ToolError(f"{DIRECTORY_PREFIX}{run_id} could not be removed whole ({kept})")
+            kept = "; ".join(f"{inner}: {reason}" for inner, reason in removal.kept)
+            raise ToolError(f"{name} could not be removed whole ({kept})")
 
 
 def drop_caches(allocation: Allocation) -> str | None:
@@ -268,8 +346,14 @@ def directory_of(site: Site, probe: SiteProbe) -> str:
     return f"{base}/{probe.directory}" if probe.directory else site.path
 
 
-def _writable_bytes(path: str) -> int:
-    """Return what is free to people who are not root where a probe is to write."""
+def _writable_space(path: str) -> bounded.Space:
+    """Return the space where a probe is to write.
+
+    Raises
+    ------
+    ToolError
+        Nothing can be written there.
+    """
     state = bounded.describe(path)
     if state.space is None or state.kind != "directory":
         raise ToolError(f"{path} is no directory whose free space is known")
@@ -277,4 +361,4 @@ def _writable_bytes(path: str) -> int:
         raise ToolError(f"{path} is on a file system that is mounted read-only")
     if not state.writable:
         raise ToolError(f"no permission to write in {path}")
-    return state.space.available_bytes
+    return state.space
