@@ -50,14 +50,14 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
-    from trimtab.judge.sweep import analyse_sweep
+    from trimtab.judge.sweep import analyse_sweep, measured_points
     from trimtab.launch.process import utc_now
     from trimtab.loop.place import refuse_wrong_place
     from trimtab.loop.probe_now import probe_of
     from trimtab.loop.site_probe import SiteProbeRunner
     from trimtab.loop.sites import kept_identity, know_site, open_site, with_store
     from trimtab.loop.stores import open_store
-    from trimtab.loop.sweep import SweepWork, measured_points, state_of
+    from trimtab.loop.sweep import SweepWork, points_of, state_of
     from trimtab.site.sweep_file import levels_now, load_sweep
 
     sweep = load_sweep(spec)
@@ -77,7 +77,7 @@ def command(
             runner = SiteProbeRunner(site, utc_now, know_site(store, site))
             state = SweepWork(sweep, site, probe, store, runner, utc_now).run(levels, progress)
         place = str(store.location)
-    analysis = analyse_sweep(measured_points(state), workload=workload)
+    analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     if report_path is not None:
         from trimtab.report.sweep import render_sweep
         from trimtab.report.write import write_report

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.status import ProbeCost
-from trimtab.model.telemetry import Snapshot
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -25,7 +24,8 @@ def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
     # A week, or what there is of it: not less than a day, or one run would make a rate.
     days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
     written = _sum(cost.get("bytes_written") for cost in costs)
-    capacity, reason = _capacity(store.latest_snapshot(site, until))
+    sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
+    capacity = sizes[-1] if sizes else None
     hours = [cost["node_hours"] for cost in costs if _is_number(cost.get("node_hours"))]
     return ProbeCost(
         site=site,
@@ -36,19 +36,8 @@ def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
         bytes_read=_sum(cost.get("bytes_read") for cost in costs),
         node_hours=sum(hours) if hours else None,
         drive_writes_per_day=None if capacity is None else written / days / capacity,
-        reason=reason,
+        reason=None if capacity else "no run tells the capacity of the file system",
     )
-
-
-def _capacity(snapshot: Snapshot | None) -> tuple[float | None, str | None]:
-    """Return the bytes of all targets that hold data, or why they are not known."""
-    if snapshot is None:
-        return None, "no snapshot is kept that tells the capacity"
-    found = [one.number("capacity_bytes") for one in snapshot.targets if one.target.kind != "mdt"]
-    sizes = [one for one in found if one]
-    if not sizes or len(sizes) < len(found):
-        return None, "the last snapshot does not tell the capacity of every target"
-    return sum(sizes), None
 
 
 def _sum(values: Iterable[object]) -> int:

@@ -101,6 +101,8 @@ class Surroundings:
         Of the drives beneath.
     memory_bytes
         Of this node; ``None`` if not known.
+    capacity_bytes
+        Of the file system, against which what is written is held; ``None`` if not known.
     timeout_s
         Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`.
     directories
@@ -113,6 +115,7 @@ class Surroundings:
     counters: Counters
     clock: Callable[[], datetime]
     memory_bytes: int | None = None
+    capacity_bytes: int | None = None
     timeout_s: float | None = None
     directories: Directories = Directories()
     prepare: Callable[[Allocation], str | None] = no_preparation
@@ -407,6 +410,7 @@ class _Probe:
                 "bytes_written": sum(written),
                 "bytes_read": sum(moved) - sum(written),
                 "node_hours": self.around.allocation.facts.get("node_hours"),
+                "capacity_bytes": self.around.capacity_bytes,
             },
             "phases": [dataclasses.asdict(phase) for m in self.measurements for phase in m.phases],
             "warnings": list(

@@ -268,6 +268,7 @@ class SiteProbeRunner:
             counters=driver.drive_bytes,
             clock=self.clock,
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            capacity_bytes=space.capacity_bytes,
             timeout_s=probe.timeout_s,
             directories=directories,
             prepare=drop_caches if probe.drop_caches else no_preparation,

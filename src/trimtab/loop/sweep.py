@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import Interrupted, ToolError, TrimtabError
@@ -19,9 +18,9 @@ from trimtab.launch.interruption import shielded
 from trimtab.loop.probe import Progress
 from trimtab.loop.watching.probing import ProbeRunner, RunContext
 from trimtab.model.identifier import new_identifier
-from trimtab.model.run import METRIC_UNITS, Run, RunStatus
+from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
-from trimtab.model.sweep import Level, MeasuredPoint
+from trimtab.model.sweep import Level
 from trimtab.record.comparability import ASKED
 from trimtab.site.sweep_file import Sweep, points_now, varied
 
@@ -78,37 +77,17 @@ class SweepState:
         return sum(point.run is not None for point in self.points)
 
 
-def measured_points(state: SweepState) -> tuple[MeasuredPoint, ...]:
-    """Return what was measured, for `trimtab.judge.sweep.analyse_sweep`.
+def points_of(
+    state: SweepState,
+) -> Iterator[tuple[Mapping[str, Level], int, Run | None]]:
+    """Yield levels, round and run of each point, for `trimtab.judge.sweep.measured_points`.
 
-    A round's value is the median of its believed repetitions; 0 where the run did not finish, and
-    ``None`` where there is none. A factor with one level is left out: it is the same for all.
+    A factor with one level is left out: it is the same for all.
     """
-    metrics: dict[str, None] = {}
-    for point in state.points:
-        for sample in () if point.run is None else point.run.samples:
-            if sample.target is None and sample.statistic == "total":
-                metrics[sample.metric] = None
     varying = state.sweep.varying
-    found = []
-    for levels in state.sweep.points:
-        rounds = sorted(
-            (point for point in state.points if point.levels == levels),
-            key=lambda point: point.round,
-        )
-        values = {metric: tuple(_value(one.run, metric) for one in rounds) for metric in metrics}
-        chosen = {key: level for key, level in levels.items() if key in varying}
-        found.append(MeasuredPoint(chosen, values))
-    return tuple(found)
-
-
-def _value(run: Run | None, metric: str) -> float | None:
-    if run is None:
-        return None
-    if run.status is RunStatus.UNFINISHED:
-        return None if METRIC_UNITS[metric] in ("s", "B") else 0.0
-    believed = run.believed(metric)
-    return median(believed) if believed else None
+    for point in state.points:
+        levels = {key: level for key, level in point.levels.items() if key in varying}
+        yield levels, point.round, point.run
 
 
 def state_of(sweep: Sweep, site: Site, store: Store) -> SweepState:

@@ -44,7 +44,7 @@ class ProbeCost:
     node_hours
         Of all runs that tell; ``None`` where none does.
     drive_writes_per_day
-        Bytes written a day over the capacity of all OSTs: how much of the drives' rated
+        Bytes written a day over the capacity of the file system: how much of the drives' rated
         endurance (DWPD) goes into probing, before parity and write amplification.
     reason
         Why that is not known.
