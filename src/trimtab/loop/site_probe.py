@@ -206,6 +206,7 @@ class SiteProbeRunner:
             launcher=instrument.launcher,
             demand=demand,
             directories=self._placed(probe, spec),
+            space=space,
         )
         return run_probe(
             replace(
@@ -240,6 +241,7 @@ class SiteProbeRunner:
             launcher=launcher,
             demand=demand,
             directories=self._striped(probe),
+            space=space,
         )
         return run_command_probe(
             spec, launcher, around, progress=context.progress, identifier=context.run_id
@@ -254,6 +256,7 @@ class SiteProbeRunner:
         launcher: Launcher,
         demand: Demand,
         directories: Directories,
+        space: bounded.Space,
     ) -> Surroundings:
         """Return what a probe stands on; what an earlier try left in the queue is cancelled."""
         self._give_back(launcher, demand.name)
