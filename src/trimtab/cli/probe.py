@@ -61,6 +61,7 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
             made.run,
             made.verdicts,
             made.comparisons,
+            others=made.others,
             notes=made.notes,
             error=made.error,
         )

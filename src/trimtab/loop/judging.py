@@ -8,10 +8,27 @@ from trimtab.judge.comparison import compare_with_earlier
 from trimtab.judge.variability import judge_history, judge_repetitions
 from trimtab.measure.measurement import BANDWIDTH
 from trimtab.model.check import HistoryPoint
-from trimtab.model.run import Run
+from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.verdict import Comparison, Verdict
 
 METRICS = tuple(BANDWIDTH.values())
+
+
+def metrics_of(run: Run, history: Sequence[HistoryPoint]) -> tuple[str, ...]:
+    """Return what a run is judged by: its bandwidths, or else everything that its like measure.
+
+    Amounts of bytes are what was done, not how well.
+
+    Parameters
+    ----------
+    history
+        Runs of the same probe: one that did not finish has measured nothing itself.
+    """
+    found = {one.metric for one in run.samples if one.statistic == "total" and one.target is None}
+    found |= {point.metric for point in history}
+    if not found or not found.isdisjoint(METRICS):
+        return METRICS
+    return tuple(name for name, unit in METRIC_UNITS.items() if name in found and unit != "B")
 
 
 def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple[Verdict, ...]:
@@ -26,7 +43,7 @@ def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple
     """
     name = probe_name(run)
     found = []
-    for metric in METRICS:
+    for metric in metrics_of(run, history):
         found.append(
             judge_repetitions(
                 run.believed(metric),
@@ -50,7 +67,7 @@ def comparisons(run: Run, history: Sequence[HistoryPoint]) -> tuple[Comparison, 
     name = probe_name(run)
     return tuple(
         compare_with_earlier(run.believed(metric), earlier, metric=metric, probe=name)
-        for metric in METRICS
+        for metric in metrics_of(run, history)
     )
 
 

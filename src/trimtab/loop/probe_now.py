@@ -12,6 +12,7 @@ from trimtab.errors import Interrupted, RefusedError, TrimtabError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.probe import Progress
+from trimtab.loop.watching.missing import Likeness, as_asked, likeness_of
 from trimtab.loop.watching.probing import ProbeRunner, RunContext
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run
@@ -34,6 +35,8 @@ class ProbeNow:
         What could not be done beside it: a snapshot, a verdict.
     error
         Why the run is not whole. An interruption is raised once the run is kept.
+    others
+        Runs of what the same command measured besides; kept too.
     """
 
     run: Run
@@ -41,6 +44,7 @@ class ProbeNow:
     comparisons: tuple[Comparison, ...]
     notes: tuple[str, ...] = ()
     error: TrimtabError | None = None
+    others: tuple[Run, ...] = ()
 
 
 def probe_of(site: Site, name: str) -> SiteProbe:
@@ -89,22 +93,31 @@ def probe_now(
     notes = [*(_trimmed(driver, progress) if trim else ())]
     notes += _snapshot(site, store, driver, clock)
     outcome = runner(probe, context)
+    run = as_asked(outcome.run, _last(site, probe, store))
     with shielded():
-        store.add_run(outcome.run)
+        for one in (run, *outcome.others):
+            store.add_run(one)
     if isinstance(outcome.error, Interrupted):
         raise outcome.error
     notes += _snapshot(site, store, driver, clock)
-    if outcome.run.at is None:
-        return ProbeNow(outcome.run, (), (), tuple(notes), outcome.error)
-    since = outcome.run.at - timedelta(seconds=site.limits.window_s)
-    history = store.history(site.name, comparability_key(outcome.run), since=since)
+    if run.at is None:
+        return ProbeNow(run, (), (), tuple(notes), outcome.error, outcome.others)
+    since = run.at - timedelta(seconds=site.limits.window_s)
+    history = store.history(site.name, comparability_key(run), since=since)
     return ProbeNow(
-        outcome.run,
-        verdicts(outcome.run, history, goal=site.limits.cov),
-        comparisons(outcome.run, history),
+        run,
+        verdicts(run, history, goal=site.limits.cov),
+        comparisons(run, history),
         tuple(notes),
         outcome.error,
+        outcome.others,
     )
+
+
+def _last(site: Site, probe: SiteProbe, store: Store) -> Likeness | None:
+    """Return what the last run of the probe was."""
+    runs = store.runs(site=site.name, probe=probe.name, limit=1)
+    return likeness_of(runs[0]) if runs else None
 
 
 def _trimmed(driver: Driver, progress: Progress) -> list[str]:

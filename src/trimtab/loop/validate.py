@@ -11,7 +11,14 @@ from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import execute
 from trimtab.loop.place import why_wrong_place
-from trimtab.loop.site_probe import directory_of, instrument_of, spec_of
+from trimtab.loop.site_command import command_of, refuse_too_many
+from trimtab.loop.site_probe import (
+    FREE_SHARE_SCHEDULED,
+    directory_of,
+    instrument_of,
+    launcher_of,
+    spec_of,
+)
 from trimtab.loop.sites import OpenDriver, open_driver
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Checked, Site, SiteProbe
@@ -78,12 +85,35 @@ def _probes(site: Site) -> Iterator[Checked]:
         if not place.writable:
             yield Checked(what, False, f"no permission to write in {visible(directory)}")
             continue
+        if probe.is_one_command:
+            yield _command(what, probe, site, place)
+            continue
         try:
             instrument = instrument_of(probe, site, execute)
         except TrimtabError as error:
             yield Checked(what, False, error.message)
             continue
         yield _size(what, probe, place, instrument.benchmark.name)
+
+
+def _command(what: str, probe: SiteProbe, site: Site, place: bounded.PathState) -> Checked:
+    """Return whether the command of a probe can be started here."""
+    kind = launcher_of(probe, site).kind
+    try:
+        spec, launcher = command_of(
+            probe, kind, place.path, execute=execute, processors=os.cpu_count() or 1
+        )
+        if place.space is not None:
+            refuse_too_many(spec, place.space, FREE_SHARE_SCHEDULED)
+    except TrimtabError as error:
+        return Checked(what, False, error.message)
+    program = spec.command[0]
+    if launcher.kind == "slurm":
+        return Checked(what, None, f"{visible(program)} is looked for on the nodes of its job")
+    found = shutil.which(program)
+    if found is None:
+        return Checked(what, False, f"{visible(program)} is not a program on this host")
+    return Checked(what, True, f"{spec.benchmark}, {visible(found)}")
 
 
 def _size(what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str) -> Checked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
@@ -65,6 +65,7 @@ class WatchRecords(Door):
         slot: Slot,
         *,
         run: Run | None = None,
+        others: Sequence[Run] = (),
         snapshots: Mapping[str, Snapshot] = _NOTHING,
         event: Event | None = None,
     ) -> bool:
@@ -79,19 +80,22 @@ class WatchRecords(Door):
         ----------
         slot
             All its fields; ``holder`` as it was claimed.
+        others
+            What was measured with the run.
         snapshots
             Id to snapshot.
         """
-        hashes = [
-            (self.raw.put(one.stdout), self.raw.put(one.stderr))
-            for one in (() if run is None else run.outputs)
+        runs = [
+            (one, [(self.raw.put(raw.stdout), self.raw.put(raw.stderr)) for raw in one.outputs])
+            for one in (*(() if run is None else (run,)), *others)
         ]
         batches = [rows.of_snapshot(one, name) for name, one in snapshots.items()]
         with self._writing() as connection:
             if not slots.put(connection, slot):
                 return False
-            if run is not None and not queries.has_run(connection, run.id):
-                queries.insert_run(connection, run, hashes=hashes)
+            for one, hashes in runs:
+                if not queries.has_run(connection, one.id):
+                    queries.insert_run(connection, one, hashes=hashes)
             for row in batches:
                 queries.insert_snapshot(connection, slot.site, row)
             if event is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli.render.check import print_verdicts
@@ -22,6 +23,8 @@ def print_probe(made: ProbeNow, store: str) -> None:
     for line in (*_job(run), *made.notes):
         out.print(f"  {visible(line)}", style="dim")
     print_verdicts(out, run, made.verdicts, made.comparisons)
+    for line in _others(made.others):
+        out.print(f"  {visible(line)}")
     out.print()
     out.print(f"run       {run.id}   (trimtab show {run.id[:13]})", style="dim")
     out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
@@ -38,8 +41,26 @@ def _job(run: Run) -> list[str]:
     if cost:
         hours = cost.get("node_hours")
         spent = "" if hours is None else f", {hours:.3g} node-hours"
-        written, read = cost.get("bytes_written") or 0, cost.get("bytes_read") or 0
-        lines.append(f"{format_bytes(written)} written, {format_bytes(read)} read{spent}")
+        moved = [
+            f"{format_bytes(cost[key])} {word}" if cost.get(key) is not None else None
+            for key, word in (("bytes_written", "written"), ("bytes_read", "read"))
+        ]
+        told = ", ".join(filter(None, moved)) or "how much it wrote is not known"
+        lines.append(told + spent)
+    return lines
+
+
+def _others(runs: Sequence[Run]) -> list[str]:
+    """Return a line for each of the other runs, with its figures of the whole."""
+    lines = []
+    for run in runs:
+        figures = [
+            f"{one.metric} {one.value:.6g} {one.unit if one.unit != '1' else ''}".rstrip()
+            for one in run.samples
+            if one.believed and one.statistic == "total" and one.target is None
+        ]
+        why = "" if run.problem is None else f" ({run.problem})"
+        lines.append(f"{run.probe}: {run.status.value}{why}  {', '.join(figures)}".rstrip())
     return lines
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from trimtab import __version__
 from trimtab.model.event import Event, EventKind
@@ -32,6 +33,26 @@ class Likeness:
 def likeness_of(run: Run) -> Likeness:
     """Return what the next run of the probe will be like."""
     return Likeness(run.kind, run.parameters.get(ASKED))
+
+
+SILENT: Final = (RunStatus.UNFINISHED, RunStatus.FAILED, RunStatus.NOT_STARTED)
+"""Of such a run there may be no output that tells its parameters."""
+
+
+def as_asked(run: Run, last: Likeness | None) -> Run:
+    """Return a run in the series of the last one, where no output of its own says what was asked.
+
+    A command that was killed has printed nothing of its parameters. The run counts as 0 all the
+    same, and is to count where the others are: if it was asked what the last one was.
+    """
+    asked, before = run.parameters.get(ASKED), last.asked if last is not None else None
+    if run.status not in SILENT or last is None:
+        return run
+    if not isinstance(asked, dict) or not isinstance(before, dict):
+        return run
+    if not all(name in before and before[name] == value for name, value in asked.items()):
+        return run
+    return replace(run, kind=last.kind, parameters={**run.parameters, ASKED: before})
 
 
 @dataclass(frozen=True, slots=True)

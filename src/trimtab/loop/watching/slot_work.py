@@ -28,8 +28,10 @@ from trimtab.loop.watching.keeping import Patience
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.missing import (
+    SILENT,
     Absent,
     Likeness,
+    as_asked,
     likeness_of,
     snapshot_id,
     stretch,
@@ -92,9 +94,9 @@ class SlotWork:
         self._tell(item, due_at, "probing")
         slot = Slot(self.site.name, item, due_at, SlotState.STARTED, started_at, holder=self.holder)
         before, problem = self._snapshot(slot, "before")
-        run = self._measure(probe, slot)
+        run, others = self._measure(probe, slot)
         slot = replace(slot, run=run.id, before=next(iter(before), None), detail=problem)
-        if not self._finish(slot, run=run, snapshots=before):
+        if not self._finish(slot, run=run, others=others, snapshots=before):
             return None
         return self._conclude(slot, run)
 
@@ -185,11 +187,12 @@ class SlotWork:
         slot: Slot,
         *,
         run: Run | None = None,
+        others: tuple[Run, ...] = (),
         snapshots: Mapping[str, Snapshot] | None = None,
     ) -> bool:
         return self.patience.keep(
             "keeping a slot",
-            lambda: self.store.finish_slot(slot, run=run, snapshots=snapshots or {}),
+            lambda: self.store.finish_slot(slot, run=run, others=others, snapshots=snapshots or {}),
         )
 
     def _snapshot(self, slot: Slot, part: str) -> tuple[dict[str, Snapshot], str | None]:
@@ -207,8 +210,11 @@ class SlotWork:
         self.log.warning("no snapshot", extra=fields(item=slot.item, problem=problem))
         return {}, problem
 
-    def _measure(self, probe: SiteProbe, slot: Slot) -> Run:
-        """Return the run; where the probe could not be started, one that says so."""
+    def _measure(self, probe: SiteProbe, slot: Slot) -> tuple[Run, tuple[Run, ...]]:
+        """Return the run, and others that were measured with it.
+
+        Where the probe could not be started it is one that says so.
+        """
         absent, started_at = self._absent(probe, slot), slot.started_at or slot.due_at
 
         def progress(text: str, fraction: float) -> None:
@@ -224,10 +230,13 @@ class SlotWork:
         else:
             if isinstance(outcome.error, Interrupted):
                 raise outcome.error
-            self._likeness[probe.name] = likeness_of(outcome.run)
-            return outcome.run
+            run = outcome.run
+            if run.status in SILENT:
+                run = as_asked(run, self._like(probe))
+            self._likeness[probe.name] = likeness_of(run)
+            return run, outcome.others
         self._clean_up(probe, absent.run_id)
-        return absent.run(status, reason, self._like(probe), started_at)
+        return absent.run(status, reason, self._like(probe), started_at), ()
 
     def _conclude(self, slot: Slot, run: Run) -> Slot | None:
         """Take the snapshot after a run, judge it, and end its slot."""

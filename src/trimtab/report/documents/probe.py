@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class ProbeDocument(Document):
-    """``trimtab probe --json``: the run, what it says, and why it is not whole."""
+    """``trimtab probe --json``: the run, what it says, and why it is not whole.
+
+    More runs follow where one command measured several things.
+    """
 
     store: str
     runs: tuple[RunDocument, ...]
@@ -40,13 +43,14 @@ def probe_document(
     verdicts: Sequence[Verdict],
     comparisons: Sequence[Comparison],
     *,
+    others: Sequence[Run] = (),
     notes: Sequence[str] = (),
     error: TrimtabError | None = None,
 ) -> ProbeDocument:
     """Return a probe that was run now as its JSON document."""
     return ProbeDocument(
         store=store,
-        runs=(run_document(run),),
+        runs=(run_document(run), *map(run_document, others)),
         verdicts=tuple(map(verdict_document, verdicts)),
         comparisons=tuple(map(comparison_document, comparisons)),
         notes=tuple(notes),
