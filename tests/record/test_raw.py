@@ -133,3 +133,38 @@ def test_directories_are_for_their_owner(tmp_path: Path) -> None:
 def test_any_content_comes_back(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     raw = RawDirectory(tmp_path_factory.getbasetemp() / "raw-of-any-content")
     assert raw.get(raw.put(content), len(content)) == content
+
+
+def test_many_are_put_as_each_one_is(raw: RawDirectory) -> None:
+    contents = [b"", b"one", b"two" * 1000, b"one"]
+    by_hash = {hashlib.sha256(content).hexdigest(): content for content in contents}
+    make_directories(raw.path)
+    raw.put_many(by_hash)
+    for sha256, content in by_hash.items():
+        assert raw.get(sha256, len(content)) == content
+    before = {path: path.stat().st_ino for path in raw.path.rglob("*.z")}
+    raw.put_many(by_hash)
+    assert {path: path.stat().st_ino for path in raw.path.rglob("*.z")} == before
+    assert len(before) == 2
+    assert list(raw.path.rglob("*.part")) == []
+
+
+def test_many_put_where_nothing_is_yet(raw: RawDirectory) -> None:
+    raw.put_many({hashlib.sha256(b"x").hexdigest(): b"x"})
+    assert raw.get(hashlib.sha256(b"x").hexdigest(), 1) == b"x"
+
+
+def test_a_damaged_one_among_many_is_written_anew(raw: RawDirectory) -> None:
+    sha256 = raw.put(b"content")
+    raw.file(sha256).write_bytes(b"damaged")
+    raw.put_many({sha256: b"content"})
+    assert raw.get(sha256, 7) == b"content"
+
+
+def test_of_many_that_do_not_fit_nothing_half_is_left(raw: RawDirectory) -> None:
+    sha256 = hashlib.sha256(b"x").hexdigest()
+    make_directories(raw.path)
+    (raw.path / sha256[:2]).write_bytes(b"a file in the way")
+    with pytest.raises(UnreadableError, match="cannot write the raw output"):
+        raw.put_many({sha256: b"x"})
+    assert list(raw.path.rglob("*.part")) == []
