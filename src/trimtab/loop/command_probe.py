@@ -366,6 +366,7 @@ class _CommandProbe:
             "bytes_written": _moved(self.found, "write"),
             "bytes_read": _moved(self.found, "read"),
             "node_hours": self.around.allocation.facts.get("node_hours"),
+            "capacity_bytes": self.around.capacity_bytes,
         }
 
 

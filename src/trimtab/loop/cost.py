@@ -26,6 +26,10 @@ def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
     written = _sum(cost.get("bytes_written") for cost in costs)
     sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
     capacity = sizes[-1] if sizes else None
+    silent = sum(not _is_number(cost.get("bytes_written")) for cost in costs)
+    reason = None if capacity else "no run tells the capacity of the file system"
+    if silent:  # a site's own command need not tell
+        reason = f"{silent} of {len(costs)} runs do not tell what they wrote"
     hours = [cost["node_hours"] for cost in costs if _is_number(cost.get("node_hours"))]
     return ProbeCost(
         site=site,
@@ -35,8 +39,10 @@ def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
         bytes_written=written,
         bytes_read=_sum(cost.get("bytes_read") for cost in costs),
         node_hours=sum(hours) if hours else None,
-        drive_writes_per_day=None if capacity is None else written / days / capacity,
-        reason=None if capacity else "no run tells the capacity of the file system",
+        drive_writes_per_day=(
+            None if capacity is None or silent == len(costs) else written / days / capacity
+        ),
+        reason=reason,
     )
 
 

@@ -47,7 +47,7 @@ class ProbeCost:
         Bytes written a day over the capacity of the file system: how much of the drives' rated
         endurance (DWPD) goes into probing, before parity and write amplification.
     reason
-        Why that is not known.
+        Why that is not known, or more than it says.
     """
 
     site: str

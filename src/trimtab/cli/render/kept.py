@@ -104,7 +104,8 @@ def _cost(cost: ProbeCost) -> str:
     if cost.node_hours is not None:
         text += f", {cost.node_hours:.3g} node-hours"
     if cost.drive_writes_per_day is not None:
-        return f"{text}, {cost.drive_writes_per_day:.2g} drive writes a day (before parity)."
+        least = "" if cost.reason is None else f"at least ({visible(cost.reason)}) "
+        return f"{text}, {least}{cost.drive_writes_per_day:.2g} drive writes a day (before parity)."
     return f"{text}; drive writes a day not known: {visible(cost.reason or '')}."
 
 
