@@ -11,6 +11,7 @@ import signal
 
 import pytest
 from hypothesis import settings
+from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test.
 settings.register_profile("no-deadline", deadline=None)

@@ -13,16 +13,10 @@ from trimtab.errors import JobLost, NeverStarted, ToolError
 from trimtab.launch.allocation import Demand, Waiting
 from trimtab.launch.interruption import shielded
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult
-from trimtab.launch.slurm.client import Client, clean_environment, last_line
+from trimtab.launch.slurm.client import Client, clean_environment
 from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name
 from trimtab.launch.slurm.states import MEANING, Stage, never_starts
-from trimtab.launch.slurm.step import (
-    may_begin_later,
-    ran_out_of_memory,
-    step_arguments,
-    was_taken,
-    why_not_begun,
-)
+from trimtab.launch.slurm.step import Step, step_arguments, step_of
 from trimtab.launch.slurm.view import JobView, unfold
 from trimtab.units import format_duration
 
@@ -151,8 +145,8 @@ class SlurmAllocation:
             raise self._lost
         if self._unclean is not None:
             raise ToolError(self._unclean)
-        result = self._step(argv, tasks, timeout_s, on_progress, output_limit_bytes)
-        return self._confirmed(result)
+        step = self._step(argv, tasks, timeout_s, on_progress, output_limit_bytes)
+        return self._confirmed(step)
 
     # Getting the nodes.
 
@@ -207,11 +201,16 @@ class SlurmAllocation:
         """
         view = self._seen()
         self._nodes = unfold(view.node_list, view.node_count)
-        result = self._step(("true",), self._demand.tasks, FIRST_STEP_S)
-        self._confirmed(result)
-        if result.problem is not None:
-            said = last_line(result.stderr.decode("utf-8", "replace"))
-            raise NeverStarted(f"no command can be started in {self._job}: {said}")
+        limit_s = FIRST_STEP_S
+        step = self._step(("true",), self._demand.tasks, limit_s, patience_s=limit_s)
+        try:
+            problem = self._confirmed(step).problem
+        except JobLost:
+            raise
+        except ToolError as error:
+            raise NeverStarted(error.message) from error
+        if problem is not None:
+            raise NeverStarted(f"no command can be started in {self._job}: {step.complaint}")
 
     # Using them.
 
@@ -222,31 +221,34 @@ class SlurmAllocation:
         timeout_s: float,
         on_progress: Callable[[float], None] | None = None,
         output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
-    ) -> ProcessResult:
+        *,
+        patience_s: float | None = None,
+    ) -> Step:
         """Return how srun ran; a step that Slurm could not create for now is tried again."""
         client = self._client
         arguments = step_arguments(self._known_id(), self._demand, tasks, argv)
 
-        def once() -> ProcessResult:
-            return client.run(
-                (client.programs["srun"], *arguments),
-                timeout_s=timeout_s,
-                on_progress=on_progress,
-                output_limit_bytes=output_limit_bytes,
-                environment=clean_environment(os.environ),
+        def once() -> Step:
+            return step_of(
+                client.run(
+                    (client.programs["srun"], *arguments),
+                    timeout_s=timeout_s,
+                    on_progress=on_progress,
+                    output_limit_bytes=output_limit_bytes,
+                    environment=clean_environment(os.environ),
+                )
             )
 
-        def is_final(result: ProcessResult) -> bool:
-            return why_not_begun(result) is None or not may_begin_later(result)
+        limit_s = client.patience.controller_s if patience_s is None else patience_s
+        return client.patience.until(once, lambda step: not step.may_begin_later, limit_s)
 
-        return client.patience.until(once, is_final, client.patience.controller_s)
-
-    def _confirmed(self, result: ProcessResult) -> ProcessResult:
+    def _confirmed(self, step: Step) -> ProcessResult:
         """Return a step's result if it is one, or raise what became of the job meanwhile."""
+        result = step.result
         try:
-            view = self._look_after(result)
+            view = self._look_after(step)
         except ToolError as error:
-            if result.problem is None:
+            if step.ended_by_itself:
                 return result
             raise JobLost(
                 f"what became of {self._job} is not known: {error.message}",
@@ -254,25 +256,29 @@ class SlurmAllocation:
                 result=result,
             ) from error
         if view.stage is not Stage.RUNNING:
-            return self._after_the_end(view, result)
+            return self._after_the_end(view, step)
         if self._client.was_suspended(view.job_id):
             raise self._loss(view, result, "SUSPENDED")
-        if ran_out_of_memory(result):
+        if step.out_of_memory:
             raise self._loss(view, result, "OUT_OF_MEMORY")
-        if result.timed_out or result.truncated or result.abandoned or result.signal is not None:
+        if step.killed:
             self._end_steps()
-        if (why := why_not_begun(result)) is not None:
+        if not step.begun:
+            why = result.problem if result.timed_out else step.complaint
             raise ToolError(f"Slurm did not start a command in {self._job}: {why}")
+        if result.problem is None and step.aborted:
+            what = f"a command in {self._job} was ended from outside: {step.complaint}"
+            raise JobLost(what, state=view.state, result=result)
         return result
 
-    def _look_after(self, result: ProcessResult) -> JobView:
+    def _look_after(self, step: Step) -> JobView:
         """Return the job once its state is that of its end, if the step ended with the job."""
         patience = self._client.patience
         # A step dies a moment before its job is said to be over; srun often tells which it was.
-        limit_s = patience.ending_s if was_taken(result) else patience.first_pause_s
-        ended_well = result.problem is None
+        limit_s = patience.ending_s if step.ended_with_job else patience.first_pause_s
+        may_run_on = step.ended_by_itself
         view = patience.until(
-            self._look, lambda seen: ended_well or seen.stage is not Stage.RUNNING, limit_s
+            self._look, lambda seen: may_run_on or seen.stage is not Stage.RUNNING, limit_s
         )
         if view.stage is not Stage.ENDING:
             return view
@@ -280,14 +286,15 @@ class SlurmAllocation:
             self._look, lambda seen: seen.stage is not Stage.ENDING, patience.ending_s
         )
 
-    def _after_the_end(self, view: JobView, result: ProcessResult) -> ProcessResult:
+    def _after_the_end(self, view: JobView, step: Step) -> ProcessResult:
         """Return what still counts of a step whose job does not run any more, or raise."""
+        result = step.result
         loss = self._loss(view, result)
         self._lost = loss
         if view.stage is not Stage.PAUSED:
-            if result.problem is None:  # it ended before its job did
+            if step.ended_by_itself:  # before its job did
                 return result
-            if loss.unfinished:
+            if loss.unfinished and step.begun:
                 elapsed_s = round(result.elapsed_s, 1)
                 return dataclasses.replace(result, timed_out=True, timeout_s=elapsed_s)
         raise loss

@@ -25,6 +25,9 @@ OLDEST: Final = (20, 11)
 ONCE_S: Final = 60.0
 """How long a command outside of an allocation may wait for nodes of its own."""
 
+FINDING_S: Final = 20.0
+"""For the controller, when all that is asked is whether there is one: a person may be waiting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
@@ -116,7 +119,7 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
         version = _version(client)
         if isinstance(version, NotAvailable):
             return version
-        answer = client.ask("scontrol", "show", "config", patience_s=ONCE_S)
+        answer = client.ask("scontrol", "show", "config", patience_s=FINDING_S)
     except ToolError as error:
         return NotAvailable(error.message)
     silence = silence_of(answer)
@@ -145,11 +148,14 @@ def _programs(path: str | None) -> dict[str, str]:
 
 
 def _version(client: Client) -> str | NotAvailable:
-    text = client.ask("srun", "--version", patience_s=0.0).stdout.decode("utf-8", "replace")
+    answer = client.ask("scontrol", "--version", patience_s=0.0)
+    text = answer.stdout.decode("utf-8", "replace")
     found = re.match(r"slurm(?:-wlm)? ([0-9]+)\.([0-9]+)(\S*)", text)
     if found is None:
-        return NotAvailable(f"srun does not say that it is Slurm's: {last_line(text)!r}")
-    version = "".join((found.group(1), ".", found.group(2), found.group(3)))
+        said = last_line(answer.stderr.decode("utf-8", "replace") or text)
+        why = "cannot be used here" if answer.problem else "is not the one that is known"
+        return NotAvailable(f"Slurm {why}: {said}")
+    version = f"{found.group(1)}.{found.group(2)}{found.group(3)}"
     if (int(found.group(1)), int(found.group(2))) < OLDEST:
         return NotAvailable(f"Slurm {version} has no srun --overlap: 20.11 or later is needed")
     return version

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.launch.allocation import Demand
@@ -11,11 +13,21 @@ from trimtab.launch.process import ProcessResult
 from trimtab.launch.slurm.client import last_line, silence_of
 from trimtab.launch.slurm.options import srun_options
 
-_NOT_CREATED: Final = re.compile(
-    r"^srun: (?:error: )?(?:Unable to (?:create step|confirm allocation) for job"
-    r"|Job(?: [0-9]+)? step creation (?:temporarily|still) disabled)",
-    re.MULTILINE,
-)
+CREATED_WITHIN_S: Final = 5
+"""For a step that is not created by then another try is made; see `step_arguments`."""
+
+_MARK: Final = b"trimtab: begun\n"
+
+_BEGIN: Final = 'if [ "$SLURM_PROCID" = 0 ]; then echo "trimtab: begun" >&2; fi; exec "$@"'
+"""Run by each task in front of the command.
+
+Without it nobody could tell a command that was too slow, which counts as 0, from one that Slurm
+had not started when its time was over, which is none of the file system's business.
+"""
+
+_BUSY: Final = re.compile(r"nodes are busy|(?:temporarily|still) disabled|prolog", re.IGNORECASE)
+"""Why a step is not created for now (slurm_errno.c)."""
+
 _OUT_OF_MEMORY: Final = re.compile(
     r"^srun: error: .*: Out Of Memory$"
     r"|^slurmstepd[^:\n]*: error: (?:Detected [0-9]+ oom[-_]kill event"
@@ -24,10 +36,87 @@ _OUT_OF_MEMORY: Final = re.compile(
 )
 """Of the kernel's control groups, and of Slurm's own counting (OverMemoryKill, slurm.conf(5))."""
 
-_TAKEN: Final = re.compile(
-    r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT \S+ DUE TO|^srun: error: Node failure on",
+_ABORTED: Final = re.compile(
+    r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT|^srun: Job step aborted", re.MULTILINE
+)
+"""Slurm's own words for a step that was ended by more than its command, also by a failed task."""
+
+_WITH_THE_JOB: Final = re.compile(
+    r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT \S+ DUE TO|^srun: error: Node failure on"
+    r"|^srun: error: .*already completing or completed",
     re.MULTILINE,
 )
+"""The same, where its job goes down with it: the state of the job will tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How one command went.
+
+    Attributes
+    ----------
+    result
+        Of srun, without what `step_arguments` added to its output.
+    begun
+        Whether the command itself began, at least as its first task.
+    """
+
+    result: ProcessResult
+    begun: bool
+
+    @property
+    def _said(self) -> str:
+        return self.result.stderr.decode("utf-8", "replace")
+
+    @property
+    def complaint(self) -> str:
+        """What srun says, in one line."""
+        errors = re.findall(r"^srun: error: (.*)$", self._said, re.MULTILINE)
+        return last_line(errors[0] if errors else self._said)
+
+    @property
+    def may_begin_later(self) -> bool:
+        """Whether it did not begin, and another try may."""
+        if self.begun or self.result.timed_out or self.result.problem is None:
+            return False
+        return silence_of(self.result) is not None or _BUSY.search(self._said) is not None
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether Slurm or the kernel killed a task for its memory."""
+        return self.result.problem is not None and _OUT_OF_MEMORY.search(self._said) is not None
+
+    @property
+    def ended_with_job(self) -> bool:
+        """Whether srun says that the whole job was ended."""
+        return _WITH_THE_JOB.search(self._said) is not None
+
+    @property
+    def aborted(self) -> bool:
+        """Whether srun says that it was cut short.
+
+        That counts more than the exit code: Slurm 22.05 ends with 0 when the only node of a step
+        dies.
+        """
+        return self.ended_with_job or _ABORTED.search(self._said) is not None
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether the command came to its end, and well."""
+        return self.result.problem is None and self.begun and not self.aborted
+
+    @property
+    def killed(self) -> bool:
+        """Whether srun was ended by us or by a signal, and may have left tasks on the nodes."""
+        result = self.result
+        return result.timed_out or result.truncated or result.abandoned or result.signal is not None
+
+
+def step_of(result: ProcessResult) -> Step:
+    """Return a step from how srun ran."""
+    begun = _MARK in result.stderr
+    stderr = result.stderr.replace(_MARK, b"", 1)
+    return Step(dataclasses.replace(result, stderr=stderr), begun)
 
 
 def step_arguments(job_id: str, demand: Demand, tasks: int, argv: Sequence[str]) -> tuple[str, ...]:
@@ -50,33 +139,15 @@ def step_arguments(job_id: str, demand: Demand, tasks: int, argv: Sequence[str])
         "--kill-on-bad-exit=1",
         # A site's WaitTime would end the slower tasks that long after the first.
         "--wait=0",
+        # Otherwise srun waits for minutes, in the command's time, for what another try gets at
+        # once: after a restart of the controller it is told that its nodes are busy.
+        f"--immediate={CREATED_WITHIN_S}",
         "--chdir=/",
         "--input=none",
         *srun_options(demand.options),
+        "sh",
+        "-c",
+        _BEGIN,
+        "sh",
         *argv,
     )
-
-
-def why_not_begun(result: ProcessResult) -> str | None:
-    """Return why no task of a step began; ``None`` if one may have."""
-    said = result.stderr.decode("utf-8", "replace")
-    if result.problem is None or result.stdout or _NOT_CREATED.search(said) is None:
-        return None
-    return last_line(said)
-
-
-def may_begin_later(result: ProcessResult) -> bool:
-    """Return whether a step that did not begin failed only for want of an answer."""
-    return not result.timed_out and silence_of(result) is not None
-
-
-def ran_out_of_memory(result: ProcessResult) -> bool:
-    """Return whether Slurm or the kernel killed a task for its memory."""
-    said = result.stderr.decode("utf-8", "replace")
-    return result.problem is not None and _OUT_OF_MEMORY.search(said) is not None
-
-
-def was_taken(result: ProcessResult) -> bool:
-    """Return whether srun says that the job was ended around the step."""
-    said = result.stderr.decode("utf-8", "replace")
-    return result.problem is not None and _TAKEN.search(said) is not None

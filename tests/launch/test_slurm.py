@@ -1,0 +1,552 @@
+"""Jobs of a real Slurm: what comes of them when all goes well, and when it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from tests.support.slurm import Cluster
+
+from trimtab.errors import Interrupted, JobLost, NeverStarted, ToolError, UsageError
+from trimtab.launch.allocation import Allocation, Demand
+from trimtab.launch.interruption import interruptible
+from trimtab.launch.launchers import find_launcher
+from trimtab.launch.process import ProcessResult, execute
+from trimtab.launch.slurm.client import Client, Patience
+from trimtab.launch.slurm.launcher import Slurm, find_slurm
+from trimtab.launch.slurm.view import JobView
+from trimtab.measure import ioload
+from trimtab.measure.table import find as find_benchmark
+from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.model.telemetry import NotAvailable
+
+QUICK = Patience(first_pause_s=0.1, longest_pause_s=1.0)
+
+
+@pytest.fixture
+def launcher(slurm: Cluster) -> Slurm:
+    found = find_launcher("slurm")
+    assert isinstance(found, Slurm), found
+    return dataclasses.replace(found, patience=QUICK)
+
+
+@pytest.fixture(scope="module")
+def slow_ends(
+    slurm_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[object]]]:
+    """Start what Slurm itself takes half a minute for, so that it passes beside the other tests.
+
+    slurmctld looks for jobs over their time every 30 s (PERIODIC_TIMEOUT in slurmctld.h), and for
+    a dead node about as often.
+    """
+    place = tmp_path_factory.mktemp("slow-ends")
+    before = os.environ.get("SLURM_CONF")
+    os.environ["SLURM_CONF"] = str(slurm_cluster.conf)
+    found = find_slurm()
+    assert isinstance(found, Slurm)
+    jobs: dict[str, Callable[[str], object]] = {
+        "n5": lambda job_id: slurm_cluster.ask(
+            "scontrol", "update", f"JobId={job_id}", "TimeLimit=0"
+        ),
+        "n6": lambda _job_id: slurm_cluster.stop("n6", signal.SIGKILL),
+    }
+    try:
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            yield {node: pool.submit(_lose, found, node, do, place) for node, do in jobs.items()}
+    finally:
+        if before is None:
+            del os.environ["SLURM_CONF"]
+        else:
+            os.environ["SLURM_CONF"] = before
+
+
+def _lose(launcher: Slurm, node: str, do: Callable[[str], object], place: Path) -> object:
+    """Return what a command gives on whose job something is done while it runs."""
+    options = {"nodelist": node, "partition": "doomed"}
+    allocation = launcher.allocate(demand(f"lost-{node}", options=options))
+    try:
+        with allocation:
+            result = struck(allocation, do, place, seconds=120)
+            return result, allocation.facts
+    except JobLost as error:
+        return error, allocation.facts
+
+
+def struck(
+    allocation: Allocation, strike: Callable[[str], object], place: Path, *, seconds: int
+) -> ProcessResult:
+    """Return how a command went to whose job something is done once the command has begun."""
+    job_id = str(allocation.facts["job_id"])
+    begun, done = place / f"begun-{job_id}", threading.Event()
+
+    def on_progress(_elapsed_s: float) -> None:
+        if begun.exists() and not done.is_set():
+            done.set()
+            strike(job_id)
+
+    argv = ("sh", "-c", 'touch "$1"; echo begun; sleep "$2"', "sh", str(begun), str(seconds))
+    return allocation.execute(argv, tasks=1, timeout_s=100, on_progress=on_progress)
+
+
+def demand(
+    name: str,
+    nodes: int = 1,
+    tasks_per_node: int = 1,
+    *,
+    options: dict[str, str] | None = None,
+    pending_limit_s: float = 60.0,
+) -> Demand:
+    return Demand(
+        name,
+        nodes=nodes,
+        tasks_per_node=tasks_per_node,
+        time_limit_s=300.0,
+        pending_limit_s=pending_limit_s,
+        options=options or {},
+    )
+
+
+def text(result: ProcessResult) -> str:
+    return result.stdout.decode()
+
+
+def test_the_tasks_of_a_job_run_on_its_nodes(
+    launcher: Slurm, slurm: Cluster, slow_ends: object
+) -> None:
+    assert (launcher.version[:3], launcher.cluster, launcher.accounting) == ("22.", "tests", True)
+    allocation = launcher.allocate(demand("works", 2, 2))
+    assert allocation.nodes == ()
+    with allocation:
+        assert len(allocation.nodes) == 2
+        where = allocation.execute(
+            ("sh", "-c", "echo $SLURMD_NODENAME $SLURM_PROCID $SLURM_NTASKS $(pwd)"),
+            tasks=4,
+            timeout_s=60,
+        )
+        one, other = allocation.nodes
+        assert where.problem is None, where.stderr
+        assert sorted(text(where).splitlines()) == [
+            f"{one} 0 4 /",
+            f"{one} 1 4 /",
+            f"{other} 2 4 /",
+            f"{other} 3 4 /",
+        ]
+        spread = allocation.execute(("sh", "-c", "echo $SLURMD_NODENAME"), tasks=2, timeout_s=60)
+        assert sorted(text(spread).split()) == [one, other]
+        failed = allocation.execute(("sh", "-c", "exit 3"), tasks=1, timeout_s=60)
+        assert (failed.exit_code, failed.timed_out) == (3, False)
+        again = allocation.execute(("true",), tasks=4, timeout_s=60)
+        assert again.problem is None
+    facts = allocation.facts
+    assert json.loads(json.dumps(facts)) == facts
+    assert (facts["state"], facts["launcher"], facts["name"]) == (
+        "COMPLETED",
+        "slurm",
+        "trimtab-works",
+    )
+    submitted, started, ended = (
+        datetime.fromisoformat(str(facts[name]))
+        for name in ("submitted_at", "started_at", "ended_at")
+    )
+    assert submitted <= started <= ended
+    assert facts["queued_s"] == (started - submitted).total_seconds()
+    assert facts["node_hours"] == (ended - started).total_seconds() * 2 / 3600
+    assert facts["nodes"] == list(allocation.nodes)
+    seen = Client(launcher.programs).job(str(facts["job_id"]))
+    assert seen is not None
+    expected = dataclasses.replace(seen, reason=None)
+    slurm.wait("its accounting", lambda: _accounted(launcher, facts) == expected)
+
+
+def _accounted(launcher: Slurm, facts: dict[str, object]) -> JobView | None:
+    return Client(launcher.programs).accounted(str(facts["job_id"]))
+
+
+def test_a_late_command_is_ended_on_all_nodes(launcher: Slurm, slurm: Cluster) -> None:
+    allocation = launcher.allocate(demand("late", 2))
+    with allocation:
+        late = allocation.execute(("sh", "-c", "echo $$; exec sleep 100"), tasks=2, timeout_s=1)
+        assert late.timed_out
+        assert slurm.steps() == []
+        processes = [Path("/proc", word, "cmdline") for word in text(late).split()]
+        assert len(processes) == 2
+        assert not any(path.exists() and b"sleep" in path.read_bytes() for path in processes)
+        assert allocation.execute(("true",), tasks=2, timeout_s=60).problem is None
+    assert allocation.facts["state"] == "COMPLETED"
+
+
+def test_options_of_the_site_reach_the_job(launcher: Slurm, slurm: Cluster) -> None:
+    options = {"partition": "lonely", "exclusive": "true", "mem": "300M", "mpi": "pmi2"}
+    with launcher.allocate(demand("options", options=options)) as allocation:
+        assert allocation.nodes == ("n4",)
+        shown = slurm.ask("scontrol", "--oneliner", "show", "job", str(allocation.facts["job_id"]))
+        for word in ("Partition=lonely", "OverSubscribe=NO", "MinMemoryNode=300M", "Requeue=0"):
+            assert word in shown
+        pmi = allocation.execute(("sh", "-c", "echo $PMI_RANK $PMI_SIZE"), tasks=1, timeout_s=60)
+        assert text(pmi).split() == ["0", "1"]
+
+
+def test_a_job_of_its_own_variables_is_another_job(
+    launcher: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_NTASKS": "7",
+        "SLURM_NNODES": "7",
+        "SBATCH_PARTITION": "nowhere",
+        "SQUEUE_FORMAT": "%u",
+        "SLURM_PROCID": "5",
+        "OMPI_COMM_WORLD_RANK": "5",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with launcher.allocate(demand("inside")) as allocation:
+        result = allocation.execute(
+            ("sh", "-c", "echo $SLURM_PROCID $SLURM_NTASKS $OMPI_COMM_WORLD_RANK"),
+            tasks=1,
+            timeout_s=60,
+        )
+        assert text(result).split() == ["0", "1"]
+
+
+# A job that never begins: a missing probe.
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"partition": "nowhere"}, "invalid partition name"),
+        ({"constraint": "gold"}, "Invalid feature"),
+        ({"licenses": "none-such:1"}, "Invalid license"),
+        ({"reservation": "none-such"}, "reservation is invalid"),
+        ({"account": "$(id)"}, "account cannot be"),
+    ],
+)
+def test_what_slurm_refuses_never_starts(
+    launcher: Slurm, options: dict[str, str], words: str
+) -> None:
+    with (
+        pytest.raises((NeverStarted, UsageError), match=f"(?i){words}"),
+        launcher.allocate(demand("refused", options=options)),
+    ):
+        pytest.fail("it was not refused")
+
+
+def test_pending_too_long_is_given_up(launcher: Slurm, slurm: Cluster) -> None:
+    lonely = {"partition": "lonely", "exclusive": "true"}
+    told: list[tuple[str, float]] = []
+    with launcher.allocate(demand("first", options=lonely)):
+        second = launcher.allocate(
+            demand("second", options=lonely, pending_limit_s=1.0),
+            on_wait=lambda why, waited_s: told.append((why, waited_s)),
+        )
+        with pytest.raises(NeverStarted, match=r"still waiting after 1.0 s \(PENDING: "), second:
+            pytest.fail("there is one node, and it is taken")
+        assert second.facts["state"] == "CANCELLED"
+        assert second.facts["started_at"] is None
+        assert second.facts["node_hours"] is None
+    assert {why.partition(":")[0] for why, _ in told} == {"PENDING"}
+    assert told[-1][1] <= 1.0 + 60.0
+
+
+@pytest.mark.parametrize(
+    ("strike", "words"),
+    [
+        (("scancel",), "never ran: somebody cancelled it"),
+        (("scontrol", "hold"), "will not start by itself .*JobHeldAdmin"),
+        (("scontrol", "uhold"), "will not start by itself .*JobHeldUser"),
+    ],
+)
+def test_a_job_that_is_taken_out_of_the_queue(
+    launcher: Slurm, slurm: Cluster, strike: tuple[str, ...], words: str
+) -> None:
+    lonely = {"partition": "lonely", "exclusive": "true"}
+    with launcher.allocate(demand("first", options=lonely)):
+        struck = []
+
+        def on_wait(_why: str, _waited_s: float) -> None:
+            job_id = str(second.facts["job_id"])
+            if not struck:
+                struck.append(job_id)
+                slurm.ask(*strike, job_id)
+
+        second = launcher.allocate(demand("second", options=lonely), on_wait=on_wait)
+        with pytest.raises(NeverStarted, match=words), second:
+            pytest.fail("it began")
+
+
+def test_an_mpi_that_is_not_there_is_told_before_anything_is_measured(launcher: Slurm) -> None:
+    allocation = launcher.allocate(demand("mpi", options={"mpi": "pmix_v9"}))
+    with (
+        pytest.raises(NeverStarted, match=r"did not start a command in job \d+: .*pmix_v9"),
+        allocation,
+    ):
+        pytest.fail("it began")
+
+
+def test_what_an_earlier_try_left_is_cancelled(launcher: Slurm, slurm: Cluster) -> None:
+    def left_behind() -> str:
+        script = "#!/bin/sh\nexec sleep 100\n"
+        path = slurm.directory / "left.sh"
+        path.write_text(script)
+        return slurm.ask("sbatch", "--parsable", "--job-name=trimtab-same", str(path)).strip()
+
+    left = left_behind()
+    with launcher.allocate(demand("same")) as allocation:
+        assert allocation.facts["job_id"] != left
+    assert slurm.ask("squeue", "--noheader", "--states=all", f"--jobs={left}", "-o%T").strip() in {
+        "CANCELLED",
+        "COMPLETING",
+    }
+    other = left_behind()
+    assert launcher.give_back("same") == (other,)
+    slurm.wait("an end", lambda: not any(one.startswith(other) for one in slurm.queue()))
+    assert launcher.give_back("same") == ()
+
+
+# A job that began and is lost.
+
+
+@pytest.fixture
+def lose(launcher: Slurm, tmp_path: Path) -> Callable[..., tuple[JobLost, dict[str, object]]]:
+    """Give what returns how a command's job is lost by what is done to it meanwhile."""
+
+    def losing(
+        strike: Callable[[str], object], **options: str
+    ) -> tuple[JobLost, dict[str, object]]:
+        allocation = launcher.allocate(demand("lost", options=options))
+        with allocation:
+            with pytest.raises(JobLost) as caught:
+                struck(allocation, strike, tmp_path, seconds=2)
+            if caught.value.state != "SUSPENDED":
+                with pytest.raises(JobLost):
+                    allocation.execute(("true",), tasks=1, timeout_s=60)
+        return caught.value, allocation.facts
+
+    return losing
+
+
+Lose = Callable[..., tuple[JobLost, dict[str, object]]]
+
+
+def test_a_job_that_is_cancelled_while_it_runs(lose: Lose, slurm: Cluster) -> None:
+    error, facts = lose(lambda job_id: slurm.ask("scancel", job_id))
+    assert (error.state, error.unfinished, facts["state"]) == ("CANCELLED", False, "CANCELLED")
+    assert isinstance(error.result, ProcessResult)
+    assert text(error.result) == "begun\n"
+    assert facts["ended_at"] is not None
+
+
+def test_a_job_that_is_requeued_by_hand(lose: Lose, slurm: Cluster) -> None:
+    def requeue(job_id: str) -> None:
+        slurm.ask("scontrol", "update", f"JobId={job_id}", "Requeue=1")
+        slurm.ask("scontrol", "requeuehold", job_id)
+
+    error, _ = lose(requeue)
+    assert error.state in {"REQUEUED", "REQUEUE_HOLD", "PENDING", "SPECIAL_EXIT"}
+
+
+def test_a_job_that_makes_way_for_another(lose: Lose, slurm: Cluster) -> None:
+    path = slurm.directory / "high.sh"
+    path.write_text("#!/bin/sh\nexit 0\n")
+    high = ("sbatch", "--parsable", "--partition=high", "--exclusive", str(path))
+    error, _ = lose(lambda _id: slurm.ask(*high), partition="low", exclusive="true")
+    assert error.state == "PREEMPTED"
+    slurm.wait("an empty queue", lambda: not slurm.queue())
+
+
+def test_a_pause_in_the_middle_makes_a_time_worthless(lose: Lose, slurm: Cluster) -> None:
+    def pause(job_id: str) -> None:
+        slurm.ask("scontrol", "suspend", job_id)
+        slurm.ask("scontrol", "resume", job_id)
+
+    error, _ = lose(pause)
+    assert error.state == "SUSPENDED"
+    assert isinstance(error.result, ProcessResult)
+    assert error.result.problem is None
+
+
+def test_a_task_that_takes_too_much_memory(launcher: Slurm) -> None:
+    program = "import time; held = bytearray(300 << 20); time.sleep(60)"
+    with launcher.allocate(demand("greedy", options={"mem": "100M"})) as allocation:
+        with pytest.raises(JobLost, match="more memory than it was given") as caught:
+            allocation.execute((sys.executable, "-c", program), tasks=1, timeout_s=60)
+        assert caught.value.state == "OUT_OF_MEMORY"
+
+
+# What else can come in between.
+
+
+@pytest.mark.parametrize("when", ["waiting", "running"])
+def test_ctrl_c_gives_the_nodes_back(launcher: Slurm, slurm: Cluster, when: str) -> None:
+    def press(*_anything: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    options = {"partition": "lonely", "exclusive": "true"}
+    with launcher.allocate(demand("holds", options=options)) as holder:
+        there = {} if when == "running" else options
+        allocation = launcher.allocate(
+            demand("stopped", options=there), on_wait=press if when == "waiting" else None
+        )
+        with pytest.raises(Interrupted), interruptible(), allocation:
+            allocation.execute(("sleep", "100"), tasks=1, timeout_s=90, on_progress=press)
+        assert [one.split()[0] for one in slurm.queue()] == [holder.facts["job_id"]]
+
+
+# The built-in generator and Open MPI, as ranks of a job.
+
+
+def test_the_generator_measures_as_ranks_of_a_job(launcher: Slurm, tmp_path: Path) -> None:
+    tool = find_benchmark("builtin", _ask)
+    assert not isinstance(tool, NotAvailable)
+    spec = ProbeSpec(
+        name="ranks",
+        benchmark="builtin",
+        tasks=4,
+        transfer_size_bytes=65536,
+        block_size_bytes=2**20,
+        repetitions=1,
+        duration_s=0.5,
+        direct=False,
+        nodes=2,
+        processes=True,
+    )
+    with launcher.allocate(demand("ranks", 2, 2)) as allocation:
+        for access in ("write", "read"):
+            argv = ioload.command(spec, access, program=tool.path, directory=str(tmp_path))
+            result = allocation.execute(argv, tasks=4, timeout_s=90)
+            measurement = ioload.parse(result.raw_output(access))
+            assert measurement.status is RunStatus.OK, (measurement.problem, result.stderr)
+            report = json.loads(result.stdout)
+            assert (report["ranks"], report["tasks"]) == (4, 4)
+            (phase,) = measurement.phases
+            assert (phase.access, phase.tasks) == (access, 4)
+    assert len(list(tmp_path.iterdir())) == 4  # one file a task, and nothing of their meeting
+
+
+def _ask(argv: tuple[str, ...]) -> RawOutput:
+    return execute(argv, timeout_s=20).raw_output("version")
+
+
+_MPI_PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    int rank, size, sum = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) printf("%d ranks, sum %d\n", size, sum);
+    return MPI_Finalize();
+}
+"""
+
+
+def test_open_mpi_finds_its_ranks_through_slurm(
+    launcher: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two nodes on one host share the names of Open MPI's shared memory: by the network, then.
+    monkeypatch.setenv("OMPI_MCA_btl", "self,tcp")
+    (tmp_path / "sum.c").write_text(_MPI_PROGRAM)
+    program = tmp_path / "sum"
+    try:
+        subprocess.run(("mpicc", "-o", program, tmp_path / "sum.c"), check=True, timeout=120)
+    except FileNotFoundError:
+        pytest.skip("mpicc is not on PATH")
+    options = {"mpi": "pmix"}
+    with launcher.allocate(demand("mpi", 2, 2, options=options)) as allocation:
+        result = allocation.execute((str(program),), tasks=4, timeout_s=90)
+        assert text(result).strip() == "4 ranks, sum 6", result.stderr.decode()
+
+
+def test_without_slurm_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = find_slurm()
+    assert isinstance(found, NotAvailable)
+    assert "sbatch, srun, squeue, scancel, scontrol are missing" in found.reason
+
+
+def test_without_a_configuration_there_is_a_reason(
+    slurm_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.conf").touch()
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "empty.conf"))
+    found = find_slurm()
+    assert isinstance(found, NotAvailable)
+    assert "Slurm cannot be used here: " in found.reason
+
+
+def test_a_command_by_itself_has_a_job_of_its_own(launcher: Slurm) -> None:
+    result = execute(launcher.wrap(("sh", "-c", "echo $SLURM_PROCID"), 2), timeout_s=90)
+    assert sorted(text(result).split()) == ["0", "1"], result.stderr
+    with pytest.raises(ValueError, match="0 tasks"):
+        launcher.wrap(("true",), 0)
+
+
+def test_more_tasks_than_were_asked_for_is_a_bug(launcher: Slurm) -> None:
+    with launcher.allocate(demand("few", 1, 2)) as allocation:
+        for tasks in (0, 3):
+            with pytest.raises(ValueError, match=f"{tasks} tasks in a job for 2"):
+                allocation.execute(("true",), tasks=tasks, timeout_s=60)
+
+
+def test_what_cannot_be_cleaned_up_is_said(launcher: Slurm) -> None:
+    """A command whose step does not end is followed by no other: it may still write."""
+    stubborn = dataclasses.replace(launcher, patience=dataclasses.replace(QUICK, ending_s=0.0))
+    with stubborn.allocate(demand("stubborn")) as allocation:
+        allocation.execute(("sleep", "100"), tasks=1, timeout_s=0.5)
+        try:
+            allocation.execute(("true",), tasks=1, timeout_s=60)
+        except ToolError as error:
+            assert "still run in job" in error.message  # noqa: PT017 (it may be quick enough)
+
+
+# Last, what was begun first: see ``slow_ends``.
+
+
+def test_a_node_that_dies_loses_the_job(
+    slurm: Cluster, slow_ends: dict[str, Future[object]]
+) -> None:
+    error, facts = slow_ends["n6"].result(200)  # type: ignore[misc]
+    assert isinstance(error, JobLost), error
+    assert (error.state, error.unfinished, facts["state"]) == ("NODE_FAIL", False, "NODE_FAIL")
+    assert "a node of it failed" in error.message
+
+
+def test_the_time_limit_of_the_job_leaves_a_run_unfinished(
+    slurm: Cluster, slow_ends: dict[str, Future[object]]
+) -> None:
+    result, facts = slow_ends["n5"].result(200)  # type: ignore[misc]
+    assert isinstance(result, ProcessResult), result
+    assert result.timed_out
+    assert "was still running after" in str(result.problem)
+    assert facts["state"] == "TIMEOUT"
+
+
+def test_a_controller_that_restarts_is_waited_for(launcher: Slurm, slurm: Cluster) -> None:
+    with launcher.allocate(demand("restart", 2)) as allocation:
+        stopped_at_s: list[float] = []
+
+        def on_progress(elapsed_s: float) -> None:
+            if not stopped_at_s and elapsed_s > 0.5:
+                slurm.stop("slurmctld")
+                stopped_at_s.append(elapsed_s)
+            elif "slurmctld" not in slurm.daemons and elapsed_s > stopped_at_s[0] + 0.5:
+                slurm.start("slurmctld")
+
+        result = allocation.execute(
+            ("sh", "-c", "sleep 2; echo done"), tasks=2, timeout_s=60, on_progress=on_progress
+        )
+        assert (result.problem, text(result).split()) == (None, ["done", "done"])
+        assert allocation.execute(("true",), tasks=2, timeout_s=60).problem is None
+    assert allocation.facts["state"] == "COMPLETED"
