@@ -148,6 +148,7 @@ class Interrupted(KeyboardInterrupt):
 
     exit_code = 130
     hint = None
+    reported = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

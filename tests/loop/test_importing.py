@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tarfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import jsonschema
 import pytest
 from tests.measure.survey_files import survey_files
 
+from trimtab.errors import ToolError
 from trimtab.loop.importing import importer
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.keeping import Terms
@@ -175,10 +177,10 @@ def test_workers_give_what_one_process_gives(
     monkeypatch.setattr(importer, "BATCH", 7)
     with Store.open(tmp_path / "other" / "t.db") as other:
         one_process = [(f.file, f.status, f.part_of) for f in done(place, other, workers=0)]
-        alone = {run.id: run.samples for run in other.runs()}
+        alone = {run.path: run.samples for run in other.runs()}
     several = [(f.file, f.status, f.part_of) for f in done(place, store, workers=2)]
     assert several == one_process
-    assert {run.id: run.samples for run in store.runs()} == alone
+    assert {run.path: run.samples for run in store.runs()} == alone
     assert len(alone) == 30
 
 
@@ -218,9 +220,58 @@ def test_a_time_without_a_zone_is_not_guessed() -> None:
     (one,) = import_files([str(IOR)], Terms(), None)
     assert one.results[0].at is None
     assert "--timezone" in str(one.results[0].at_reason)
-    moment = datetime(2024, 1, 1, tzinfo=UTC)
-    (said,) = import_files([str(IOR)], Terms(at=moment), None)
-    assert said.results[0].at == moment
+
+
+def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
+    (plain,) = import_files([str(IOR)], Terms(timezone="UTC"), None)
+    printed = plain.results[0].at
+    assert printed is not None
+    near, far = printed + timedelta(hours=8), printed - timedelta(days=30)
+    (said,) = import_files([str(IOR)], Terms(at=near), None)
+    assert said.results[0].at == near
+    (wrong,) = import_files([str(IOR)], Terms(at=far), None)
+    assert wrong.results[0].at is None
+    assert "which is not" in str(wrong.results[0].at_reason)
+
+
+def test_a_run_without_a_time_gets_it_when_it_is_imported_with_a_zone(store: Store) -> None:
+    (first,) = import_files([str(IOR)], Terms(site="s"), store)
+    assert first.results[0].run is not None
+    assert store.run(first.results[0].run).at is None
+    (again,) = import_files([str(IOR)], Terms(site="s", timezone="UTC"), store)
+    assert not again.results[0].new
+    run = store.run(first.results[0].run)
+    assert run.at == again.results[0].at
+    assert run.at_reason is None
+    list(import_files([str(IOR)], Terms(site="s", timezone="Asia/Tokyo"), store))
+    assert store.run(run.id).at == run.at  # one that is known stays
+
+
+def test_an_archive_of_several_files_is_told(place: Path) -> None:
+    with tarfile.open(place / "x.tgz", "w:gz") as archive:
+        archive.add(IOR, "ior.out")
+    (one,) = done(place, None)
+    assert one.status is FileStatus.UNREADABLE
+    assert "tar" in str(one.reason)
+
+
+def test_the_json_is_whole_also_when_it_was_broken_off(place: Path) -> None:
+    (place / "a").write_bytes(REPORT)
+
+    def broken() -> Iterator[ImportedFile]:
+        yield from done(place, None)
+        raise ToolError("no more")
+
+    pieces: list[str] = []
+
+    def write_all() -> None:
+        pieces.extend(import_json(broken(), store=None, site="s"))
+
+    with pytest.raises(ToolError):
+        write_all()
+    value = json.loads("".join(pieces))
+    assert value["error"] == {"message": "no more", "hint": None, "exit_code": 3}
+    assert len(value["files"]) == 1
 
 
 def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None:

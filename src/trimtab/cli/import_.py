@@ -86,7 +86,8 @@ class _Tally:
         for one in files:
             self.statuses[one.status.value] += 1
             if one.named and one.status.value == "unreadable":
-                self.unreadable.append(f"{visible(one.file)}: {one.reason}")
+                name, reason = visible(one.file), one.reason or ""
+                self.unreadable.append(reason if reason.startswith(name) else f"{name}: {reason}")
             yield one
 
     def refuse_nothing(self, *, reported: bool) -> None:
@@ -98,6 +99,6 @@ class _Tally:
             message = "there is nothing to import: no file of a known format"
         else:
             return
-        error = UnreadableError(message, hint="trimtab import --help; docs: Importing results")
+        error = UnreadableError(message, hint="docs/import.md lists the formats; --kind names one")
         error.reported = reported
         raise error

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from trimtab.model.run import Sample
 from trimtab.model.telemetry import Snapshot
+
+UNRECOGNISED: Final = (
+    "of no format that Trimtab knows; --kind says which it is where only the beginning is odd"
+)
+"""What is said of a file that is something else: of many, in a directory that is walked."""
+EMPTY: Final = "the file is empty"
 
 
 class FileStatus(StrEnum):
@@ -40,6 +48,8 @@ class Imported:
         What it says of targets, where it is no benchmark's.
     site
         Under which a snapshot is kept.
+    told
+        What else it says, as `trimtab.measure.measurement.Measurement.told`.
     """
 
     name: str | None
@@ -53,6 +63,7 @@ class Imported:
     at_reason: str | None = None
     snapshot: Snapshot | None = None
     site: str | None = None
+    told: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

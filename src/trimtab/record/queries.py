@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     insert,
     select,
+    update,
 )
 
 from trimtab.model.run import Run, Sample
@@ -78,8 +79,8 @@ def insert_run(
 def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:
     """Insert runs that were read from files; return for each the id under which it was kept before.
 
-    What is kept already under the key of one stays as it is. One question and three insertions
-    serve all of them.
+    What is kept already under the key of one stays as it is, but for a time that it lacked. One
+    question and three insertions serve all of them.
     """
     sites = {name: site_number(connection, name) for name in {one.run.site for one in imports}}
     there = _imported_keys(connection, sites, [one.key for one in imports])
@@ -88,7 +89,9 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     for one in imports:
         key = (sites[one.run.site], one.run.kind, one.key)
         before.append(there.get(key))
-        if key not in there:
+        if key in there:
+            _give_time(connection, there[key], one.run)
+        else:
             there[key] = one.run.id
             new.append(one)
     if not new:
@@ -105,6 +108,14 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     _insert_all(connection, schema.output, outputs)
     _insert_all(connection, schema.sample, samples)
     return before
+
+
+def _give_time(connection: Connection, identifier: str, run: Run) -> None:
+    """Give a run that was imported without a time the one that is known by now."""
+    if run.at is not None:
+        this = (schema.run.c.id == identifier) & schema.run.c.at.is_(None)
+        values = {"at": run.at, "until": run.until, "at_reason": None}
+        connection.execute(update(schema.run).where(this).values(values))
 
 
 def _imported_keys(

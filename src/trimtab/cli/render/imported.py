@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console
-from trimtab.model.imported import FileStatus, ImportedFile
+from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus, ImportedFile
 from trimtab.model.run import METRIC_UNITS, Sample
 from trimtab.units import format_value
 from trimtab.visible import visible
@@ -25,6 +25,7 @@ _STYLES = {
 _SHOWN = 40
 """Files that are told one by one; of a whole archive only the sum is, and what is wrong."""
 _FIGURES = 4
+_WARNINGS = 2
 
 
 def print_imported(files: Iterable[ImportedFile], store: str | None) -> None:
@@ -33,7 +34,7 @@ def print_imported(files: Iterable[ImportedFile], store: str | None) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     new = kept_before = told = unknown = 0
     for one in files:
-        if one.kind is None and not one.named:
+        if one.kind is None and not one.named and one.reason in (UNRECOGNISED, EMPTY):
             unknown += 1
             continue
         counts[one.kind or "unknown", one.status.value] += 1
@@ -73,10 +74,22 @@ def _print_file(out: Console, one: ImportedFile) -> None:
             figures = f"{len(result.snapshot.targets)} targets of {visible(result.site or '')}"
         if figures:
             out.print(f"           {name}{figures}", soft_wrap=True)
+    for result in one.results:
+        for line in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
+            out.print(f"           note: {visible(line)}", style="dim", soft_wrap=True)
     if one.reason:
         out.print(f"           {visible(one.reason)}", style="dim", soft_wrap=True)
     for reason in dict.fromkeys(r.at_reason for r in one.results if r.at_reason):
         out.print(f"           no time: {visible(reason)}", style="dim", soft_wrap=True)
+
+
+def _slowest(told: Mapping[str, object]) -> list[str]:
+    """Return which target held a job up, where the result says so."""
+    target, times = told.get("slowest_target"), told.get("slowest_target_ratio")
+    if not isinstance(target, str):
+        return []
+    by = f", {times:.1f} times the median" if isinstance(times, float) else ""
+    return [f"the slowest target is {target}{by}"]
 
 
 def _figures(samples: Iterable[Sample]) -> str:

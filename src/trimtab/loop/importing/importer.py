@@ -239,7 +239,7 @@ class _Keeper:
         results = []
         for ordinal, measurement in enumerate(reading.measurements):
             key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
-            run = run_of(measurement, self.terms, file=source.name, key=key, ordinal=ordinal)
+            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal)
             runs.append(imported_run(run, read.outputs, key))
             results.append(_result(measurement, run.id, run.at, run.at_reason))
         status, reason = _overall(results)
@@ -289,6 +289,7 @@ def _result(
         run=run,
         at=at,
         at_reason=at_reason,
+        told=measurement.told,
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from trimtab import __version__
+from trimtab.launch.process import utc_now
 from trimtab.measure.measurement import Measurement
-from trimtab.model.identifier import identifier_of
+from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Layer, Run
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import ImportedRun, KeptOutput
@@ -18,7 +20,8 @@ from trimtab.record.raw import EMPTY_SHA256
 IMPORTED = "imported"
 """The site and the probe of what nobody has named."""
 
-_UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_ZONE_MAXIMUM: Final = timedelta(hours=14)
+"""No zone is further from UTC (Pacific/Kiritimati)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +75,23 @@ def moment_of(printed: datetime | None, terms: Terms) -> Moment:
         if at.astimezone(local.tzinfo).replace(tzinfo=None) != printed:
             return Moment(None, f"{printed} did not exist in {terms.timezone}: clocks went forward")
         return Moment(at)
-    if terms.at is not None:
+    if terms.at is None:
+        reason = f"the output prints {printed} without a time zone; --timezone says which"
+        return Moment(None, reason)
+    if abs(terms.at - printed.replace(tzinfo=UTC)) <= _ZONE_MAXIMUM:
         return Moment(terms.at)
-    return Moment(None, f"the output prints {printed} without a time zone; --timezone says which")
+    return Moment(
+        None,
+        f"the output prints {printed} (in a zone that is not said), which is not "
+        f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
+    )
 
 
-def run_of(measurement: Measurement, terms: Terms, *, file: str, key: str, ordinal: int) -> Run:
+def run_of(measurement: Measurement, terms: Terms, *, file: str, ordinal: int) -> Run:
     """Return the run of one result of a file, without outputs.
 
     Parameters
     ----------
-    key
-        Of the raw output and the result, unique among imports.
     ordinal
         Of the result in its file.
     """
@@ -94,8 +102,7 @@ def run_of(measurement: Measurement, terms: Terms, *, file: str, key: str, ordin
     probe = terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
     told: Mapping[str, object] = {"result": ordinal, **measurement.told}
     return Run(
-        # The same id at every attempt: an import that was broken off is gone on with.
-        id=identifier_of(began.at or _UNKNOWN_TIME, terms.site, measurement.kind, key),
+        id=new_identifier(began.at or utc_now()),
         site=terms.site,
         probe=probe,
         kind=measurement.kind,

@@ -16,6 +16,7 @@ from trimtab.loop.importing.converting import converted
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Source
 from trimtab.measure.table import FORMATS
+from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
 from trimtab.units import format_bytes
 from trimtab.visible import visible
@@ -116,8 +117,8 @@ def _unrecognised(source: Source, kind: str | None) -> str:
     if kind is not None:
         return f"there is no format {kind!r}"
     if not source.content:
-        return "the file is empty"
-    return "no format that Trimtab knows; --kind says which it is where only the beginning is odd"
+        return EMPTY
+    return UNRECOGNISED
 
 
 def mains(path: str) -> tuple[str, ...]:
@@ -170,6 +171,12 @@ def _content(path: str) -> bytes:
                 content = packed.read(SIZE_LIMIT_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"a damaged gzip archive: {error}", file=visible(path)) from error
+    if content[257:262] == b"ustar":
+        raise DataError(
+            "an archive of several files (tar)",
+            file=visible(path),
+            hint="unpack it and import the directory",
+        )
     if len(content) > SIZE_LIMIT_BYTES:
         limit = format_bytes(SIZE_LIMIT_BYTES)
         raise DataError(f"it is larger than {limit}", file=visible(path))

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from trimtab.errors import Interrupted, TrimtabError
 from trimtab.model.imported import Imported, ImportedFile
 from trimtab.model.run import Sample
 from trimtab.report.documents.base import Document, rfc3339
-from trimtab.report.documents.check import SampleDocument
+from trimtab.report.documents.check import ErrorDocument, SampleDocument
 
 
 class ImportedSampleDocument(SampleDocument):
@@ -51,6 +52,7 @@ class ImportDocument(Document):
     store: str | None
     site: str
     files: tuple[ImportedFileDocument, ...]
+    error: ErrorDocument | None
 
 
 def file_values(one: ImportedFile) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def _readings(result: Imported) -> Iterator[dict[str, Any]]:
     """Yield each number of a snapshot as a sample: the metric is the telemetry's name."""
     for target in () if result.snapshot is None else result.snapshot.targets:
         for reading in target.readings:
-            if isinstance(reading.value, str):
+            if isinstance(reading.value, (str, bool)):
                 continue
             line = _LINE.search(reading.source or "")
             yield {
@@ -126,9 +128,18 @@ def _sample(sample: Sample) -> dict[str, Any]:
 
 
 def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:
-    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is there."""
+    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is there.
+
+    What ends it early stands in ``error``, and is raised when the document is whole.
+    """
     head = json.dumps({"store": store, "site": site})
     yield f'{head[:-1]}, "files": ['
-    for number, one in enumerate(files):
-        yield (",\n" if number else "\n") + json.dumps(file_values(one), allow_nan=False)
-    yield "\n]}\n"
+    try:
+        for number, one in enumerate(files):
+            yield (",\n" if number else "\n") + json.dumps(file_values(one), allow_nan=False)
+    except (TrimtabError, Interrupted) as error:
+        told = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        yield f'\n], "error": {json.dumps(told)}}}\n'
+        error.reported = True
+        raise
+    yield '\n], "error": null}\n'
