@@ -146,9 +146,10 @@ def _reasons(series: Sequence[SeriesStatus]) -> list[str]:
 
 def _runs_table(runs: Sequence[Run]) -> Table:
     table = _table("run", "at", "site", "probe", "benchmark", "status", "write>", "read>")
+    length = _telling_length([run.id for run in runs])
     for run in runs:
         table.add_row(
-            run.id[:13],
+            run.id[:length],
             moment(run.at),
             visible(run.site),
             visible(run.probe),
@@ -158,6 +159,14 @@ def _runs_table(runs: Sequence[Run]) -> Table:
             _median(run, "read_bandwidth"),
         )
     return table
+
+
+def _telling_length(identifiers: Sequence[str]) -> int:
+    """Return how many characters tell these ids apart, at least as many as hold their time."""
+    for length in (13, 18, 23, 28):
+        if len({one[:length] for one in identifiers}) == len(identifiers):
+            return length
+    return 36
 
 
 def _samples_table(samples: Sequence[Sample]) -> Table:
