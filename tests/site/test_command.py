@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.site.test_load import LUSTRE, SITE, examples, refused, warned
 
 from trimtab.model.site import SiteProbe
 from trimtab.site.command import filled, places
 from trimtab.site.load import parse_site
+
+PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +118,13 @@ def test_places_are_filled_within_words_and_other_braces_stay() -> None:
     assert places(words) == ("directory", "nodes", "tasks")
     with pytest.raises(KeyError):
         filled(["{other}"], values)
+
+
+def test_the_examples_of_the_page_on_probes_load() -> None:
+    found = re.findall(r"```toml\n(.*?)```", PROBE_PAGE.read_text(), flags=re.DOTALL)
+    loaded = [parse_site(SITE + text, "scratch.toml") for text in found]
+    assert [one.site.probes[0].name for one in loaded] == ["names", "io500", "wrf"]
+    assert all(one.warnings == () and one.site.probes[0].is_one_command for one in loaded)
 
 
 def test_the_example_of_the_page_loads_without_a_warning() -> None:
