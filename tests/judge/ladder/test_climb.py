@@ -151,6 +151,51 @@ def test_what_lies_beside_the_way_down_is_no_bottleneck() -> None:
     assert found.loss.layer == "network"
 
 
+def test_drives_that_do_not_give_what_their_data_sheet_says_are_the_bottleneck() -> None:
+    for rate, share in (("0.294 GB/s", "0.7 %"), ("21.0 GB/s", "50.0 %"), ("37.5 GB/s", "89.3 %")):
+        found = track(rung("drive", rate))
+        assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "drive")
+        assert f"drive at {share}" in found.limit.reason
+        assert found.loss.layer == "drive"
+    above = limit("21.0 GB/s", "20.8 GB/s", "48.0 GB/s", "20.5 GB/s")
+    assert (above.kind, above.layer) == (LimitKind.LAYER, "drive")
+    here = track(rung("drive", "21.0 GB/s"), rung("client", "20.5 GB/s"), networked=False)
+    assert (here.limit.kind, here.limit.layer) == (LimitKind.LAYER, "drive")
+
+
+def test_repeated_measurements_tell_what_the_drives_lose() -> None:
+    for rates, kind in (
+        ([21.0, 21.1, 20.9, 21.2], LimitKind.LAYER),
+        ([41.0, 41.1, 40.9, 41.2], LimitKind.DRIVES),
+        ([37.0, 38.5, 38.0, 37.4], LimitKind.CANNOT_TELL),  # 90 % of 42 are 37.8
+    ):
+        found = track(rung("drive", rates)).limit
+        assert found.kind is kind, found.reason
+        assert "data sheet" in found.reason
+
+
+@pytest.mark.parametrize("rate", [0.294, 21.0, 41.9])
+def test_one_measurement_of_the_drives_tells_nothing_of_the_data_sheet(rate: float) -> None:
+    for found in (
+        track(rung("drive", [rate])),
+        track(rung("drive", [rate]), rung("client", [rate]), networked=False),
+    ):
+        assert found.limit.kind is LimitKind.CANNOT_TELL
+        assert "without an interval" in found.limit.reason
+
+
+def test_drives_of_an_unknown_number_are_held_against_nothing() -> None:
+    found = track(rung("drive", "21.0 GB/s", coverage=Coverage()))
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+    assert "not known how many" in found.limit.reason
+
+
+def test_drives_without_a_data_sheet_limit_by_themselves() -> None:
+    found = track(rung("drive", [21.0]), hardware=replace(HARDWARE, drive_read=None))
+    assert (found.limit.kind, found.limit.layer) == (LimitKind.DRIVES, "drive")
+    assert found.limit.reason == "only the drives were measured"
+
+
 # Cannot tell
 
 

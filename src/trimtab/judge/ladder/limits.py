@@ -235,12 +235,9 @@ class Walk:
     def _down(self, level: Level, so_far: str = "") -> Limit:
         """Return what limits a layer of the storage."""
         lead = f"{so_far}; " if so_far else ""
-        if level in ("drive", "data_sheet"):
-            sheet = self._against("drive", "data_sheet") if level == "drive" else ""
-            notes = "".join(f"; {note}" for note in self.rungs[level].notes)
-            text = (so_far + sheet + notes).removeprefix("; ")
-            return Limit(LimitKind.DRIVES, level, text or "only the drives were measured")
         carriers = self.carriers(level)
+        if level == "data_sheet" or (level == "drive" and not carriers):
+            return self._of_drives(level, so_far or "only the drives were measured")
         if not carriers:
             return _cannot_tell(
                 f"{lead}no drive rung and no data sheet say what {_name(level)} could deliver"
@@ -254,7 +251,13 @@ class Walk:
             return Limit(LimitKind.LAYER, level, f"{lead}{share}: lost in that layer")
         if not self._kept(efficiency):
             return _cannot_tell(f"{lead}{self._open(level, efficiency)}")
+        if level == "drive":
+            return self._of_drives(level, f"{lead}{share}")
         return self._down(beneath, f"{lead}{share}")
+
+    def _of_drives(self, level: Level, so_far: str) -> Limit:
+        """Return that the drives limit, with what is to be known of the lowest rung reached."""
+        return Limit(LimitKind.DRIVES, level, "; ".join((so_far, *self.rungs[level].notes)))
 
     def _lost(self, efficiency: Efficiency) -> bool:
         return efficiency.high is not None and efficiency.high < 1 - self.margin
