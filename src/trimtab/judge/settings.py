@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 LEVEL: Final = 0.95
 METHOD: Final = (
     "multiple comparisons with the best (Hsu): log values less their round, pooled scatter, "
-    "Dunnett's one-sided quantile"
+    "Dunnett's one-sided quantile, Student's two-sided one where that is larger; an interval that "
+    "stays under 100 % is one that is told apart from the best"
 )
 _MATTERS: Final = 0.05
 _PROTECTIONS: Final = (
@@ -265,7 +266,12 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
         )  # fmt: skip
     quantile = None
     if rounds.degrees and len(order) > 1:
-        quantile = dunnett_quantile(LEVEL, len(order) - 1, rounds.degrees)
+        # Of two alike settings the one-sided quantile leaves one out twice as often as promised,
+        # and disagrees with the F test of their factor.
+        quantile = max(
+            dunnett_quantile(LEVEL, len(order) - 1, rounds.degrees),
+            t_quantile((1 + LEVEL) / 2, rounds.degrees),
+        )
     settings = tuple(_beside(rounds, place, order[0], quantile, sign) for place in order)
     return BestSetting(
         metric=metric,
@@ -293,10 +299,12 @@ def _beside(
     if place == best:
         may_be = True
     elif error is not None and quantile is not None:
-        half = t_quantile((1 + LEVEL) / 2, rounds.degrees) * error
-        interval = Interval(math.exp(difference - half), math.exp(difference + half), LEVEL)
+        half = quantile * error
         # Equal to the last digits of a logarithm is equal.
-        may_be = -difference <= quantile * error + 1e-12
+        may_be = -difference <= half + 1e-12
+        # Hsu's bounds are constrained: that a setting is behind is told, by how much at least not.
+        high = max(1.0, math.exp(difference + half)) if may_be else 1.0
+        interval = Interval(math.exp(difference - half), high, LEVEL)
     return SettingResult(
         levels=rounds.points[place].levels,
         middle=math.exp(sign * float(rounds.effects[place])),

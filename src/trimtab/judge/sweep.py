@@ -84,7 +84,7 @@ def analyse_sweep(
         effects=effects,
         maps=tuple(maps),
         scaling=tuple(curves),
-        notes=_notes(points, rounds),
+        notes=(*_notes(points, rounds), *_told_as_wholes(best, effects)),
     )
 
 
@@ -175,6 +175,27 @@ def _maps(
         return []
     rows, columns = (name for name in best if name in singles[:2])
     return [heat_map(points, metric, row_factor=rows, column_factor=columns, fixed=best)]
+
+
+def _told_as_wholes(
+    best: Sequence[BestSetting], effects: Mapping[str, Sequence[FactorEffect]]
+) -> list[str]:
+    """Return a note for each metric whose settings differ though no factor is seen to matter."""
+    notes = []
+    for metric, found in effects.items():
+        apart = any(
+            one.of_best is not None and one.may_be_best is False
+            for of_metric in best
+            if of_metric.metric == metric
+            for one in of_metric.settings
+        )
+        if apart and found and all(one.matters is False for one in found):
+            notes.append(
+                f"{metric}: some settings are told apart from the best, and yet no factor by "
+                "itself from chance: whole settings differ by more than one factor; more rounds "
+                "tell which"
+            )
+    return notes
 
 
 def _notes(points: Sequence[MeasuredPoint], rounds: int) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ class SettingResult:
         Rounds that it rests on.
     of_best, of_best_interval
         Its rate over the best one's (for a time: the best one's over it), a fraction; the
-        interval is of this one comparison.
+        interval allows for all settings that are compared. It ends at 1 where the setting is told
+        apart from the best, and at or beyond it where it may be the best.
     may_be_best
         Whether it cannot be told from the best; ``None`` where nothing can be told.
     reason

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trimtab.cli.render.text import console
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import BestSetting, FactorEffect, HeatMap, Level, Scaling, SweepAnalysis
+from trimtab.model.verdict import Interval
 from trimtab.report.text import levels_text, metric_text
 from trimtab.units import format_percent, format_value
 from trimtab.visible import visible
@@ -66,15 +67,18 @@ def _print_best(out: Console, best: BestSetting) -> None:
             str(one.n),
             "-" if one.middle is None else format_value(one.middle, best.unit),
             "-" if one.of_best is None else format_percent(one.of_best),
-            "-"
-            if interval is None
-            else f"{format_percent(interval.low)} .. {format_percent(interval.high)}",
+            "-" if interval is None else _interval(interval, apart=one.may_be_best is False),
             visible(one.reason or {True: "yes", False: "no", None: "-"}[one.may_be_best]),
         )
     out.print(table)
     if len(best.settings) > _SETTINGS_SHOWN:
         out.print(f"  ... {len(best.settings) - _SETTINGS_SHOWN} more (--json)", style="dim")
     out.print(f"  {visible(best.method)}", style="dim")
+
+
+def _interval(interval: Interval, *, apart: bool) -> str:
+    low, high = format_percent(interval.low), format_percent(interval.high)
+    return f"{low} .. under {high}" if apart else f"{low} .. {high}"
 
 
 def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -> None:
