@@ -16,21 +16,25 @@ from typing import Any
 
 import pytest
 from tests.support.command import TRIMTAB, trimtab
+from tests.support.slurm import Cluster
 
 from trimtab.errors import JobLost, NeverStarted, RefusedError, ToolError, TrimtabError
 from trimtab.launch.allocation import HostAllocation
 from trimtab.launch.launchers import Local, OpenMpi, find_open_mpi
 from trimtab.launch.process import ProcessResult
 from trimtab.loop.command_output import FILES_MAXIMUM
+from trimtab.loop.judging import metrics_of, verdicts
 from trimtab.loop.probe import DIRECTORY_PREFIX, ProbeOutcome
 from trimtab.loop.probe_now import probe_now
 from trimtab.loop.site_command import command_of, refuse_too_many
 from trimtab.loop.site_probe import SiteProbeRunner
 from trimtab.loop.validate import validate
+from trimtab.loop.watching.missing import as_asked, likeness_of
 from trimtab.loop.watching.probing import RunContext
+from trimtab.model.check import HistoryPoint
 from trimtab.model.identifier import new_identifier
-from trimtab.model.run import RunStatus
-from trimtab.model.site import Site, SiteProbe
+from trimtab.model.run import RunStatus, Sample
+from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.record.comparability import comparability_key
 from trimtab.record.store import Store
 
@@ -136,6 +140,27 @@ def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> N
     assert outcome.run.outputs[0].argv[0].endswith("mpirun")
     more = run(replace(probe, repetitions=2), tmp_path)
     assert comparability_key(more.run) == comparability_key(outcome.run)
+
+
+@pytest.mark.kernel
+def test_a_command_is_a_step_of_a_batch_job(tmp_path: Path, slurm: Cluster) -> None:
+    place = tmp_path / "fs"
+    place.mkdir()
+    queue = SiteLauncher("queue", "slurm", {"partition": "main"})
+    site = Site("s", "local", str(place), launchers=(queue,))
+    words = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
+    probe = replace(
+        IOLOAD_PROBE, command=words, launcher="queue", nodes=2, tasks_per_node=1, timeout_s=60.0
+    )
+    outcome = run(probe, place, SiteProbeRunner(site, now))
+    assert (outcome.run.status, outcome.run.problem) == (RunStatus.OK, None)
+    phases: Any = outcome.run.parameters["phases"]
+    assert [(one["tasks"], one["moved_bytes"]) for one in phases] == [(2, 2 * 2**20)]
+    job: Any = outcome.run.parameters["job"]
+    assert len(job["nodes"]) == 2
+    hung = replace(probe, command=("sleep", "100"), timeout_s=1.0)
+    assert run(hung, place, SiteProbeRunner(site, now)).run.status is RunStatus.UNFINISHED
+    assert slurm.queue() == []
 
 
 # --- what the output proves --------------------------------------------------
@@ -262,6 +287,36 @@ def test_whatever_tree_a_command_leaves_is_removed(tmp_path: Path) -> None:
     words = (sys.executable, "-c", script, "{directory}", str(outside))
     run(SiteProbe("own", command=words), tmp_path)
     assert (outside / "precious").read_text() == "x"
+
+
+def test_a_run_is_judged_by_what_it_measures(tmp_path: Path) -> None:
+    own = run(IOLOAD_PROBE, tmp_path).run
+    assert metrics_of(own, ()) == ("write_bandwidth", "read_bandwidth")
+    names = [Sample("file_stat_rate", 9.0, 0), Sample("file_creation_rate", 5.0, 0)]
+    amounts = [Sample("bytes_written", 3.0), Sample("file_read_rate", 1.0, 0, statistic="max")]
+    of_mdtest = replace(own, samples=(*names, *amounts))
+    assert metrics_of(of_mdtest, ()) == ("file_creation_rate", "file_stat_rate")
+    point = HistoryPoint(now(), "output_time", 3.0, unfinished=False, run="x")
+    assert metrics_of(replace(own, samples=()), [point]) == ("output_time",)
+    found = verdicts(of_mdtest, (), goal=0.08)
+    assert {one.metric for one in found} == {"file_creation_rate", "file_stat_rate"}
+
+
+def test_only_a_run_that_says_nothing_stands_where_the_last_one_did(tmp_path: Path) -> None:
+    own = run(IOLOAD_PROBE, tmp_path).run
+    asked: Any = own.parameters["spec"]
+    last = likeness_of(own)
+    silent = replace(own, status=RunStatus.UNFINISHED, kind="auto", parameters={
+        **own.parameters, "spec": {"command": asked["command"]},
+    })  # fmt: skip
+    assert as_asked(silent, last).parameters["spec"] == asked
+    assert as_asked(silent, last).kind == "builtin"
+    assert as_asked(silent, None) is silent
+    changed = {**asked["command"], "words": ["another"]}
+    other = replace(silent, parameters={**own.parameters, "spec": {"command": changed}})
+    assert as_asked(other, last) is other
+    whole = replace(silent, status=RunStatus.OK)
+    assert as_asked(whole, last) is whole
 
 
 # --- output files ------------------------------------------------------------
