@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from trimtab.loop.ladder import of_store, with_data_sheet
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware, Parity
 from trimtab.model.identifier import new_identifier
-from trimtab.model.ladder import Basis, LimitKind, Rung
+from trimtab.model.ladder import Basis, Coverage, LimitKind, Rung
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Servers, Site
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
@@ -211,6 +212,13 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     assert "together and one by one" in track.limit.reason
 
 
+def test_drives_one_by_one_are_drives_and_no_osts(store: Store) -> None:
+    keep(store, "fio", [3.4, 3.5, 3.3], layer="drive", targets=["nvme0n1", "nvme1n1"])
+    found = only(store)
+    assert found.coverage == Coverage(drives=2)
+    assert found.notes == ("sum of 2 drives, each measured by itself",)
+
+
 def test_surveys_of_several_days_tell_how_they_scatter(store: Store) -> None:
     names = ["OST0000", "OST0001"]
     for day in range(4):
@@ -291,6 +299,51 @@ def test_on_how_many_osts_files_lie(store: Store, asked: dict[str, Any], osts: i
     assert found.coverage.osts == osts
     if osts is None and isinstance(asked.get("tasks"), int):
         assert "1 object over 2 OSTs: on how many they lay is not known" in found.notes
+
+
+HERE = Site("scratch", "local", "/scratch", hardware=replace(HARDWARE, drives=8, osts=None))
+
+
+def test_a_run_on_one_drive_of_eight_is_not_of_all_eight(store: Store) -> None:
+    keep(store, "fio", [1.65, 1.66, 1.64], layer="drive", told={"drives": 1})
+    given = of_store(store, HERE)
+    assert given.rungs[0].coverage == Coverage(drives=1)
+    (track,) = climb(given).tracks
+    (drive,) = (step for step in track.steps if step.rung.layer == "drive")
+    assert drive.beneath[0].value == pytest.approx(1.65 / 3.5)
+    assert (track.limit.kind, track.limit.layer) == (LimitKind.LAYER, "drive")
+
+
+@pytest.mark.parametrize("layer", ["drive", "raid", "ost"])
+def test_what_tells_no_counts_is_not_taken_for_all_drives(store: Store, layer: str) -> None:
+    keep(store, "fio", [1.65], layer=layer)
+    assert only(store, HERE).coverage == Coverage()
+
+
+def test_the_only_drive_is_the_one_that_was_measured(store: Store) -> None:
+    keep(store, "fio", [1.65], layer="drive")
+    site = replace(HERE, hardware=replace(HARDWARE, drives=1, osts=None))
+    assert only(store, site).coverage == Coverage(drives=1)
+
+
+@pytest.mark.parametrize(
+    ("told", "osts", "coverage"),
+    [
+        ({}, None, Coverage(8, 1, 1)),
+        ({}, 1, Coverage(8, 1, 1)),
+        ({}, 2, Coverage(servers=1)),
+        ({"drives": 4}, None, Coverage(drives=4)),
+        ({"targets": 2}, 2, Coverage(osts=2)),
+    ],
+)
+def test_a_client_on_a_file_system_of_one_host(
+    store: Store, told: dict[str, object], osts: int | None, coverage: Coverage
+) -> None:
+    keep(store, "ior", [10.0], told=told)
+    site = replace(HERE, hardware=replace(HARDWARE, drives=8, osts=osts))
+    found = only(store, site)
+    assert found.coverage == coverage
+    assert bool(found.notes) == (osts == 2 and not told)
 
 
 def test_an_application_is_held_against_what_the_file_system_gives(store: Store) -> None:

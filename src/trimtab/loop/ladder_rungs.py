@@ -187,36 +187,56 @@ class Chooser:
             rate = of_values([total for _, total in surveys], Basis.RUNS)
         else:
             surveys = [(run.id, rate.value)]
-        note = f"sum of {len(newest)} OSTs, each measured by itself"
+        of_drives = layer_of(run) == "drive"
+        noun = "drives" if of_drives else "OSTs"
+        note = f"sum of {len(newest)} {noun}, each measured by itself"
         return _Found(
             series,
             run,
             rate,
             tuple(identifier for identifier, _ in surveys),
-            Coverage(osts=len(newest)),
+            Coverage(drives=len(newest)) if of_drives else Coverage(osts=len(newest)),
             run.at,
             (*notes, note),
             one_by_one=True,
         )
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
+        """Return what a run covers: what it tells itself, before anything that the site is."""
         told = _table(run, "told")
         built = Built.of(self.hardware)
-        if self.site.driver == "local":
-            return Coverage(built.drives, built.osts or 1, 1), ()
         stated = Coverage(
             _count(told.get("drives")), _count(told.get("targets")), _count(told.get("servers"))
         )
         if stated != Coverage():
             return stated, ()
-        if layer_of(run) == "network" and built.servers == 1:
+        layer = layer_of(run)
+        if layer == "network" and built.servers == 1:
             return Coverage(servers=1), ()  # whichever side told it, there is no other server
-        if layer_of(run) == "application":
+        if layer == "drive" and built.drives == 1:
+            return Coverage(drives=1), ()
+        if layer == "application":
             # What it gets of what the file system gives, on however many OSTs its files lie.
-            return Coverage(built.drives, built.osts, built.servers), ()
-        if layer_of(run) != "client":
+            return self._whole(built), ()
+        if layer != "client":
             return stated, ()
-        return self._of_files(run, built)
+        return self._of_one_host(built) if self._local else self._of_files(run, built)
+
+    @property
+    def _local(self) -> bool:
+        return self.site.driver == "local"
+
+    def _whole(self, built: Built) -> Coverage:
+        if self._local:
+            return Coverage(built.drives, built.osts or 1, 1)
+        return Coverage(built.drives, built.osts, built.servers)
+
+    def _of_one_host(self, built: Built) -> tuple[Coverage, tuple[str, ...]]:
+        """Return what a client's run covers where the mount is a file system of this host."""
+        if built.osts is None or built.osts == 1:
+            return self._whole(built), ()
+        note = f"on how many of {built.osts:,.6g} OSTs the files lay is not known"
+        return Coverage(servers=1), (note,)
 
     def _of_files(self, run: Run, built: Built) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a client's run covers, from where its files lie.
