@@ -59,8 +59,11 @@ def command(
     what is missing. A file of published figures is computed in the same way, and each value that
     it prints is held against the figures that it should follow from.
     """
+    from trimtab.errors import UsageError
     from trimtab.loop.ladder import ladder_of
 
+    if not 0 < margin < 1:
+        raise UsageError("--margin has to be over 0 and under 100%")
     found = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     if report_path is not None:
         from trimtab.report.ladder import render_ladder
