@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from tests.support.command import trimtab
 
+from trimtab.drivers.local.driver import LocalDriver
 from trimtab.judge.ladder.climb import climb
-from trimtab.loop.ladder import of_store, with_data_sheet
+from trimtab.loop.ladder import ladder_of, of_store, with_data_sheet
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware, Parity
 from trimtab.model.identifier import new_identifier
@@ -484,10 +485,61 @@ def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
     assert "trimtab check PATH" in shown.stdout
 
 
+def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "t.db"
+    files = [
+        FIXTURES / "fio" / "3.33" / "drives.out",
+        FIXTURES / "ior" / "4.0.0" / "json-repeat.out",
+    ]
+    added = trimtab("import", *files, "--site", "imported", "--timezone", "UTC", store=kept)
+    assert added.code == 0, added.stderr
+    monkeypatch.chdir(tmp_path)
+    shown = trimtab("ladder", "imported", "--json", store=kept)
+    assert shown.code == 0, shown.stderr
+    assert shown.document["name"] == "imported"
+    assert shown.document["scale"] == "one drive"
+    assert "[hardware]" in " ".join(shown.document["notes"])
+    tracks = {track["metric"]: track for track in shown.document["tracks"]}
+    rungs = {one["layer"]: one for one in tracks["read_bandwidth"]["rungs"]}
+    assert set(rungs) == {"drive", "client"}
+    drive, client = rungs["drive"], rungs["client"]
+    assert drive["shown"]["value"] == drive["rate"]["value"] / drive["coverage"]["drives"]
+    assert client["shown"] is None  # nothing tells on how much hardware it was
+    assert {track["limit"]["kind"] for track in tracks.values()} == {"cannot tell"}
+    other = trimtab("ladder", "importde", store=kept)
+    assert other.code == 2
+    assert "nothing is kept of it" in other.stderr
+
+
+def test_a_directory_whose_results_are_kept_under_the_name_of_a_site(tmp_path: Path) -> None:
+    site = tmp_path / "here.toml"
+    site.write_text(f'[site]\nname = "here"\ndriver = "local"\npath = "{tmp_path}"\n')
+    identity = LocalDriver(str(tmp_path)).description.identity
+    with Store.open(tmp_path / "t.db") as kept:
+        kept.ensure_site("here", driver="local", identity=identity, path=str(tmp_path))
+    shown = trimtab("ladder", tmp_path, "--json", store=tmp_path / "t.db")
+    assert shown.code == 0, shown.stderr
+    assert shown.document["name"] == "here"
+
+
+def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> None:
+    """What is kept of the driver tells that there is no network between."""
+    store.ensure_site("here", driver="local")
+    found = ladder_of("here", store_url=str(store.location.path))
+    assert {one.layer for one in found.absent} == {"data_sheet", "drive", "client"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (("nowhere",), 2, "nowhere"),
+        (("PAGE",), 2, "is a file"),
+        (("/dev/null",), 2, "is a character device"),
+        (("./not-there",), 2, "does not exist"),
+        *(
+            (("EXAMPLE", "--margin", margin), 2, "over 0 and under 100%")
+            for margin in ("0", "0%", "1", "100%")
+        ),
         (("nowhere.toml",), 2, "nowhere.toml"),
         (("FILE",), 2, "is not a rate"),
         (("EXAMPLE", "--margin", "2"), 2, "fraction"),
@@ -497,7 +549,9 @@ def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
 def test_wrong_use(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('[ladder]\nname = "x"\n[[rung]]\nlayer = "ost"\nwrite = "3"\n')
-    places = {"FILE": str(wrong), "EXAMPLE": str(EXAMPLES / "perlmutter.toml")}
+    page = tmp_path / "page.md"
+    page.write_text("# a page")
+    places = {"FILE": str(wrong), "PAGE": str(page), "EXAMPLE": str(EXAMPLES / "perlmutter.toml")}
     ended = trimtab("ladder", *(places.get(one, one) for one in arguments), store=tmp_path / "t.db")
     assert ended.code == code
     assert words in ended.stderr

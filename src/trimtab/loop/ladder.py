@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from trimtab.errors import UnreadableError, UsageError
 from trimtab.judge.ladder.climb import MARGIN, Scale, climb
 from trimtab.judge.ladder.comparing import Built
 from trimtab.judge.ladder.estimates import of_figure, of_values
-from trimtab.loop.sites import SITE_FILE, open_site, with_store
+from trimtab.launch import bounded
+from trimtab.loop.sites import SITE_FILE, site_file, site_of_path, with_store
 from trimtab.loop.stores import open_store
 from trimtab.model.drives import data_sheet
 from trimtab.model.hardware import Figure, Hardware
@@ -17,7 +19,9 @@ from trimtab.model.ladder import Basis, Coverage, Ladder, LadderInput, Rung
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.site.ladder_file import LadderFile, StatedRung, is_ladder, load_ladder
+from trimtab.site.load import find_site
 from trimtab.units import format_value
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -29,6 +33,10 @@ _OF_DATA_SHEET: Final = {
     "drive_read_iops": ("read_iops", "1/s"),
 }
 """Key of the hardware to attribute of the data sheet, and its unit."""
+_NO_HARDWARE: Final = (
+    "no site file tells what it is built of: with [hardware] in one (trimtab init PATH writes it) "
+    "rates are also held against data sheets and line rates, and brought to the whole"
+)
 
 
 def ladder_of(
@@ -43,6 +51,9 @@ def ladder_of(
 
     Parameters
     ----------
+    where
+        Besides what `trimtab.loop.sites.open_site` takes, the name of a site that only the store
+        knows, as ``trimtab import --site NAME`` makes it.
     runs
         Beginnings of ids of runs that are to stand for their layers.
 
@@ -55,9 +66,59 @@ def ladder_of(
     """
     if where.endswith(SITE_FILE) and is_ladder(where):
         return climb(of_file(load_ladder(where)), margin=margin, scale=scale)
-    site = open_site(where).site
+    site = _site(where, store_url)
     with open_store(with_store(site, store_url)) as store:
         return climb(of_store(store, site, runs), margin=margin, scale=scale)
+
+
+def _site(where: str, store_url: str | None) -> Site:
+    """Return the site that is meant: of a site file, of a directory, or one that is only kept."""
+    loaded = site_file(where)
+    if loaded is not None:
+        return loaded.site
+    state = bounded.describe(where)
+    here = site_of_path(where) if state.kind == "directory" else None
+    try:
+        with open_store(store_url) as store:
+            kept, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
+    except UnreadableError as error:
+        if here is not None:
+            raise
+        kept, nowhere = (), error.message
+    if here is not None:
+        for one in kept:
+            if here.name in (one.name, one.identity):
+                return replace(here, name=one.name)
+    for one in kept:
+        if one.name == where:
+            driver = "local" if one.driver == "local" else "lustre"
+            return Site(one.name, driver, one.path or "")
+    return here or _refused(where, state, nowhere)
+
+
+def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
+    """Raise what is wrong with a word that no ladder can be made of.
+
+    Raises
+    ------
+    UsageError
+        It is neither a site nor a directory.
+    TrimtabError
+        What the system said of a path.
+    """
+    if state.kind is not None:
+        raise UsageError(
+            f"{visible(where)} is a {state.kind.replace('-', ' ')}: no site, no directory and no "
+            f"{SITE_FILE} file",
+            hint="name a site, a mount, or a FILE.toml with [ladder]; trimtab import keeps results",
+        )
+    if "/" in where and state.failure is not None:
+        raise bounded.error_of(state.failure, where)
+    try:
+        find_site(where)
+    except UsageError as error:
+        raise UsageError(f"{error.message}; {nowhere}", hint=error.hint) from error
+    raise UsageError(f"{visible(where)} is neither a site nor a directory; {nowhere}")
 
 
 def of_file(file: LadderFile) -> LadderInput:
@@ -84,6 +145,8 @@ def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
 
     snapshot = store.latest_snapshot(site.name)
     hardware, notes = hardware_of(site, snapshot)
+    if site.source is None and site.hardware == Hardware():
+        notes = (*notes, _NO_HARDWARE)
     chooser = Chooser(store, site, hardware, runs)
     return LadderInput(
         name=site.name,
