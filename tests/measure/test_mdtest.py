@@ -273,6 +273,56 @@ def test_a_table_of_times_after_the_rates_is_passed_over() -> None:
     assert of(one, "file_creation_rate", "min")[0].value == 4369.127
 
 
+@pytest.mark.parametrize("folder", ["3.3.0", "4.0.0", "4.1.0+dev"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "SUMMARY time",
+        "SUMMARY time|   Operation",
+        "SUMMARY time|   Operation|   ---",
+        "SUMMARY rate|   Operation",
+        r"   (?:File|Tree) \D* [0-9]{2,}\.[0-9]{3}|SUMMARY time|   Operation",
+    ],
+)
+def test_times_without_their_unit_are_not_taken_for_rates(folder: str, lost: str) -> None:
+    """Every line that begins so is lost, and the first row of the rates."""
+    path = FIXTURES / "mdtest" / folder / "rate-and-time.out"
+    whole = FORMAT.read(source(path))
+    lines = path.read_text().splitlines(keepends=True)
+    first = next(line for line in lines if line.startswith("   File creation"))
+    kept = [line for line in lines if line is not first and not re.match(lost, line)]
+    for without in (kept, [first, *kept]):
+        (one,) = FORMAT.read(Source("x", "".join(without).encode()))
+        found = values((one,))
+        assert found.items() <= values(whole).items()
+        assert one.status is not RunStatus.OK
+        assert one.problem
+
+
+@pytest.mark.parametrize("old", ["rate (in ops/sec):", "rate (in ops/sec)"])
+@pytest.mark.parametrize("new", [":", "rate (in ms/op):", "(in ops/sec):"])
+def test_a_table_that_does_not_say_its_unit_is_not_believed(old: str, new: str) -> None:
+    text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
+    assert old in text
+    (one,) = FORMAT.read(Source("x", text.replace(old, new).encode()))
+    assert values((one,)) == {}
+    assert one.status is RunStatus.FAILED
+
+
+def test_a_second_row_that_differs_makes_both_disbelieved() -> None:
+    text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
+    row = next(line for line in text.splitlines(keepends=True) if "File stat" in line)
+    (same,) = FORMAT.read(Source("x", text.replace(row, row + row).encode()))
+    assert of(same, "file_stat_rate")[0].believed
+    other = row.replace("696342", "696343")
+    for both in (row + other, other + row):
+        (one,) = FORMAT.read(Source("x", text.replace(row, both).encode()))
+        (sample,) = of(one, "file_stat_rate")
+        assert sample.reason == "lines 15 and 16 are both of it, and differ"
+        assert of(one, "file_read_rate")[0].believed
+        assert one.status is RunStatus.PARTIAL
+
+
 def test_trees_of_several_tasks_are_counted_as_one() -> None:
     (made,) = of(read("4.1.0+dev", "tree"), "tree_creation_rate")
     assert "one task's tree" in (made.reason or "")

@@ -58,6 +58,7 @@ _TREE: Final = ("tree_creation_rate", "tree_removal_rate")
 _NOT_REPETITIONS: Final = "mdtest 3.3 takes it over all tasks, not over repetitions"
 _FASTEST: Final = "mdtest before 3.3 takes the view of the fastest task (hpc/ior #183)"
 _ONE_TREE: Final = "with -u mdtest counts the directories of one task's tree alone"
+_STRAY: Final = "the line that says the unit of its table is not there: it may be a time"
 _EITHER: Final = (
     "this version may print it of all tasks or of one, and its duration tells not which"
 )
@@ -87,6 +88,8 @@ class _Judge:
     options: dict[str, str] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    doubts: dict[str, str] = field(default_factory=dict)
+    """Metric to why its row is not believed."""
     samples: list[Sample] = field(default_factory=list)
 
     def measurement(self) -> Measurement:
@@ -168,11 +171,15 @@ class _Judge:
         if test is not None and test.summary is not None and not execution.times_only:
             lacking = self._lacking(test.summary)
             problems += [f"the summary lacks {', '.join(lacking)}"] if lacking else []
-        return problems
+        return problems + list(dict.fromkeys(self.doubts.values()))[:3]
 
     def _all_wrong(self) -> str | None:
         """Return why no figure of the execution can be believed."""
         execution = self.execution
+        test, both = self.test, self.options.get("P", "0") != "0"
+        ended = execution.complete or (test is not None and test is not execution.tests[-1])
+        if ended and test is not None and test.summary and both and not test.times:
+            return "the table of times is not there (-P): its rows may stand among the rates"
         if execution.integrity_lost:
             return "data read is not what was written: mdtest found errors"
         if execution.failure is not None:
@@ -189,16 +196,12 @@ class _Judge:
             wanted += ["File creation", "File stat", "File read", "File removal"]
         if self.options and (both or "D" in self.options):
             wanted += ["Directory creation", "Directory stat", "Directory removal"]
-        found = {row.metric for row in summary.rows if row.figures is not None}
+        found = {row.metric for row in summary.rows if row.figures is not None and not row.stray}
         return [name for name in wanted if METRICS[name] not in found]
 
     def _read(self, test: Test) -> None:
         """Make the samples of a test."""
-        rows: dict[str, Row] = {}
-        for row in test.summary.rows if test.summary is not None else ():
-            if row.metric in rows:
-                self.warnings.append(f"line {row.line} is the second row of the same name")
-            rows.setdefault(row.metric, row)
+        rows = self._rows(test)
         repeated: dict[str, list[Repetition]] = {}
         for repetition in test.repetitions:
             if repetition.rate > 0:
@@ -214,6 +217,20 @@ class _Judge:
         if test.summary is not None and test.summary.iterations > 1 and not test.repetitions:
             reason = "mdtest prints the rate of each only with -v"
             self.missing.append(Missing("repetitions", reason))
+
+    def _rows(self, test: Test) -> dict[str, Row]:
+        """Return the first row of each phase; note those that cannot be of a table of rates."""
+        rows: dict[str, Row] = {}
+        for row in test.summary.rows if test.summary is not None else ():
+            first = rows.setdefault(row.metric, row)
+            if first is not row:
+                self.warnings.append(f"line {row.line} is the second row of the same name")
+            if first.figures != row.figures:
+                reason = f"lines {first.line} and {row.line} are both of it, and differ"
+                self.doubts.setdefault(row.metric, reason)
+            elif first.stray:
+                self.doubts.setdefault(row.metric, _STRAY)
+        return rows
 
     def _phase(self, metric: str, test: Test, row: Row | None, repeated: list[Repetition]) -> None:
         """Make the samples of one phase, out of its row and of what ``-v`` printed."""
@@ -241,6 +258,8 @@ class _Judge:
 
     def _doubt(self, metric: str) -> str | None:
         """Return why a phase cannot be believed, however it was printed."""
+        if metric in self.doubts:
+            return self.doubts[metric]
         if metric in _TREE and self.execution.tree_failure is not None:
             return self.execution.tree_failure[:200]
         if self._tasks == 1:

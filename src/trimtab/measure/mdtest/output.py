@@ -20,7 +20,7 @@ last one too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -39,6 +39,7 @@ METRICS: Final = {
     "Tree removal": "tree_removal_rate",
 }
 
+_ORDER: Final = {metric: place for place, metric in enumerate(METRICS.values())}
 _OPERATION: Final = "((?:Directory|File|Tree) (?:creation|stat|read|rename|removal))"
 _STARTED: Final = re.compile(r"-- started at ([0-9/]{8,10} [0-9:]{8}) --")
 _FINISHED: Final = re.compile(r"-- finished at ([0-9/]{8,10} [0-9:]{8}) --")
@@ -49,7 +50,7 @@ _TASKS: Final = re.compile(
     r"([0-9]{1,9}) tasks, ([0-9]{1,18}) (files/directories|files|directories|file)\s*\Z"
 )
 _SUMMARY: Final = re.compile(
-    r"SUMMARY(?: (rate|time))?(?: \([^)]{1,20}\))?: \(of ([0-9]{1,9}) iterations\)\s*\Z"
+    r"SUMMARY(?: (rate|time))?(?: \(in ([^)]{1,20})\))?: \(of ([0-9]{1,9}) iterations\)\s*\Z"
 )
 _ROW: Final = re.compile(rf"   {_OPERATION}\s*(:?)\s+(.*)\Z")
 _ROW_BEGINS: Final = re.compile(rf" {{0,8}}{_OPERATION}\b")
@@ -80,13 +81,21 @@ _LINE_LIMIT: Final = 4096
 class Row:
     """One line of a summary.
 
-    ``figures`` by the name of the column, ``None`` if not readable; ``colon``: after its name.
+    Attributes
+    ----------
+    figures
+        By the name of the column, ``None`` if not readable.
+    colon
+        Whether one stands after its name.
+    stray
+        Whether it is of another table, whose line with the unit is not there.
     """
 
     metric: str
     line: int
     figures: dict[str, float] | None
     colon: bool = False
+    stray: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +111,30 @@ class Repetition:
 
 @dataclass(slots=True)
 class Summary:
-    """One table; ``what`` is ``rate``, ``time``, or "" where mdtest 1.9.3 alone does not say."""
+    """One table; ``what`` is ``rate``, ``time``, or "" where mdtest 1.9.3 alone does not say.
+
+    ``another``: whether the rows that come now are of one more table, which says no unit.
+    ``place``: of the last row in the order of rows.
+    """
 
     what: str
     iterations: int
     columns: tuple[str, ...] = ()
     rows: list[Row] = field(default_factory=list)
+    another: bool = False
+    place: int = 0
+
+    def head(self, columns: tuple[str, ...]) -> None:
+        """Take a line with the names of the columns: a table has one."""
+        self.another = self.another or bool(self.columns)
+        self.columns = columns
+
+    def take(self, row: Row) -> None:
+        """Take a row: those of one table stand in one order (``METRICS``)."""
+        place = _ORDER.get(row.metric, self.place)
+        self.another = self.another or place < self.place
+        self.place = place
+        self.rows.append(replace(row, stray=self.another))
 
 
 @dataclass(slots=True)
@@ -118,6 +145,8 @@ class Test:
     ----------
     items_per_task
         Asked for; ``None`` where all tasks share one file, and where it does not divide.
+    times
+        Whether a table of times stands in it.
     done_per_task
         Iteration (from 0) to items that each task really made, where the stonewall was hit.
     """
@@ -126,6 +155,7 @@ class Test:
     line: int
     items_per_task: int | None = None
     summary: Summary | None = None
+    times: bool = False
     iteration: int = 0
     repetitions: list[Repetition] = field(default_factory=list)
     done_per_task: dict[int, int] = field(default_factory=dict)
@@ -246,15 +276,16 @@ class _Reader:
 
     def _result(self, number: int, line: str, test: Test, execution: Execution) -> None:
         if found := _SUMMARY.match(line):
-            self._table = Summary(found.group(1) or "", int(found.group(2)))
+            self._table = Summary(_what(found, execution), int(found.group(3)))
             if self._table.what == "time":
+                test.times = True
                 execution.times_only = execution.times_only or test.summary is None
-            elif test.summary is None:
+            elif test.summary is None and self._table.what in ("", "rate"):
                 test.summary = self._table
         elif self._table is not None and line.startswith("   Operation"):
-            self._table.columns = _columns(line)
+            self._table.head(_columns(line))
         elif self._table is not None and _ROW_BEGINS.match(line):
-            self._table.rows.append(_row(number, line, self._table.columns))
+            self._table.take(_row(number, line, self._table.columns))
         elif repeated := _REPEATED.match(line):
             rate, duration = float(repeated.group(3)), float(repeated.group(2))
             metric = METRICS.get(repeated.group(1))
@@ -283,6 +314,14 @@ def _complain(execution: Execution, line: str) -> None:
         execution.tree_failure = execution.tree_failure or said
     if len(kept) < _KEPT:
         kept.append(said)
+
+
+def _what(found: re.Match[str], execution: Execution) -> str:
+    """Return what a table holds: ``unknown`` where its line does not say what it always does."""
+    what, unit = found.group(1) or "", found.group(2)
+    if what == "" and not (execution.version or "").startswith("1."):
+        return "unknown"
+    return "unknown" if what == "rate" and unit not in (None, "ops/sec") else what
 
 
 def _test(number: int, found: re.Match[str]) -> Test:
