@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.render.text import console
 from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Ladder, Step, Track
@@ -27,10 +28,29 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_COLUMNS: Final = (
+    "layer",
+    "rate",
+    "interval",
+    "of what carries it",
+    "of data sheet",
+    "measured by",
+)
+_CLAIM_COLUMNS: Final = ("printed", "inputs give", "within rounding", "", "what")
+_NUMBERS: Final = frozenset(
+    {"rate", "interval", "of data sheet", "printed", "inputs give", "within rounding"}
+)
+_DROPPED: Final = ("interval", "of data sheet", "within rounding")
+"""What gives way on a terminal that is narrower than its table; `--json` and the page have all."""
+_WORDS_MINIMUM: Final = 24
+"""Characters: in fewer no sentence can be read."""
+_GAP: Final = 2
+_INDENT: Final = 2
 
-def print_ladder(ladder: Ladder) -> None:
+
+def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
     """Print a ladder, the highest layer first, as it stands in the stack."""
-    out = console()
+    out = console() if out is None else out
     out.print(f"{visible(ladder.name)}", style="bold")
     if ladder.source:
         _wrapped(out, visible(ladder.source))
@@ -50,31 +70,15 @@ def print_ladder(ladder: Ladder) -> None:
     if ladder.claims:
         out.print()
         out.print("printed values, and what the values printed beside them give", style="bold")
-        out.print(_claims(ladder.claims))
+        _print_claims(out, ladder.claims)
 
 
 def _print_track(out: Console, track: Track) -> None:
     out.print(TRACK_NAMES[track.metric], style="bold")
-    out.print(_table(track))
+    rows = [_cells(step, track.unit) for step in reversed(track.steps)]
+    _print_table(out, _COLUMNS, rows)
     _wrapped(out, f"limit: {visible(limit_text(track.limit))}")
     _wrapped(out, f"largest loss: {visible(loss_text(track.loss))}")
-
-
-def _table(track: Track) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("layer", "rate", "interval", "of what carries it", "of data sheet", "measured by"):
-        right = name in {"rate", "interval", "of data sheet"}
-        table.add_column(
-            name,
-            justify="right" if right else "left",
-            no_wrap=name != "measured by",
-            overflow="fold",
-        )
-    for step in reversed(track.steps):
-        table.add_row(*_cells(step, track.unit))
-    return table
 
 
 def _cells(step: Step, unit: str) -> tuple[str, ...]:
@@ -86,29 +90,68 @@ def _cells(step: Step, unit: str) -> tuple[str, ...]:
     return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, what
 
 
-def _claims(claims: tuple[CheckedClaim, ...]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("printed", "inputs give", "within rounding", "", "what"):
-        right = name in {"printed", "inputs give", "within rounding"}
-        table.add_column(
-            name, justify="right" if right else "left", no_wrap=name != "what", overflow="fold"
-        )
+def _print_claims(out: Console, claims: tuple[CheckedClaim, ...]) -> None:
+    rows = []
     for one in claims:
         value, bounds = computed_text(one)
-        table.add_row(
-            visible(printed_text(one)),
-            value,
-            bounds,
-            MATCH_WORDS[one.match],
-            visible(claim_text(one)),
-        )
+        match, what = MATCH_WORDS[one.match], visible(claim_text(one))
+        rows.append((visible(printed_text(one)), value, bounds, match, what))
+    _print_table(out, _CLAIM_COLUMNS, rows)
+
+
+def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows whose last cell is words: beside the others, or below where there is no room."""
+    words = max(_natural(rows, len(names) - 1, names[-1]), len(names[-1]))
+    room = min(words, _WORDS_MINIMUM)
+    widths = {index: _natural(rows, index, name) for index, name in enumerate(names[:-1])}
+    if _taken(widths) + room <= out.width:
+        table = _table(names, widths, out.width - _taken(widths))
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+        return
+    for name in _DROPPED:
+        if name in names and _taken(widths) - _GAP > out.width:
+            del widths[names.index(name)]
+    for number, row in enumerate(rows):
+        # Tables of one row each, of the same widths: a table has no lines across its columns.
+        table = _table(names, widths, header=number == 0)
+        table.add_row(*(row[index] for index in widths))
+        out.print(table)
+        if row[-1]:
+            _wrapped(out, row[-1], indent=2 * _INDENT)
+
+
+def _table(
+    names: Sequence[str], widths: Mapping[int, int], beside: int = 0, *, header: bool = True
+) -> Table:
+    from rich.table import Table
+
+    table = Table(
+        box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim", show_header=header
+    )
+    for index, width in widths.items():
+        justify = "right" if names[index] in _NUMBERS else "left"
+        table.add_column(names[index], justify=justify, overflow="fold", width=width)
+    if beside:
+        table.add_column(names[-1], overflow="fold", max_width=beside)
     return table
 
 
-def _wrapped(out: Console, text: str) -> None:
+def _natural(rows: Sequence[Sequence[str]], index: int, name: str) -> int:
+    """Return the cells of the longest line of a column: letters of Asia are two wide."""
+    from rich.cells import cell_len
+
+    lines = [line for row in rows for line in row[index].split("\n")]
+    return max(map(cell_len, (name, *lines)))
+
+
+def _taken(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * len(widths)
+
+
+def _wrapped(out: Console, text: str, indent: int = _INDENT) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    out.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
+    out.print(Padding(Text(text), (0, 0, 0, indent), expand=False))

@@ -1,0 +1,74 @@
+"""The ladder on terminals of every width: columns give way, words are never squeezed."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from trimtab.cli.render.ladder import print_ladder
+from trimtab.judge.ladder.climb import climb
+from trimtab.loop.ladder import of_file
+from trimtab.model.ladder import Ladder
+from trimtab.site.ladder_file import load_ladder
+
+ROOT = Path(__file__).resolve().parents[3]
+ALL = "layer rate interval of what carries it of data sheet"
+
+
+@pytest.fixture(scope="module")
+def perlmutter() -> Ladder:
+    return climb(of_file(load_ladder(ROOT / "docs" / "examples" / "perlmutter.toml")))
+
+
+def printed(ladder: Ladder, width: int) -> list[str]:
+    text = io.StringIO()
+    print_ladder(ladder, Console(file=text, width=width, highlight=False, markup=False))
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (56, "layer rate of what carries it"),
+        (70, "layer rate of what carries it of data sheet"),
+        (80, ALL),
+        (120, f"{ALL} measured by"),
+        (200, f"{ALL} measured by"),
+    ],
+)
+def test_columns_give_way_in_order(perlmutter: Ladder, width: int, columns: str) -> None:
+    lines = printed(perlmutter, width)
+    header = lines[lines.index("write bandwidth") + 1]
+    assert header.split() == columns.split()
+
+
+@pytest.mark.parametrize("width", [56, 70, 80, 100, 120, 200])
+def test_what_measured_can_be_read_at_every_width(perlmutter: Ladder, width: int) -> None:
+    lines = printed(perlmutter, width)
+    assert sum("LNet selftest, 42 GB/s" in line for line in lines) == 1
+    assert any("obdfilter-survey, 31 GB/s" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [30, 40, 56, 80, 120])
+def test_no_line_is_wider_than_the_terminal(perlmutter: Ladder, width: int) -> None:
+    assert all(cell_len(line) <= width for line in printed(perlmutter, width))
+
+
+def test_on_a_narrow_terminal_it_stands_below_its_layer(perlmutter: Ladder) -> None:
+    lines = printed(perlmutter, 80)
+    client = next(index for index, line in enumerate(lines) if line.startswith("client "))
+    assert "64.3 % of network" in lines[client + 1]
+    assert lines[client + 2] == "    IOR, 20 to 250 clients, 27 GB/s"
+
+
+@pytest.mark.parametrize("width", [56, 80, 120])
+def test_what_was_printed_and_what_it_is_of_can_be_read(perlmutter: Ladder, width: int) -> None:
+    lines = printed(perlmutter, width)
+    row = next(index for index, line in enumerate(lines) if line.split()[:2] == ["88.4", "%"])
+    words = " ".join(" ".join(lines[row : row + 3]).split())
+    assert "NVMe write bandwidth" in words
+    assert "88.82 %" in lines[row]
