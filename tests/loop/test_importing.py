@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
+import subprocess
+import sys
 import tarfile
+import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import jsonschema
@@ -15,7 +19,7 @@ import pytest
 from tests.measure.survey_files import survey_files
 
 from trimtab.errors import ToolError
-from trimtab.loop.importing import importer
+from trimtab.loop.importing import importer, reading
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.keeping import Terms
 from trimtab.model.imported import FileStatus, ImportedFile
@@ -226,9 +230,9 @@ def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
     (plain,) = import_files([str(IOR)], Terms(timezone="UTC"), None)
     printed = plain.results[0].at
     assert printed is not None
-    near, far = printed + timedelta(hours=8), printed - timedelta(days=30)
+    near, far = printed + timedelta(hours=8, minutes=3), printed - timedelta(days=30)
     (said,) = import_files([str(IOR)], Terms(at=near), None)
-    assert said.results[0].at == near
+    assert said.results[0].at == printed + timedelta(hours=8)  # zones are quarters of hours
     (wrong,) = import_files([str(IOR)], Terms(at=far), None)
     assert wrong.results[0].at is None
     assert "which is not" in str(wrong.results[0].at_reason)
@@ -290,3 +294,102 @@ def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None
     assert sample["metric"] == "write_bandwidth"
     assert sample["unit"] == "B/s"
     assert sample["line"] == 1
+
+
+def test_a_number_that_counts_nothing_costs_no_other_file(place: Path, store: Store) -> None:
+    text = IOR.read_text()
+    (place / "a").write_text(text.replace("tasks               : 2", f"tasks : {'9' * 20}"))
+    (place / "b").write_text(text.replace("   0   \n", f"   {'9' * 5000}   \n"))
+    (place / "c").write_bytes(REPORT)
+    files = done(place, store)
+    assert files[-1].status is FileStatus.OK
+    assert len(store.runs()) >= 1
+
+
+def test_a_bug_in_one_format_costs_no_other_file(
+    place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(source: object) -> bool:
+        raise ZeroDivisionError("odd")
+
+    (place / "a").write_bytes(IOR.read_bytes())
+    form = dataclasses.replace(reading.FORMATS[0], recognises=broken)
+    monkeypatch.setattr(reading, "FORMATS", (form,))
+    (one,) = done(place, store)
+    assert one.status is FileStatus.UNREADABLE
+    assert "ZeroDivisionError: odd" in str(one.reason)
+
+
+def test_a_link_beside_a_file_is_not_followed(place: Path, store: Store, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root alone may read this")
+    (place / "x.summary").write_bytes(survey_files(3).summary)
+    (place / "x.detail").symlink_to(secret)
+    (one,) = import_files([str(place / "x.summary")], TERMS, store)
+    assert one.status is FileStatus.UNREADABLE
+    assert "not followed" in str(one.reason)
+    assert store.runs() == ()
+
+
+def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(REPORT)
+    (place / "link").symlink_to(tmp_path / "there")
+    (one,) = import_files([str(place / "link")], TERMS, None)
+    assert one.status is FileStatus.OK
+
+
+@pytest.mark.kernel
+def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    inner = place / "inner"
+    inner.mkdir()
+    (place / "z").write_bytes(REPORT)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(inner)], check=True)
+    try:
+        (inner / "report").write_bytes(REPORT)
+        files = done(place, None)
+        named = list(import_files([str(inner)], TERMS, None))
+    finally:
+        subprocess.run(["umount", str(inner)], check=True)
+    assert [one.status for one in files] == [FileStatus.UNREADABLE, FileStatus.OK]
+    assert "another file system is mounted there" in str(files[0].reason)
+    assert [one.status for one in named] == [FileStatus.OK]
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    files = tmp_path / "many"
+    files.mkdir()
+    survey = survey_files(60)
+    for number in range(400):
+        (files / f"{number}.detail").write_bytes(survey.detail + b"\n" * number)
+    argv = [sys.executable, "-m", "trimtab.cli.main", "import", str(files), "--dry-run"]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers: list[str] = []
+    end_s = time.monotonic() + 30
+    while len(workers) < 3 and time.monotonic() < end_s and process.poll() is None:
+        workers = children.read_text().split()
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    spawned = [pid for pid in workers if _is_worker(pid)]
+    while any(_is_worker(pid) for pid in spawned) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert not any(_is_worker(pid) for pid in spawned)
+
+
+def _is_worker(pid: str) -> bool:
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_retention_leaves_what_was_imported(store: Store) -> None:
+    (one,) = import_files([str(IOR)], TERMS, store)
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    store.prune("s", now, now=now)
+    run = one.results[0].run
+    assert run is not None
+    assert store.run(run, outputs=True).outputs[0].stdout == IOR.read_bytes()

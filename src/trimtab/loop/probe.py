@@ -200,6 +200,8 @@ class _Probe:
     invalid: bool = False
     not_started: bool = False
     unprepared: list[str] = field(default_factory=list)
+    prepared: bool = False
+    """Whether the caches of all nodes were dropped before the phase that was last run."""
 
     @property
     def name(self) -> str:
@@ -259,6 +261,7 @@ class _Probe:
             problem = self.around.prepare(self.around.allocation)
             if problem is not None:
                 self.unprepared.append(problem)
+            self.prepared = self.around.prepare is not no_preparation and problem is None
             try:
                 result = self.around.allocation.execute(
                     argv,
@@ -318,7 +321,7 @@ class _Probe:
             asked_tasks=spec.tasks,
             tasks=phase.tasks,
             flushed=spec.flush,
-            caches_dropped=bool(phase.caches_dropped),
+            caches_dropped=bool(phase.caches_dropped) or self.prepared,
             memory_bytes=self.around.memory_bytes,
             device=", ".join(moved) if moved else None,
             device_bytes=sum(moved.values()) if moved else None,

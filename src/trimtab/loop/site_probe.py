@@ -193,7 +193,7 @@ class SiteProbeRunner:
         why = why_wrong_place(self.site, driver.description, self.identity, execute=self.execute)
         if why is not None:
             raise RefusedError(why)
-        space = _writable_space(path)
+        space = writable_space(path)
         if probe.is_one_command:
             return self._one_command(probe, context, driver, space)
         spec = spec_of(probe, space.available_bytes, os.cpu_count() or 1)
@@ -270,7 +270,8 @@ class SiteProbeRunner:
             ),
             counters=driver.drive_bytes,
             clock=self.clock,
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            # That of compute nodes is not known here: without it the rule of caches is careful.
+            memory_bytes=None if isinstance(launcher, Slurm) else _memory_bytes(),
             capacity_bytes=space.capacity_bytes,
             timeout_s=probe.timeout_s,
             directories=directories,
@@ -329,6 +330,10 @@ class SiteProbeRunner:
             raise ToolError(f"{name} could not be removed whole ({kept})")
 
 
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def drop_caches(allocation: Allocation) -> str | None:
     """Drop the page caches of every node of an allocation; return why one kept them.
 
@@ -350,7 +355,7 @@ def directory_of(site: Site, probe: SiteProbe) -> str:
     return f"{base}/{probe.directory}" if probe.directory else site.path
 
 
-def _writable_space(path: str) -> bounded.Space:
+def writable_space(path: str) -> bounded.Space:
     """Return the space where a probe is to write.
 
     Raises

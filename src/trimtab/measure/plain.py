@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
+
+_DIGITS: Final = 18
 
 
 def whole_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -17,6 +19,19 @@ def whole_lines(text: str) -> Iterator[tuple[int, str]]:
     """
     for number, line in enumerate(text.split("\n")[:-1], start=1):
         yield number, line.rstrip("\r")
+
+
+def whole_of(text: str) -> int | None:
+    """Return a whole number that is printed in digits; ``None`` for anything else.
+
+    More than 18 digits count nothing that there is, and do not fit where they are kept.
+
+    Examples
+    --------
+    >>> whole_of("42"), whole_of("-1"), whole_of("9" * 20)
+    (42, None, None)
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def as_number(value: object) -> float | None:

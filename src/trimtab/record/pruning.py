@@ -85,7 +85,9 @@ def _remove_outputs(
     query = (
         select(output.c.run, output.c.ordinal, output.c.stdout_sha256, output.c.stderr_sha256)
         .join(run, run.c.number == output.c.run)
-        .where(run.c.site == site, run.c.at < before, output.c.pruned_at.is_(None))
+        # What was imported is old when it comes, and may be the only copy that is left.
+        .where(run.c.site == site, run.c.at < before, run.c.import_key.is_(None))
+        .where(output.c.pruned_at.is_(None))
         .order_by(run.c.at)
         .limit(AT_ONCE)
     )

@@ -11,8 +11,10 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from trimtab.launch import bounded
+from trimtab.model.mounts import parse_mountinfo
 
 DEPTH_LIMIT = 64
 
@@ -76,7 +78,8 @@ def _of_argument(path: str, answering: set[str]) -> Iterator[Candidate]:
         yield Candidate(path, True, _why(path, error))
         return
     if stat.S_ISDIR(mode):
-        yield from _walk(path.rstrip("/") or "/", 0)
+        real = os.path.realpath(path)
+        yield from _walk(path.rstrip("/") or "/", real, _mount_points(), 0)
     elif stat.S_ISREG(mode):
         yield Candidate(path, True)
     else:
@@ -90,7 +93,22 @@ def _why(path: str, error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _walk(directory: str, depth: int) -> Iterator[Candidate]:
+def _mount_points() -> frozenset[str]:
+    """Return where file systems are mounted: what hangs there is not touched."""
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    return frozenset(mount.mount_point for mount in parse_mountinfo(text))
+
+
+def _walk(
+    directory: str, real: str, mount_points: frozenset[str], depth: int
+) -> Iterator[Candidate]:
+    """Yield the files below a directory, without leaving its file system.
+
+    Parameters
+    ----------
+    real
+        The same directory without links, as the mount table names it.
+    """
     if depth > DEPTH_LIMIT:
         yield Candidate(directory, False, f"more than {DEPTH_LIMIT} directories deep")
         return
@@ -101,12 +119,17 @@ def _walk(directory: str, depth: int) -> Iterator[Candidate]:
         yield Candidate(directory, False, error.strerror)
         return
     for entry in found:
+        inner = f"{real.rstrip('/')}/{entry.name}"
+        if inner in mount_points:
+            why = "another file system is mounted there; name it to have it read"
+            yield Candidate(entry.path, False, why)
+            continue
         try:
             mode = entry.stat(follow_symlinks=False).st_mode
         except OSError as error:
             yield Candidate(entry.path, False, error.strerror)
             continue
         if stat.S_ISDIR(mode):
-            yield from _walk(entry.path, depth + 1)
+            yield from _walk(entry.path, inner, mount_points, depth + 1)
         elif stat.S_ISREG(mode):
             yield Candidate(entry.path, False)

@@ -6,12 +6,14 @@ broken off at any moment and started again: nothing is lost and nothing is there
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import multiprocessing
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -119,11 +121,19 @@ def _read_batches(
         return
     # Started anew and not forked: this process may have threads, and holds the store open.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts) as pool:
-        waiting = [pool.submit(_read_batch, batch, kind, raw) for batch in batches]
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),)
+    )
+    with pool:
+        waiting: deque[Future[list[_Read]]] = deque()
         try:
-            for future in waiting:
-                yield future.result()
+            for batch in batches:
+                waiting.append(pool.submit(_read_batch, batch, kind, raw))
+                # A few ahead, so that memory does not grow with the number of files.
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise ToolError(
                 "a process that reads files was killed, perhaps for want of memory",
@@ -133,10 +143,14 @@ def _read_batches(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all, to the process that decides."""
+def _begin_worker(parent: int) -> None:
+    """Leave Ctrl-C, which a terminal sends to all, to the process that decides; end with it."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # PR_SET_PDEATHSIG of prctl(2): a parent that is killed would leave its workers for ever.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _read_batch(
@@ -149,7 +163,7 @@ def _read_batch(
         if candidate.problem is not None:
             read.append(_Read(candidate, Reading(candidate.path, problem=candidate.problem)))
             continue
-        reading = read_file(candidate.path, kind, others=others)
+        reading = read_file(candidate.path, kind, others=others, follow=candidate.named)
         source = reading.source
         outputs: list[tuple[str, int, str]] = []
         for label, content in _contents(reading):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,7 @@ IMPORTED = "imported"
 
 _ZONE_MAXIMUM: Final = timedelta(hours=14)
 """No zone is further from UTC (Pacific/Kiritimati)."""
+_QUARTER: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +79,20 @@ def moment_of(printed: datetime | None, terms: Terms) -> Moment:
     if terms.at is None:
         reason = f"the output prints {printed} without a time zone; --timezone says which"
         return Moment(None, reason)
-    if abs(terms.at - printed.replace(tzinfo=UTC)) <= _ZONE_MAXIMUM:
-        return Moment(terms.at)
-    return Moment(
-        None,
-        f"the output prints {printed} (in a zone that is not said), which is not "
-        f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
-    )
+    zone = _zone_of(printed, terms.at)
+    if zone is None:
+        return Moment(
+            None,
+            f"the output prints {printed} (in a zone that is not said), which is not "
+            f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
+        )
+    return Moment(printed.replace(tzinfo=zone).astimezone(UTC))
+
+
+def _zone_of(printed: datetime, at: datetime) -> timezone | None:
+    """Return the zone in which a printed time is about that time: zones are quarters of hours."""
+    quarters = round((printed.replace(tzinfo=UTC) - at) / _QUARTER)
+    return timezone(quarters * _QUARTER) if abs(quarters * _QUARTER) <= _ZONE_MAXIMUM else None
 
 
 def run_of(measurement: Measurement, terms: Terms, *, file: str, ordinal: int) -> Run:
@@ -95,8 +103,8 @@ def run_of(measurement: Measurement, terms: Terms, *, file: str, ordinal: int) -
     ordinal
         Of the result in its file.
     """
-    began, ended = moment_of(measurement.began, terms), moment_of(measurement.ended, terms)
-    until = ended.at if measurement.ended is not None else None
+    began = moment_of(measurement.began, terms)
+    until = _until(measurement, began, terms)
     if began.at is not None and until is not None and until < began.at:
         until = None
     probe = terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
@@ -123,6 +131,17 @@ def run_of(measurement: Measurement, terms: Terms, *, file: str, ordinal: int) -
         problem=measurement.problem,
         samples=measurement.samples,
     )
+
+
+def _until(measurement: Measurement, began: Moment, terms: Terms) -> datetime | None:
+    """Return when it ended, in the zone in which it began."""
+    ended = measurement.ended
+    if ended is None or began.at is None:
+        return None
+    printed = measurement.began
+    if ended.tzinfo is None and printed is not None and printed.tzinfo is None:
+        return began.at + (ended - printed)
+    return moment_of(ended, terms).at
 
 
 def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) -> ImportedRun:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
+import stat
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import BinaryIO
 
 from trimtab.errors import DataError, TrimtabError
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.converting import converted
+from trimtab.measure import darshan
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import HEAD_BYTES, Format, Source
 from trimtab.measure.table import FORMATS
 from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
@@ -23,6 +28,7 @@ from trimtab.visible import visible
 
 SIZE_LIMIT_BYTES = 256 * 1024**2
 """No output of a benchmark is larger; a file of any size can lie in a directory."""
+REPETITION_MAXIMUM = 2**31 - 1
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _GZIP = b"\x1f\x8b"
 
@@ -56,7 +62,9 @@ class Reading:
     original: bytes | None = field(default=None, repr=False)
 
 
-def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()) -> Reading:
+def read_file(
+    path: str, kind: str | None = None, *, others: Container[str] = (), follow: bool = True
+) -> Reading:
     """Return what a file holds; whatever is wrong with it is in ``problem``, never raised.
 
     Parameters
@@ -66,10 +74,14 @@ def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()
     others
         Files that are read too: what is only a part of one of them comes back without results,
         with that file as its source.
+    follow
+        Whether a link is followed: where a person named it, and nowhere else.
     """
     known = kind
     try:
-        content = _content(path)
+        if kind is None and not _may_be_known(path, follow=follow):
+            return Reading(path, None, problem=_unrecognised(Source(path, b"x"), kind))
+        content = _content(path, follow=follow)
         made = converted(content)
         source = Source(path, content if made is None else made)
         form = _format(source, kind)
@@ -85,14 +97,45 @@ def read_file(path: str, kind: str | None = None, *, others: Container[str] = ()
             return Reading(path, form.kind, source=source)
         source = _with_companions(source, form)
         original = None if made is None else content
-        return Reading(path, form.kind, form.read(source), source=source, original=original)
+        found = form.read(source)
+        _refuse_what_cannot_be(found)
+        return Reading(path, form.kind, found, source=source, original=original)
     except DataError as error:
         message = (error if error.file else error.of(visible(path))).message
         return Reading(path, known, problem=message)
     except TrimtabError as error:
         return Reading(path, known, problem=error.message)
     except OSError as error:
-        return Reading(path, known, problem=f"{visible(path)}: {error.strerror}")
+        return Reading(path, known, problem=f"{visible(path)}: {_said(error)}")
+    except Exception as error:  # noqa: BLE001 (a bug that one file shows must not cost the others)
+        bug = f"a bug of Trimtab in reading it, {type(error).__name__}: {error}"
+        return Reading(path, known, problem=f"{visible(path)}: {bug}")
+
+
+def _said(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "a link; links in a directory, and beside a file, are not followed"
+    return error.strerror or str(error)
+
+
+def _may_be_known(path: str, *, follow: bool) -> bool:
+    """Return whether the beginning of a file is of a format, so that the rest is worth reading."""
+    with _opened(path, follow=follow) as stream:
+        head = stream.read(HEAD_BYTES)
+    if not head or head.startswith(_GZIP) or darshan.is_log(head):
+        return True
+    source = Source(path, head)
+    return _format(source, None) is not None or lfs_df.recognises(source)
+
+
+def _refuse_what_cannot_be(found: Iterable[Measurement]) -> None:
+    """Raise DataError where a count is larger than anything that was ever counted."""
+    for measurement in found:
+        for sample in measurement.samples:
+            if (sample.repetition or 0) > REPETITION_MAXIMUM:
+                raise DataError(
+                    f"repetition {sample.repetition} is no count of anything", line=sample.line
+                )
 
 
 def _snapshots(source: Source) -> Reading:
@@ -134,8 +177,8 @@ def _main(source: Source, form: Format) -> Source:
     main = form.instead(source.file_name)
     if main is not None:
         path = os.path.join(directory, main)  # noqa: PTH118
-        if os.path.isfile(path):  # noqa: PTH113
-            other = Source(path, _content(path))
+        if os.path.lexists(path):
+            other = Source(path, _content(path, follow=False))
             if form.recognises(other):
                 return other
     return source
@@ -146,12 +189,36 @@ def _with_companions(source: Source, form: Format) -> Source:
     directory = os.path.dirname(source.name)  # noqa: PTH120
     for name in form.companions(source.file_name):
         path = os.path.join(directory, name)  # noqa: PTH118
-        if os.path.isfile(path):  # noqa: PTH113
-            beside[name] = _content(path)
+        if os.path.lexists(path):
+            beside[name] = _content(path, follow=False)
     return Source(source.name, source.content, beside)
 
 
-def _content(path: str) -> bytes:
+@contextmanager
+def _opened(path: str, *, follow: bool) -> Iterator[BinaryIO]:
+    """Yield a regular file to read.
+
+    Raises
+    ------
+    DataError
+        It is something else, or too large.
+    OSError
+        It cannot be opened, or is a link that is not to be followed.
+    """
+    # Not blocking: between the look at its type and this it may have become a pipe.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    with os.fdopen(descriptor, "rb") as stream:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise DataError("it is not a regular file", file=visible(path))
+        if state.st_size > SIZE_LIMIT_BYTES:
+            limit = format_bytes(SIZE_LIMIT_BYTES)
+            raise DataError(f"it is larger than {limit}", file=visible(path))
+        yield stream
+
+
+def _content(path: str, *, follow: bool) -> bytes:
     """Return the bytes of a file, unpacked where it is gzip.
 
     Raises
@@ -161,9 +228,7 @@ def _content(path: str) -> bytes:
     OSError
         It cannot be opened.
     """
-    # Not blocking: between the look at its type and this it may have become a pipe.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
+    with _opened(path, follow=follow) as stream:
         content = stream.read(SIZE_LIMIT_BYTES + 1)
     if content.startswith(_GZIP):
         try:

@@ -20,6 +20,7 @@ from trimtab.measure.ior.printed import (
     Test,
     figure_of,
 )
+from trimtab.measure.plain import whole_of
 from trimtab.model.run import Access
 
 _OF_INTEREST: Final = re.compile(
@@ -45,6 +46,7 @@ _OF_INTEREST: Final = re.compile(
 )
 _TEXT_ROW: Final = re.compile(r"(?:write|read)(?: +(?:[0-9]+(?:\.[0-9]+)?|-))+ *")
 _CSV_ROW: Final = re.compile(r"(?:write|read)(?:,[0-9]+(?:\.[0-9]+)?)+")
+_COMMA: Final = re.compile(r"[ :][0-9]{1,15},[0-9]{1,9}(?: |,?$)")
 _PAIR: Final = re.compile(r'[ \[]*"([^"\n]+)" ?: (?:"(.*)"|([^",\s]+))[\s,]*\Z')
 _TEXT_IN_PAIR: Final = re.compile(r'[ \[]*"([^"\n]+)" ?: "([^"]*)"')
 _NAME: Final = re.compile(r"[\t ]*([A-Za-z0-9 /]+?) *[:=] *(.*)", re.DOTALL)
@@ -191,7 +193,8 @@ class _Reader:
         run = self._run
         if run.tests:
             run.tests[-1].ended = True
-        run.tests.append(Test(int(number) if number.isdecimal() else len(run.tests)))
+        told = whole_of(number)
+        run.tests.append(Test(len(run.tests) if told is None else told))
         self._columns, self._moved = (), {}
 
     def _header(self, line: str, position: int) -> None:
@@ -230,6 +233,9 @@ class _Reader:
         if not whole or len(words) != len(columns) or not {"bw", "total", "iter"} <= set(named):
             number = self._line_of(position)
             self._warn(f"line {number} is not a whole row of results", run.tests[-1])
+            test = run.tests[-1]
+            more = run.is_csv and len(words) > len(columns)
+            test.commas = test.commas or more or _COMMA.search(line) is not None
             return
         self._add(cast("Access", words[0]), named, self._line_of(position))
 
@@ -246,9 +252,9 @@ class _Reader:
                     name: figure for name in _NEEDED if (figure := figure_of(named.get(name)))
                 },
                 lines={"bw": line, "iops": line if iops_line is None else iops_line},
-                iteration=int(iteration) if iteration.isdecimal() else None,
+                iteration=whole_of(iteration),
                 countable=not test.result_lost,
-                tasks=int(tasks) if tasks.isdecimal() else None,
+                tasks=whole_of(tasks),
                 in_files_bytes=moved.get("Stat() of aggregate"),
                 moved_bytes=moved.get("Using actual aggregate"),
             )
@@ -266,7 +272,8 @@ class _Reader:
         number = values.get("Test#", "0")
         test = next((one for one in run.tests if str(one.number) == number), None)
         if test is None:  # IOR with verbose=-1 prints nothing but the summary
-            test = Test(int(number) if number.isdecimal() else len(run.tests))
+            told = whole_of(number)
+            test = Test(len(run.tests) if told is None else told)
             run.tests.append(test)
         test.summary_alone = not (run.has_table or test.results or test.result_lost)
         test.summaries.append(Summary(access, values, line))
@@ -281,7 +288,9 @@ class _Reader:
     def _note(self, line: str, test: Test) -> None:
         said = line.lstrip(" [").removeprefix("ior ")
         if moved := _MOVED.match(said + "\n"):
-            self._moved[moved.group(1)] = int(moved.group(2))
+            count = whole_of(moved.group(2))
+            if count is not None:
+                self._moved[moved.group(1)] = count
         elif said.startswith("ERROR:"):
             if len(test.errors) < _COMPLAINTS_MAX:
                 test.errors.append(_without_stale_errno(said.removeprefix("ERROR:").strip()))
@@ -345,6 +354,8 @@ class _Reader:
     def _pair(self, line: str, position: int) -> None:
         found = _PAIR.match(line) or _TEXT_IN_PAIR.match(line)
         if found is None:
+            test = self._test_or_early()
+            test.commas = test.commas or _COMMA.search(line) is not None
             return
         name, text = found.group(1), found.group(2)
         value = text if text is not None else found.group(3)

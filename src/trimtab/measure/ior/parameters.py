@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from trimtab.measure.ior.printed import IorRun, Test
+from trimtab.measure.plain import whole_of
 
 _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
@@ -249,7 +250,8 @@ def _size(options: dict[str, str], names: tuple[str, str], summed: str | None) -
     found = _SIZE.fullmatch(options.get(rounded, ""))
     if found is None or "." in found.group(1):
         return None
-    return int(found.group(1)) * _UNITS[found.group(2)]
+    count = whole_of(found.group(1))
+    return None if count is None else count * _UNITS[found.group(2)]
 
 
 def _csv_tasks(test: Test) -> str | None:

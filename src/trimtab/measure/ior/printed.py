@@ -95,6 +95,8 @@ class Test:
         No repetition was printed, as with ``verbose=-1``, but the summary was.
     result_lost
         A result was not whole.
+    commas
+        A figure of it stands with a decimal comma.
     """
 
     number: int = 0
@@ -107,6 +109,7 @@ class Test:
     summary_alone: bool = False
     integrity_lost: bool = False
     result_lost: bool = False
+    commas: bool = False
     ended: bool = False
 
 

@@ -146,7 +146,7 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
     """Return why a test is not fine, in the order in which a reader wants to know."""
     problems = _distinct([*run.early.errors, *test.errors])
     if run.is_csv:
-        problems.append(_CSV)
+        problems += [*missing_repetitions(test, parameters), _CSV]
     elif not test.ended:
         if not problems:
             problems.append("IOR did not finish" + _why_broken(run, test))

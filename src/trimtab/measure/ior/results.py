@@ -23,6 +23,9 @@ from trimtab.model.run import Access, Sample
 _MIB: Final = 2**20
 _COARSE: Final = 0.01
 """A figure is not believed when rounding in print can hide more than this fraction of it."""
+_COMMAS: Final = (
+    "figures stand with decimal commas, of another locale: they are not read; run IOR with LC_ALL=C"
+)
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 _IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
 _SUMMED: Final = {"max": "Max(MiB)", "min": "Min(MiB)", "mean": "Mean(MiB)"}
@@ -114,12 +117,12 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
 
 
 def missing_repetitions(test: Test, parameters: Parameters) -> list[str]:
-    """Return which repetitions a test lacks, of the accesses that it has."""
+    """Return which repetitions a test lacks, of the accesses that it has, and why if it shows."""
     expected = parameters.repetitions
+    problems = [_COMMAS] if test.commas else []
     if expected is None or test.summary_alone:
-        return []
+        return problems
     summed = {summary.access for summary in test.summaries}
-    problems: list[str] = []
     for access in _ACCESSES:
         found = sum(result.access == access for result in test.results)
         short_of_time = parameters.maximum_duration_s is not None and 0 < found < expected
