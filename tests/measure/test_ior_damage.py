@@ -99,6 +99,17 @@ def test_decimal_commas_are_not_read_as_other_numbers() -> None:
             assert value == whole[key]  # a figure without decimals may stand
 
 
+def test_decimal_commas_are_said_to_be_what_is_wrong() -> None:
+    for source in [*_texts(), capture("4.0.0", "json-repeat"), capture("4.0.0", "csv")]:
+        changed = re.sub(r"([0-9])\.([0-9]+)(?=[ ,\n])", r"\1,\2", source.text)
+        (one,) = ior.read(Source("x", changed.encode()))
+        assert one.problem is not None
+        assert "decimal commas" in one.problem
+        assert "LC_ALL=C" in one.problem
+        (whole,) = ior.read(source)
+        assert "commas" not in (whole.problem or "")
+
+
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_lines_of_ranks_within_one_another(data: st.DataObject) -> None:
