@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
+
+if TYPE_CHECKING:
+    from trimtab.loop.sweep import SweepState
+    from trimtab.model.site import Site
+    from trimtab.model.sweep import Level
+    from trimtab.site.sweep_file import Sweep
 
 
 @click.command("sweep")
@@ -48,35 +56,22 @@ def command(
     start it again to go on. What a person has to set first (NPS, CPT, a BIOS) waits until --now
     says that it is set.
     """
-    from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
     from trimtab.judge.sweep import analyse_sweep, measured_points
-    from trimtab.launch.process import utc_now
-    from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.probe_now import probe_of
-    from trimtab.loop.site_probe import SiteProbeRunner
-    from trimtab.loop.sites import kept_identity, know_site, open_site, with_store
-    from trimtab.loop.stores import open_store
-    from trimtab.loop.sweep import SweepWork, points_of, state_of
+    from trimtab.loop.sites import open_site, with_store
+    from trimtab.loop.sweep import points_of
     from trimtab.site.sweep_file import levels_now, load_sweep
 
     sweep = load_sweep(spec)
     site = open_site(sweep.site).site
-    probe, levels = probe_of(site, sweep.probe), levels_now(sweep, now)
+    levels, url = levels_now(sweep, now), with_store(site, store_url)
     for factor in workload:
         if factor not in {*sweep.factors, *sweep.manual}:
             raise UsageError(f"{factor!r} is no factor of {sweep.name}")
-    with (
-        open_store(with_store(site, store_url), create=not no_run) as store,
-        progress_bar(silent=as_json) as progress,
-    ):
-        if no_run:
-            state = state_of(sweep, site, store)
-        else:
-            refuse_wrong_place(site, kept_identity(store, site))
-            runner = SiteProbeRunner(site, utc_now, know_site(store, site))
-            state = SweepWork(sweep, site, probe, store, runner, utc_now).run(levels, progress)
-        place = str(store.location)
+    if no_run:
+        state, place = _kept(sweep, site, url)
+    else:
+        state, place = _measured(sweep, site, url, levels, silent=as_json)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     if report_path is not None:
         from trimtab.report.sweep import render_sweep
@@ -87,10 +82,48 @@ def command(
         from trimtab.report.documents.sweep import Progress, sweep_document
 
         points = [(point.levels, point.round, point.run) for point in state.points]
-        progress_of = Progress(points, state.waiting, state.failures)
+        doubts = [(one.reason, one.runs) for one in state.doubts]
+        progress_of = Progress(points, state.waiting, state.failures, doubts)
         document = sweep_document(place, site.name, sweep.name, progress_of, analysis)
         click.echo(document.to_json())
     else:
         from trimtab.cli.render.sweep import print_sweep
 
         print_sweep(state, analysis, place)
+    if (error := state.error) is not None:
+        error.reported = as_json
+        raise error
+
+
+def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
+    """Return how far the sweep is, and where that is kept."""
+    from trimtab.loop.probe_now import probe_of
+    from trimtab.loop.stores import nothing_kept, open_store
+    from trimtab.loop.sweep import check_levels, state_of
+
+    check_levels(sweep, site, probe_of(site, sweep.probe))
+    if (place := nothing_kept(url)) is not None:
+        return state_of(sweep, site, None), place
+    with open_store(url) as store:
+        return state_of(sweep, site, store), str(store.location)
+
+
+def _measured(
+    sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level], *, silent: bool
+) -> tuple[SweepState, str]:
+    """Measure what can be measured now; return how far the sweep is, and where that is kept."""
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.place import refuse_wrong_place
+    from trimtab.loop.probe_now import probe_of
+    from trimtab.loop.site_probe import SiteProbeRunner
+    from trimtab.loop.sites import kept_identity, know_site
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.sweep import SweepWork
+
+    probe = probe_of(site, sweep.probe)
+    with open_store(url, create=True) as store, progress_bar(silent=silent) as progress:
+        refuse_wrong_place(site, kept_identity(store, site))
+        runner = SiteProbeRunner(site, utc_now, know_site(store, site))
+        work = SweepWork(sweep, site, probe, store, runner, utc_now)
+        return work.run(levels, progress), str(store.location)

@@ -78,7 +78,7 @@ def balanced(points: Sequence[MeasuredPoint], metric: str) -> Rounds:
     width = max((len(point.values.get(metric, ())) for point in points), default=0)
     for point in points:
         values = point.values.get(metric, ())
-        reason = _why_not(values)
+        reason = _why_not(values, point.doubts.get(metric))
         if reason is not None:
             left_out.append((point, reason))
             continue
@@ -96,13 +96,13 @@ def balanced(points: Sequence[MeasuredPoint], metric: str) -> Rounds:
     )
 
 
-def _why_not(values: Sequence[float | None]) -> str | None:
+def _why_not(values: Sequence[float | None], doubt: str | None) -> str | None:
     there = [value for value in values if value is not None]
     for value in there:
         if not math.isfinite(value) or value < 0:
             raise ValueError(f"{value} cannot be judged")
     if not there:
-        return "nothing was measured"
+        return "nothing was measured" if doubt is None else f"nothing is believed: {doubt}"
     return "a run did not finish in its time" if 0 in there else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -254,15 +255,15 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
     sign = 1.0 if higher_is_better(metric) else -1.0
     order = sorted(range(len(rounds.points)), key=lambda place: -rounds.effects[place])
     left_out = tuple(
-        SettingResult(point.levels, None, _measured(point, metric), None, None, False, reason)
-        if reason != "nothing was measured"
+        SettingResult(point.levels, None, count, None, None, False, reason)
+        if (count := _measured(point, metric))
         else SettingResult(point.levels, None, 0, reason=reason)
         for point, reason in rounds.left_out
     )
     if not order:
         return BestSetting(
             metric, METRIC_UNITS[metric], workload, None, left_out,
-            "no setting was measured whose runs all finished", METHOD,
+            _why_none(left_out), METHOD,
         )  # fmt: skip
     quantile = None
     if rounds.degrees and len(order) > 1:
@@ -284,6 +285,13 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
         scatter=rounds.scatter,
         degrees=rounds.degrees,
     )
+
+
+def _why_none(left_out: Sequence[SettingResult]) -> str:
+    """Return why no setting has a figure: what most of them say."""
+    reasons = Counter(one.reason for one in left_out if one.reason is not None)
+    most = reasons.most_common(1)[0][0] if reasons else "nothing was measured"
+    return f"no setting can be judged: {most}"
 
 
 def _measured(point: MeasuredPoint, metric: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Final
@@ -108,7 +109,9 @@ def measured_points(
         key = repr(sorted((name, repr(level)) for name, level in levels.items()))
         grid.setdefault(key, (levels, {}))[1][number] = run
     kept = [run for _, rounds in grid.values() for run in rounds.values() if run is not None]
-    metrics = {sample.metric for run in kept for sample in run.samples}
+    metrics = {
+        sample.metric for run in kept for sample in run.samples if sample.statistic == "total"
+    }
     count = 1 + max((number for _, rounds in grid.values() for number in rounds), default=-1)
     return tuple(
         MeasuredPoint(
@@ -118,9 +121,20 @@ def measured_points(
                 for metric in METRIC_UNITS
                 if metric in metrics
             },
+            _doubts(rounds.values()),
         )
         for levels, rounds in grid.values()
     )
+
+
+def _doubts(runs: Iterable[Run | None]) -> dict[str, str]:
+    """Return metric to why most runs' figures of it are not believed."""
+    found: dict[str, Counter[str]] = {}
+    for run in runs:
+        for sample in run.samples if run is not None else ():
+            if sample.statistic == "total" and sample.target is None and sample.reason is not None:
+                found.setdefault(sample.metric, Counter())[sample.reason] += 1
+    return {metric: reasons.most_common(1)[0][0] for metric, reasons in found.items()}
 
 
 def _figure(run: Run | None, metric: str) -> float | None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trimtab.launch import bounded
+from trimtab.record.location import locate
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
+
+
+def nothing_kept(url: str | None) -> str | None:
+    """Return the place of a store that is not there yet, as people may see it; ``None``: it is."""
+    location = locate(url)
+    if location.path is None:
+        return None
+    failure = bounded.describe(str(location.path)).failure
+    return str(location) if failure is not None and failure.name == "ENOENT" else None
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:

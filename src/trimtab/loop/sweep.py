@@ -8,14 +8,18 @@ measured again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.errors import Interrupted, ToolError, TrimtabError
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
+from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
+from trimtab.loop.doubts import Doubt, doubts
 from trimtab.loop.probe import Progress
+from trimtab.loop.site_probe import directory_of, spec_of, writable_space
 from trimtab.loop.watching.probing import ProbeRunner, RunContext
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
@@ -76,6 +80,26 @@ class SweepState:
         """How many points of all rounds are measured."""
         return sum(point.run is not None for point in self.points)
 
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Why runs that are kept hold no figure that is believed, the most frequent reason first.
+
+        Each run counts once.
+        """
+        return doubts(point.run for point in self.points if point.run is not None)
+
+    @property
+    def error(self) -> ToolError | None:
+        """What the command is to end with: points failed this time."""
+        if not self.failures:
+            return None
+        count = len(self.failures)
+        what = "1 point" if count == 1 else f"{count} points"
+        return ToolError(
+            f"{what} could not be measured, the first: {self.failures[0]}",
+            hint="what was measured is kept; mend it and start again to go on",
+        )
+
 
 def points_of(
     state: SweepState,
@@ -90,9 +114,9 @@ def points_of(
         yield levels, point.round, point.run
 
 
-def state_of(sweep: Sweep, site: Site, store: Store) -> SweepState:
-    """Return how far a sweep has come, from what is kept."""
-    kept = _kept(sweep, site, store)
+def state_of(sweep: Sweep, site: Site, store: Store | None) -> SweepState:
+    """Return how far a sweep has come, from what is kept; nothing without a store."""
+    kept = {} if store is None else _kept(sweep, site, store)
     points = tuple(
         SweepPoint(levels, number, kept.get((_key(levels), number)))
         for number in range(sweep.rounds)
@@ -102,6 +126,17 @@ def state_of(sweep: Sweep, site: Site, store: Store) -> SweepState:
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
     waiting = [one for place, one in enumerate(manual) if one and one not in manual[:place]]
     return SweepState(sweep, points, tuple(waiting))
+
+
+def check_levels(sweep: Sweep, site: Site, probe: SiteProbe) -> dict[str, SiteProbe]:
+    """Return the probe of every point, by its levels as JSON.
+
+    Raises
+    ------
+    UsageError
+        A factor is no key of a probe, or a level does not suit it.
+    """
+    return {_key(levels): varied(site, probe, sweep, levels) for levels in sweep.points}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +162,17 @@ class SweepWork:
         ------
         UsageError
             A level does not suit the probe; nothing was measured.
+        RefusedError
+            A point would take too much of the space that is free now; nothing was measured.
         ToolError
             Several points in a row failed; what was measured is kept.
         Interrupted
             As asked; what was measured is kept.
         """
         sweep = self.sweep
-        probes = {
-            _key(levels): varied(self.site, self.probe, sweep, levels) for levels in sweep.points
-        }
+        probes = check_levels(sweep, self.site, self.probe)
         todo = list(_todo(sweep, self.site, self.store, now))
+        self._refuse_too_large(todo, probes)
         failures: list[str] = []
         in_a_row = 0
         for place, point in enumerate(todo):
@@ -155,6 +191,25 @@ class SweepWork:
                     hint="what was measured is kept; mend it and start again to go on",
                 )
         return replace(state_of(sweep, self.site, self.store), failures=tuple(failures))
+
+    def _refuse_too_large(
+        self, todo: Iterable[SweepPoint], probes: Mapping[str, SiteProbe]
+    ) -> None:
+        """Refuse now what a point would be refused for hours later: the space that it takes."""
+        spaces: dict[str, Space] = {}
+        for point in {_key(point.levels): point for point in todo}.values():
+            probe = probes[_key(point.levels)]
+            if probe.is_one_command:
+                continue  # its command alone knows what it writes
+            path = directory_of(self.site, probe)
+            if path not in spaces:
+                spaces[path] = writable_space(path)
+            try:
+                spec_of(probe, spaces[path].available_bytes, os.cpu_count() or 1)
+            except RefusedError as error:
+                raise RefusedError(
+                    f"{_shown(point.levels)}: {error.message}", hint=error.hint
+                ) from error
 
     def _measure(self, point: SweepPoint, probe: SiteProbe, progress: Progress) -> str | None:
         """Measure one point and keep it; return what went wrong."""

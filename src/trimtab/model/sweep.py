@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from trimtab.model.verdict import Interval
@@ -22,10 +22,13 @@ class MeasuredPoint:
     values
         Metric to one value a round, in the metric's unit: ``None`` where a round has none, 0
         where a run did not finish. Rounds stand in the same order for all points.
+    doubts
+        Metric to the reason for which most runs have figures and none that is believed.
     """
 
     levels: Mapping[str, Level]
     values: Mapping[str, tuple[float | None, ...]]
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,16 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         raise UsageError(f"{name}: not TOML: {visible(str(error)[:200])}") from error
 
 
+def probe_problem(error: ErrorDetails) -> Problem:
+    """Return what is wrong with a probe's table by itself; its location is the key alone."""
+    location = ("probe", "", *error["loc"])
+    problem = _problem({**error, "loc": location})
+    message = problem.message
+    if error["type"] == "extra_forbidden":
+        message = "it is no key of a probe"
+    return Problem(problem.location[2:], message, problem.hint)
+
+
 def _problem(error: ErrorDetails) -> Problem:
     location = tuple(str(part) for part in error["loc"] if isinstance(part, str))
     context: Mapping[str, Any] = error.get("ctx", {})

@@ -30,12 +30,22 @@ from trimtab.errors import UsageError
 from trimtab.model.site import Site, SiteProbe
 from trimtab.model.sweep import Level
 from trimtab.site.checks import NAME, problems
-from trimtab.site.load import parse_toml, read_text
+from trimtab.site.load import parse_toml, probe_problem, read_text
 from trimtab.visible import visible
 
 POINTS_MAXIMUM: Final = 10_000
 _TABLES: Final = frozenset({"sweep", "factor", "manual"})
 _KEYS: Final = frozenset({"name", "site", "probe", "rounds"})
+_EXAMPLES: Final = {
+    **dict.fromkeys(("transfer_size", "block_size"), '["1MiB", "4MiB"]'),
+    **dict.fromkeys(("duration", "timeout", "pending", "jitter"), '["30s", "60s"]'),
+    **dict.fromkeys(("direct", "drop_caches", "target_pinning"), "[true, false]"),
+    "benchmark": '["ior", "fio"]',
+    "launcher": '["local", "mpi"]',
+    "directory": '["one", "other"]',
+    "stripe_count": "[1, 4, -1]",
+}
+"""Lists that a probe's keys take; the other keys, and what a person sets, take numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +147,12 @@ def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Leve
     try:
         table = ProbeTable.model_validate(of_probe)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        message = first.get("ctx", {}).get("message") or first["msg"]
+        problem = probe_problem(error.errors(include_url=False)[0])
+        key = problem.location[0]
+        near = problem.hint is not None and problem.hint.startswith("did you mean")
         raise UsageError(
-            f"[factor] {visible(key)}: {visible(str(message)[:200])}",
-            hint="its values are those of a [probe.NAME] in a site file",
+            f"[factor] {visible(key[:80])}: {problem.message}",
+            hint=_example(key) if key in _EXAMPLES and not near else problem.hint,
         ) from error
     changes = probe_values(table)
     changed = replace(probe, name=f"sweep-{sweep.name}", schedule=None, **changes)
@@ -164,7 +174,7 @@ def _check(sweep: Sweep, name: str) -> None:
         )
     if both := sorted(sweep.factors.keys() & sweep.manual.keys()):
         raise UsageError(f"{name}: {both[0]} is in [factor] and in [manual]")
-    for key in ("schedule", "name"):
+    for key in ("schedule", "name", "options", "command"):
         if key in sweep.factors:
             raise UsageError(f"{name}: {key} cannot be varied")
     count = sweep.rounds
@@ -190,6 +200,11 @@ def _text(table: Mapping[str, Any], key: str, name: str) -> str:
     return value
 
 
+def _example(key: str) -> str:
+    shown = visible(key[:80])
+    return f"{shown} = {_EXAMPLES.get(key, '[1, 2, 4]')}"
+
+
 def _rounds(value: object, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1000:
         raise UsageError(f"{name}: [sweep] rounds is to be a whole number from 1 to 1000")
@@ -203,7 +218,7 @@ def _axes(table: Mapping[str, Any], noun: str, name: str) -> dict[str, tuple[Lev
         if not plain or not values or len(set(map(repr, values))) != len(values):
             raise UsageError(
                 f"{name}: [{noun}] {visible(key[:80])} is to be a list of different values",
-                hint=f"{key} = [1, 2, 4]",
+                hint=_example(key),
             )
         axes[key] = tuple(values)
     return axes

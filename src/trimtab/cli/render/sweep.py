@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console
+from trimtab.loop.doubts import doubts_text
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import BestSetting, FactorEffect, HeatMap, Level, Scaling, SweepAnalysis
 from trimtab.model.verdict import Interval
@@ -32,6 +33,13 @@ def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
     )
     if sweep.fixed:
         out.print(f"  always {visible(levels_text(sweep.fixed))}", style="dim")
+    if state.doubts:
+        count = sum(one.runs for one in state.doubts)
+        out.print(
+            f"  {count} of them hold{'s' * (count == 1)} no figure that is believed: "
+            f"{visible(doubts_text(state.doubts))}",
+            style="yellow",
+        )
     for failure in state.failures:
         out.print(f"  failed: {visible(failure)}", style="red")
     for best in analysis.best:

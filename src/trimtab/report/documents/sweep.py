@@ -31,6 +31,13 @@ class PointDocument(Document):
     status: str | None
 
 
+class DoubtDocument(Document):
+    """One reason for which kept runs hold no believed figure, and how many runs it is of."""
+
+    reason: str
+    runs: int
+
+
 class SettingDocument(Document):
     """One setting beside the best."""
 
@@ -119,6 +126,7 @@ class SweepDocument(Document):
     points: tuple[PointDocument, ...]
     waiting: tuple[dict[str, Level], ...]
     failures: tuple[str, ...]
+    doubts: tuple[DoubtDocument, ...]
     best: tuple[BestDocument, ...]
     effects: tuple[EffectDocument, ...]
     maps: tuple[MapDocument, ...]
@@ -133,6 +141,7 @@ class Progress:
     points: Sequence[tuple[Mapping[str, Level], int, Run | None]]
     waiting: Sequence[Mapping[str, Level]]
     failures: Sequence[str]
+    doubts: Sequence[tuple[str, int]] = ()
 
 
 def sweep_document(
@@ -154,6 +163,7 @@ def sweep_document(
         ),
         waiting=tuple(map(dict, progress.waiting)),
         failures=tuple(progress.failures),
+        doubts=tuple(DoubtDocument(reason=why, runs=runs) for why, runs in progress.doubts),
         best=tuple(map(_best, analysis.best)),
         effects=tuple(
             _effect(metric, one)

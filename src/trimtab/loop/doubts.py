@@ -1,0 +1,60 @@
+"""Runs that are kept and hold no figure that may be judged: how many, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trimtab.model.run import Run, RunStatus
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One reason for which runs hold no believed figure, and how many runs it is of."""
+
+    reason: str
+    runs: int
+
+
+def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
+    """Return why runs hold no figure that is believed, the most frequent reason first.
+
+    A run counts once, for the reason that most of its figures have. A run that did not finish has
+    a figure: it counts as 0.
+    """
+    found = Counter(reason for run in runs if (reason := _why(run)) is not None)
+    return tuple(Doubt(reason, count) for reason, count in found.most_common())
+
+
+def doubts_text(found: Sequence[Doubt]) -> str:
+    """Return the reasons as one text: ``served from the page cache (10 runs), ...``.
+
+    Examples
+    --------
+    >>> doubts_text([Doubt("too short", 2), Doubt("cached", 1)])
+    'too short (2 runs), cached (1 run)'
+    """
+    shown = [f"{one.reason} ({one.runs} run{'' if one.runs == 1 else 's'})" for one in found]
+    if len(shown) > _SHOWN:
+        shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} other reasons"]
+    return ", ".join(shown)
+
+
+def _why(run: Run) -> str | None:
+    """Return why nothing of a run is believed; ``None`` where something is."""
+    if run.status is RunStatus.UNFINISHED:
+        return None
+    if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
+        return f"{run.status.value}: {run.problem}" if run.problem else run.status.value
+    totals = [one for one in run.samples if one.statistic == "total" and one.target is None]
+    # What was moved is what was asked for, not what was achieved.
+    figures = [one for one in totals if one.unit != "B"]
+    if any(one.believed for one in figures):
+        return None
+    reasons = Counter(one.reason for one in figures if one.reason is not None)
+    if not reasons:
+        return run.problem or "it has no figure of the whole"
+    return reasons.most_common(1)[0][0]
