@@ -533,20 +533,21 @@ def test_the_time_limit_of_the_job_leaves_a_run_unfinished(
     assert facts["state"] == "TIMEOUT"
 
 
-def test_a_controller_that_restarts_is_waited_for(launcher: Slurm, slurm: Cluster) -> None:
+def test_a_controller_that_restarts_is_waited_for(
+    launcher: Slurm, slurm: Cluster, tmp_path: Path
+) -> None:
     with launcher.allocate(demand("restart", 2)) as allocation:
-        stopped_at_s: list[float] = []
+        begun, restarted = tmp_path / "begun", []
 
-        def on_progress(elapsed_s: float) -> None:
-            if not stopped_at_s and elapsed_s > 0.5:
+        def on_progress(_elapsed_s: float) -> None:
+            if begun.exists() and not restarted:
                 slurm.stop("slurmctld")
-                stopped_at_s.append(elapsed_s)
-            elif "slurmctld" not in slurm.daemons and elapsed_s > stopped_at_s[0] + 0.5:
                 slurm.start("slurmctld")
+                restarted.append(True)
 
-        result = allocation.execute(
-            ("sh", "-c", "sleep 2; echo done"), tasks=2, timeout_s=60, on_progress=on_progress
-        )
+        argv = ("sh", "-c", 'touch "$1"; sleep 2; echo done', "sh", str(begun))
+        result = allocation.execute(argv, tasks=2, timeout_s=60, on_progress=on_progress)
+        assert restarted
         assert (result.problem, text(result).split()) == (None, ["done", "done"])
         assert allocation.execute(("true",), tasks=2, timeout_s=60).problem is None
     assert allocation.facts["state"] == "COMPLETED"

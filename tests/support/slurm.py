@@ -36,7 +36,15 @@ NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
 PROCESSORS_OF_A_NODE = 4
 MEMORY_OF_A_NODE_MIB = 1000
 _UP_WITHIN_S = 60.0
-_PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db")
+_PROGRAMS = (
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "mariadbd",
+    "mariadb-install-db",
+    "mariadb",
+)
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 _CONF = """\
@@ -138,7 +146,13 @@ class Cluster:
         """Return what one of Slurm's commands prints; it has to succeed."""
         environment = {**os.environ, "SLURM_CONF": str(self.conf), "SLURM_TIME_FORMAT": "%s"}
         done = subprocess.run(
-            argv, env=environment, capture_output=True, text=True, timeout=60, check=False
+            argv,
+            cwd=self.directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert done.returncode == 0, f"{argv}: {done.stderr}{done.stdout}"
         return done.stdout

@@ -23,6 +23,9 @@ from trimtab.units import format_duration
 FIRST_STEP_S: Final = 300.0
 """For the first step, which does nothing: a prolog may still mount the file system."""
 
+GIVING_BACK_S: Final = 60.0
+"""For a silent controller, when somebody may be waiting after Ctrl-C; then the time limit does."""
+
 _POLITE_S: Final = 10.0
 """For the script to end by itself, which counts as completed in the site's accounting."""
 
@@ -103,11 +106,12 @@ class SlurmAllocation:
         """
         entered = False
         try:
-            self._cancel_leftovers()
-            self._submit()
-            self._wait()
-            self._take_nodes()
+            self._get_nodes()
             entered = True
+        except (JobLost, NeverStarted):
+            raise
+        except ToolError as error:
+            raise NeverStarted(error.message, hint=error.hint) from error
         finally:
             if not entered:
                 self._give_back()
@@ -150,10 +154,13 @@ class SlurmAllocation:
 
     # Getting the nodes.
 
-    def _cancel_leftovers(self) -> None:
-        """End what an earlier try of the same run, ended by force, left in the queue."""
+    def _get_nodes(self) -> None:
+        # What an earlier try of the same run, ended by force, left in the queue.
         for job_id in self._client.named(job_name(self._demand.name)):
             self._client.cancel(job_id)
+        self._submit()
+        self._wait()
+        self._take_nodes()
 
     def _submit(self) -> None:
         patience = self._client.patience
@@ -203,13 +210,7 @@ class SlurmAllocation:
         self._nodes = unfold(view.node_list, view.node_count)
         limit_s = FIRST_STEP_S
         step = self._step(("true",), self._demand.tasks, limit_s, patience_s=limit_s)
-        try:
-            problem = self._confirmed(step).problem
-        except JobLost:
-            raise
-        except ToolError as error:
-            raise NeverStarted(error.message) from error
-        if problem is not None:
+        if self._confirmed(step).problem is not None:
             raise NeverStarted(f"no command can be started in {self._job}: {step.complaint}")
 
     # Using them.
@@ -291,12 +292,13 @@ class SlurmAllocation:
         result = step.result
         loss = self._loss(view, result)
         self._lost = loss
-        if view.stage is not Stage.PAUSED:
-            if step.ended_by_itself:  # before its job did
-                return result
-            if loss.unfinished and step.begun:
-                elapsed_s = round(result.elapsed_s, 1)
-                return dataclasses.replace(result, timed_out=True, timeout_s=elapsed_s)
+        if view.stage in {Stage.PAUSED, Stage.UNKNOWN}:
+            raise loss
+        if step.ended_by_itself:  # before its job did
+            return result
+        if loss.unfinished and step.begun:
+            elapsed_s = round(result.elapsed_s, 1)
+            return dataclasses.replace(result, timed_out=True, timeout_s=elapsed_s)
         raise loss
 
     def _loss(self, view: JobView, result: ProcessResult | None, state: str = "") -> JobLost:
@@ -325,6 +327,10 @@ class SlurmAllocation:
         with shielded():
             if self._given_back or not self._submitting:
                 return
+            patience = self._client.patience
+            limit_s = min(GIVING_BACK_S, patience.controller_s)
+            patience = dataclasses.replace(patience, controller_s=limit_s)
+            self._client = dataclasses.replace(self._client, patience=patience)
             try:
                 self._end_job()
             except ToolError as error:

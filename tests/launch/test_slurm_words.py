@@ -1,0 +1,483 @@
+"""What Slurm's states, lines and errors mean, and what is passed on to it."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import ToolError, UsageError
+from trimtab.launch.allocation import Demand
+from trimtab.launch.process import ProcessResult
+from trimtab.launch.slurm import states
+from trimtab.launch.slurm.client import Patience, clean_environment, silence_of
+from trimtab.launch.slurm.launcher import Slurm, find_slurm
+from trimtab.launch.slurm.options import KNOWN, check_options, sbatch_options, srun_options
+from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name, limit_minutes
+from trimtab.launch.slurm.states import Stage, never_starts, stage_of, state_behind
+from trimtab.launch.slurm.step import step_arguments, step_of
+from trimtab.launch.slurm.view import of_sacct, of_squeue, unfold
+from trimtab.model.telemetry import NotAvailable
+
+SQUEUE_22_05 = """
+BOOT_FAIL CANCELLED COMPLETED CONFIGURING COMPLETING DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY
+PENDING PREEMPTED RUNNING RESV_DEL_HOLD REQUEUE_FED REQUEUE_HOLD REQUEUED RESIZING REVOKED
+SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED SUSPENDED TIMEOUT
+"""
+SACCT_22_05 = """
+BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PENDING PREEMPTED RUNNING
+REQUEUED RESIZING REVOKED SUSPENDED TIMEOUT
+"""
+CODES_26_05 = """
+BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PENDING PREEMPTED RUNNING
+SUSPENDED TIMEOUT COMPLETING CONFIGURING EXPEDITING LAUNCH_FAILED POWER_UP_NODE RECONFIG_FAIL
+REQUEUED REQUEUE_FED REQUEUE_HOLD RESIZING RESV_DEL_HOLD REVOKED SIGNALING SPECIAL_EXIT STAGE_OUT
+STOPPED UPDATE_DB
+"""
+"""squeue(1) and sacct(1) of 22.05, JOB STATE CODES; doc/html/job_state_codes of 26.05."""
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def ran(
+    stderr: str = "",
+    *,
+    exit_code: int | None = 0,
+    stdout: str = "",
+    timed_out: bool = False,
+) -> ProcessResult:
+    """Return how a command of Slurm went."""
+    code = None if timed_out else exit_code
+    return ProcessResult(
+        ("srun",), stdout.encode(), stderr.encode(), code, None, AT, 1.0, 60.0, timed_out=timed_out
+    )
+
+
+@pytest.mark.parametrize(
+    "state", sorted({*SQUEUE_22_05.split(), *SACCT_22_05.split(), *CODES_26_05.split()})
+)
+def test_every_state_of_slurm_is_in_one_set(state: str) -> None:
+    sets = (states.WAITING, states.RUNNING, states.PAUSED, states.ENDING, states.ENDED)
+    assert sum(state in one for one in sets) == 1
+    assert stage_of(state) is not Stage.UNKNOWN
+
+
+def test_no_other_word_is_taken_for_a_state() -> None:
+    known = {*SQUEUE_22_05.split(), *SACCT_22_05.split(), *CODES_26_05.split()}
+    sets = (states.WAITING, states.RUNNING, states.PAUSED, states.ENDING, states.ENDED)
+    assert known == frozenset().union(*sets)
+    assert states.HELD <= states.WAITING
+    assert set(states.MEANING) == states.ENDED | states.PAUSED
+    for word in ("", "running", "R", "?", "BEWITCHED"):
+        assert stage_of(word) is Stage.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        ("BadConstraints", True),
+        ("JobHeldAdmin", True),
+        ("InvalidAccount", True),
+        ("PartitionTimeLimit", True),
+        ("QOSMaxNodePerJobLimit", True),
+        ("AssocMaxWallDurationPerJobLimit", True),
+        ("AssocMaxBBMinutesPerJob", True),
+        ("Priority", False),
+        ("Resources", False),
+        ("None", False),
+        ("QOSMaxJobsPerUserLimit", False),
+        ("AssocGrpNodeLimit", False),
+        ("PartitionNodeLimit", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", False),
+        ("Nodes required for job are DOWN, DRAINED or reserved for jobs", False),
+    ],
+)
+def test_what_waiting_does_not_mend(reason: str, never: bool) -> None:
+    assert never_starts("PENDING", reason) is never
+    assert never_starts("REQUEUE_HOLD", reason)
+
+
+def test_the_end_behind_the_cleaning() -> None:
+    assert state_behind("COMPLETING", "TimeLimit") == "TIMEOUT"
+    assert state_behind("COMPLETING", "NonZeroExitCode") == "COMPLETING"
+    assert state_behind("RUNNING", "TimeLimit") == "RUNNING"
+
+
+# What kind of Slurm there is.
+
+CONFIG = b"""Configuration data as of 2026-11-21T00:17:15
+AccountingStorageType   = accounting_storage/slurmdbd
+ClusterName             = perlmutter
+MpiDefault              = cray_shasta
+SLURM_VERSION           = 23.11.10
+"""
+
+
+def _slurm(
+    tmp_path: Path, version: bytes, config: bytes = CONFIG, problem: str | None = None
+) -> Slurm | NotAvailable:
+    for name in ("sbatch", "srun", "squeue", "scancel", "scontrol", "sacct"):
+        (tmp_path / name).touch(mode=0o755)
+
+    def run(argv: tuple[str, ...], **_options: object) -> ProcessResult:
+        if argv[1:] == ("--version",):
+            return ran(stdout=version.decode())
+        assert argv[1:] == ("show", "config")
+        if problem is not None:
+            return ran(problem, exit_code=1)
+        return ran(stdout=config.decode())
+
+    return find_slurm(path=str(tmp_path / "srun"), run=run)
+
+
+def test_a_slurm_that_can_be_used(tmp_path: Path) -> None:
+    found = _slurm(tmp_path, b"slurm 23.11.10\n")
+    assert isinstance(found, Slurm)
+    assert (found.version, found.cluster, found.mpi) == ("23.11.10", "perlmutter", "cray_shasta")
+    assert found.accounting
+    assert found.programs["sacct"] == str(tmp_path / "sacct")
+    bare = _slurm(tmp_path, b"slurm-wlm 20.11.4\n", b"AccountingStorageType = (null)\n")
+    assert isinstance(bare, Slurm)
+    assert (bare.accounting, "sacct" in bare.programs, bare.mpi) == (False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "problem", "words"),
+    [
+        (b"slurm 20.02.7\n", None, "Slurm 20.02.7 has no srun --overlap"),
+        (b"slurm 19.05.5\n", None, "20.11 or later is needed"),
+        (b"Flux 0.61\n", None, "is not the one that is known: Flux 0.61"),
+        (b"", None, "it says nothing"),
+        (
+            b"slurm 22.05.8\n",
+            "scontrol: error: fetch_config: DNS SRV lookup failed\n"
+            "scontrol: fatal: Could not establish a configuration source",
+            "cannot be used here: scontrol: fatal: Could not establish a configuration source",
+        ),
+    ],
+)
+def test_a_slurm_that_cannot(
+    tmp_path: Path, version: bytes, problem: str | None, words: str
+) -> None:
+    found = _slurm(tmp_path, version, problem=problem)
+    assert isinstance(found, NotAvailable)
+    assert words in found.reason
+
+
+# What a site file may ask for.
+
+GOOD = {
+    "account": "phys,storage",
+    "cluster_constraint": "a&b",
+    "constraint": "[rack1|rack2]&nvme*2",
+    "exclude": "nid[001-004,9],login1",
+    "exclusive": "user",
+    "licenses": "scratch:10@db",
+    "mem": "0",
+    "mpi": "pmix_v4",
+    "nice": "-5",
+    "switches": "1@00:30:00",
+    "spread-job": "",
+}
+
+
+def test_options_become_arguments_of_their_own() -> None:
+    check_options(GOOD)
+    assert sbatch_options(GOOD) == (
+        "--account=phys,storage",
+        "--cluster-constraint=a&b",
+        "--constraint=[rack1|rack2]&nvme*2",
+        "--exclude=nid[001-004,9],login1",
+        "--exclusive=user",
+        "--licenses=scratch:10@db",
+        "--mem=0",
+        "--nice=-5",
+        "--switches=1@00:30:00",
+        "--spread-job",
+    )
+    assert srun_options(GOOD) == ("--mpi=pmix_v4",)
+    assert sbatch_options({"exclusive": "false", "contiguous": "No"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("wrap", "rm -rf /"),
+        ("prolog", "/tmp/x"),
+        ("output", "/tmp/x"),
+        ("time", "999"),
+        ("nodes", "4"),
+        ("partition", ""),
+        ("partition", "a b"),
+        ("partition", "-p"),
+        ("partition", "main\n--uid=0"),
+        ("account", "$(id)"),
+        ("mem", "lots"),
+        ("exclusive", "perhaps"),
+        ("mpi", "../plugin"),
+        ("nodelist", "-x"),
+        ("--partition", "main"),
+        ("\x1b[2Jclear", "1"),
+    ],
+)
+def test_anything_else_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_options({"partition": "main", name: value})
+    assert "\x1b" not in caught.value.message
+    plain = name if name.isprintable() else "clear"
+    assert plain in caught.value.message
+
+
+@given(st.sampled_from(sorted(KNOWN)) | st.text(), st.text())
+def test_no_text_becomes_more_than_one_argument(name: str, value: str) -> None:
+    try:
+        arguments = sbatch_options({name: value}) + srun_options({name: value})
+    except UsageError:
+        return
+    assert len(arguments) <= 1
+    for argument in arguments:
+        assert argument.startswith(f"--{name.replace('_', '-')}")
+        assert argument.isprintable()
+
+
+def test_the_script_varies_in_a_number_alone() -> None:
+    script = batch_script(Demand("x", time_limit_s=61.0)).decode()
+    assert script.splitlines()[-3:] == ["sleep 420 &", "held=$!", 'wait "$held"']
+    checked = subprocess.run(
+        ("sh", "-n"), input=script, text=True, capture_output=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert [limit_minutes(Demand("x", time_limit_s=s)) for s in (0.1, 60, 61)] == [1, 1, 2]
+
+
+def test_the_job_is_asked_for_as_a_whole() -> None:
+    demand = Demand("p", 4, 8, time_limit_s=600, options={"partition": "probe", "mpi": "pmi2"})
+    arguments = batch_arguments(demand)
+    assert arguments[:6] == (
+        "--job-name=trimtab-p",
+        "--nodes=4",
+        "--ntasks=32",
+        "--ntasks-per-node=8",
+        "--time=10",
+        "--no-requeue",
+    )
+    assert arguments[-1] == "--partition=probe"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a;b", "$x", "ä", "a\n", "x" * 181])
+def test_a_name_that_is_more_than_a_name_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="a job cannot be named"):
+        job_name(name)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "spread"), [(1, ("1", "1")), (4, ("4", "1")), (6, ("4", "2")), (32, ("4", "8"))]
+)
+def test_tasks_are_spread_evenly(tasks: int, spread: tuple[str, str]) -> None:
+    arguments = step_arguments("7", Demand("x", 4, 8), tasks, ("ior", "-w"))
+    assert f"--nodes={spread[0]}" in arguments
+    assert f"--ntasks-per-node={spread[1]}" in arguments
+    assert arguments[-2:] == ("ior", "-w")
+
+
+# What comes back.
+
+RUNNING = "7|RUNNING|None|1795220235|1795220237|1795223837|2|n[1-2]"
+
+
+def test_a_line_of_squeue() -> None:
+    view = of_squeue(f"6|PENDING|Priority|1|N/A|N/A|1|\n{RUNNING}\n", "7")
+    assert view is not None
+    assert (view.state, view.reason, view.node_list, view.node_count) == (
+        "RUNNING",
+        "None",
+        "n[1-2]",
+        2,
+    )
+    assert view.submitted_at == datetime.fromtimestamp(1795220235, UTC)
+    assert view.started_at == datetime.fromtimestamp(1795220237, UTC)
+    assert view.ended_at is None  # that is when it will have to end
+
+
+def test_a_guessed_start_is_none() -> None:
+    """The scheduler's plan for a waiting job; the moment when one was cancelled in the queue."""
+    for line in (
+        "7|PENDING|Resources|1795220235|1795229999|1795239999|2|",
+        "7|CANCELLED|None|1795220235|1795220300|1795220300|2|",
+    ):
+        view = of_squeue(line, "7")
+        assert view is not None
+        assert (view.started_at, view.ended_at) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "ended"),
+    [
+        ("7|TIMEOUT|1795220235|1795220237|1795220300|2|n[1-2]", "TIMEOUT", True),
+        ("7|CANCELLED by 1000|1795220235|Unknown|1795220300|2|None assigned", "CANCELLED", False),
+        ("7|OUT_OF_MEMORY|1795220235|1795220237|1795220300|1|n1", "OUT_OF_MEMORY", True),
+        ("7|NODE_FAIL|1795220235|1795220237|1795220300|2|n[1-2]", "NODE_FAIL", True),
+        ("7|RUNNING|1795220235|1795220237|Unknown|2|n[1-2]", "RUNNING", False),
+    ],
+)
+def test_a_line_of_sacct(line: str, state: str, ended: bool) -> None:
+    view = of_sacct(line, "7")
+    assert view is not None
+    assert (view.state, view.reason, view.ended_at is not None) == (state, None, ended)
+
+
+@pytest.mark.parametrize("read", [of_squeue, of_sacct])
+@given(text=st.text(alphabet=st.characters() | st.sampled_from("7|[]-,")))
+def test_rubbish_is_no_job(read, text: str) -> None:
+    view = read(text, "7")
+    assert view is None or view.job_id == "7"
+
+
+@given(cut=st.integers(0, len(RUNNING) - 1))
+def test_a_line_that_was_cut_is_no_job_with_too_few_nodes(cut: int) -> None:
+    view = of_squeue(RUNNING[:cut], "7")
+    if view is not None and view.node_list:
+        with pytest.raises(ToolError, match="node list"):
+            unfold(view.node_list, view.node_count)
+
+
+@pytest.mark.parametrize(
+    ("folded", "count"), [("n[1-2", 2), ("n[1-3]", 2), ("", 0), ("n[2-1]", 1), ("@all", 1)]
+)
+def test_a_node_list_that_does_not_fit(folded: str, count: int) -> None:
+    with pytest.raises(ToolError, match="node list"):
+        unfold(folded, count)
+
+
+def test_node_lists_are_unfolded_in_their_order() -> None:
+    assert unfold("nid[000998-001001],login2", 5) == (
+        "login2",
+        "nid000998",
+        "nid000999",
+        "nid001000",
+        "nid001001",
+    )
+    assert unfold("n7", None) == ("n7",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        "scancel: error: Kill job error on job id 7: Unable to contact slurm controller "
+        "(connect failure)",
+        "squeue: error: slurm_receive_msgs: Zero Bytes were transmitted or received",
+        "slurm_load_jobs error: Slurm backup controller in standby mode",
+        "srun: error: Unable to confirm allocation for job 3: Unable to contact slurm controller "
+        "(connect failure)\nsrun: Check SLURM_JOB_ID environment variable.",
+    ],
+)
+def test_a_silent_controller_is_known_by_its_silence(said: str) -> None:
+    assert silence_of(ran(said, exit_code=1)) is not None
+    assert silence_of(ran(said)) is None  # it got through in the end
+
+
+def test_an_answer_is_not_silence() -> None:
+    assert silence_of(ran("slurm_load_jobs error: Invalid job id specified", exit_code=1)) is None
+    assert silence_of(ran(timed_out=True)) == "srun was still running after 60 s and was killed"
+
+
+def test_only_ways_to_slurm_are_kept_of_the_environment() -> None:
+    changed = clean_environment(
+        {
+            name: "x"
+            for name in (
+                *("SLURM_CONF", "SLURM_JWT", "SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT"),
+                *("PMI_RANK", "PMIX_RANK", "PMIX_MCA_gds", "OMPI_COMM_WORLD_RANK", "OMPI_MCA_btl"),
+                *("SLURMD_NODENAME", "PATH", "SACCT_FORMAT", "MY_SLURM_THING"),
+            )
+        }
+    )
+    assert changed.pop("SLURM_TIME_FORMAT") == "%s"
+    assert set(changed) == {
+        *("SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "PMI_RANK", "PMIX_RANK"),
+        *("OMPI_COMM_WORLD_RANK", "SLURMD_NODENAME", "SACCT_FORMAT"),
+    }
+    assert set(changed.values()) == {None}
+
+
+def test_pauses_grow_to_half_a_minute() -> None:
+    now = [0.0]
+
+    def sleep(pause_s: float) -> None:
+        now[0] += pause_s
+
+    patience = Patience(monotonic=lambda: now[0], sleep=sleep)
+    assert list(patience.pauses(120)) == [0, 1, 3, 7, 15, 31, 61, 91, 120]
+    assert list(patience.pauses(0)) == [0]
+
+
+# What srun says about the end of a command; recorded with Slurm 22.05.8.
+
+BEGUN = "trimtab: begun\n"
+OOM_BY_KERNEL = (
+    "srun: error: n1: task 0: Out Of Memory\n"
+    "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=1.0. Some of your processes may "
+    "have been killed by the cgroup out-of-memory handler.\n"
+)
+OOM_BY_SLURM = (
+    "slurmstepd-n1: error: StepId=1.1 exceeded memory limit (328433664 > 209715200), being killed\n"
+    "srun: Job step aborted: Waiting up to 4 seconds for job step to finish.\n"
+    "srun: error: n1: task 0: Killed\n"
+)
+NODE_DIED = (
+    "srun: error: Node failure on n6\n"
+    "srun: Job step aborted: Waiting up to 4 seconds for job step to finish.\n"
+)
+TASK_FAILED = (
+    "srun: error: n3: task 1: Exited with exit code 1\n"
+    "srun: launch/slurm: _step_signal: Terminating StepId=2.2\n"
+    "slurmstepd-n1: error: *** STEP 2.2 ON n1 CANCELLED AT 2026-11-21T00:23:48 ***\n"
+)
+TIME_OVER = (
+    "slurmstepd-n5: error: *** STEP 2.1 ON n5 CANCELLED AT 1795222275 DUE TO TIME LIMIT ***\n"
+)
+NODES_BUSY = "srun: error: Unable to create step for job 1: Requested nodes are busy\n"
+TOO_MANY = (
+    "srun: error: Unable to create step for job 3: More processors requested than permitted\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "exit_code", "true"),
+    [
+        (BEGUN, 0, {"begun", "ended_by_itself"}),
+        ("", 0, set()),
+        (BEGUN + TASK_FAILED, 1, {"begun", "aborted"}),
+        (BEGUN + OOM_BY_KERNEL, 1, {"begun", "out_of_memory"}),
+        (BEGUN + OOM_BY_SLURM, 137, {"begun", "out_of_memory", "aborted"}),
+        (BEGUN + NODE_DIED, 0, {"begun", "aborted", "ended_with_job"}),
+        (BEGUN + TIME_OVER, 143, {"begun", "aborted", "ended_with_job"}),
+        (NODES_BUSY, 1, {"may_begin_later"}),
+        (TOO_MANY, 1, set()),
+        (BEGUN + NODES_BUSY, 1, {"begun"}),
+    ],
+)
+def test_what_srun_says_counts_more_than_its_exit_code(
+    stderr: str, exit_code: int, true: set[str]
+) -> None:
+    step = step_of(ran(stderr, exit_code=exit_code))
+    names = ("begun", "ended_by_itself", "aborted", "ended_with_job", "out_of_memory")
+    assert {name for name in (*names, "may_begin_later") if getattr(step, name)} == true
+    assert step.result.stderr.decode() == stderr.replace(BEGUN, "")
+
+
+def test_the_mark_is_taken_out_once_and_nothing_else() -> None:
+    step = step_of(ran("half a li" + BEGUN + "ne\ntrimtab: begun\n"))
+    assert step.result.stderr == b"half a line\ntrimtab: begun\n"
+
+
+def test_a_complaint_is_sruns_first_error() -> None:
+    said = NODES_BUSY + "srun: Check SLURM_JOB_ID environment variable.\n"
+    assert step_of(ran(said, exit_code=1)).complaint.endswith("Requested nodes are busy")
+    assert step_of(ran("", exit_code=1)).complaint == "it says nothing"
