@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -147,6 +149,19 @@ def test_a_target_with_an_echo_client_is_refused(place: Place) -> None:
         assert state.server("oss1").echo_clients == ["scratch-OST0000_ecc"]
 
 
+def test_no_survey_beside_one_of_the_same_server(place: Place) -> None:
+    """Not of its target, and yet of the server whose network and memory they would share."""
+    with place.changing() as state:
+        state.server("oss1").echo_clients.append("scratch-OST0001_ecc")
+    found = survey(place, on_servers("OST0000"))
+    assert outcomes(found) == {"OST0000": Outcome.REFUSED}
+    assert "scratch-OST0001_ecc is there" in reason(found, "OST0000")
+    found = survey(place, on_servers("OST0000", together=True))
+    assert outcomes(found) == {"OST0000": Outcome.MEASURED}
+    with place.changing() as state:
+        assert state.server("oss1").echo_clients == ["scratch-OST0001_ecc"]
+
+
 def hit(place: Place, number: int, *, at: str = "write ") -> Tools:
     """Return tools with which a signal ends the survey from outside, once it writes."""
 
@@ -212,6 +227,8 @@ def test_a_person_stops_it(place: Place) -> None:
             return place.run(commands, timeout_s)
         place.calls.append((server, tuple(argv)))
         running.append(subprocess.Popen(place.on(server, argv), stdout=subprocess.DEVNULL))
+        # As sshd does over there: until someone asks how it ended, its group is not gone.
+        threading.Thread(target=running[0].wait).start()
         wait_for(directories(place)[0] / "survey.summary", "write ")
         raise Interrupted("stopped by SIGINT")
 
@@ -290,6 +307,137 @@ def test_a_server_that_goes_away(place: Place) -> None:
     assert isinstance(error_of(found), ToolError)
     (directory,) = (one for one in directories(place) if one.exists())
     directory.rmdir()
+
+
+def lost(place: Place, server: str, running: list[subprocess.Popen[bytes]]) -> Tools:
+    """Return tools that lose a server while it writes, and reach it again, but for its survey."""
+
+    def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
+        found = {}
+        for name, argv in commands.items():
+            begins = name == server and argv[-1] == "obdfilter-survey"
+            ends = name == server and argv[:2] == ("sh", "-c") and "kill -s" in argv[2]
+            if begins:
+                place.calls.append((name, tuple(argv)))
+                running.append(subprocess.Popen(place.on(name, argv), stdout=subprocess.DEVNULL))
+                wait_for(directories(place)[0] / "survey.summary", "write ")
+                with place.changing() as state:
+                    state.survey_s = 0.0
+            if begins or ends:
+                away = place.run({name: ("false",)}, timeout_s)[name]
+                found[name] = replace(away, exit_code=255, stderr=b"Connection reset by peer")
+            else:
+                found |= place.run({name: argv}, timeout_s)
+        return found
+
+    return place.tools(run=run)
+
+
+def end(running: subprocess.Popen[bytes], directory: Path) -> None:
+    """End what runs on a server, and remove its results."""
+    os.killpg(int((directory / "survey.group").read_text()), signal.SIGKILL)
+    running.wait(timeout=20)
+    shutil.rmtree(directory)
+
+
+def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> None:
+    with place.changing() as state:
+        state.survey_s = 60.0
+    running: list[subprocess.Popen[bytes]] = []
+    # 0 and 1 are of one server, 2 of its partner, 4 of another pair.
+    asked = on_servers("OST0000", "OST0001", "OST0002", "OST0004")
+    with place.changing() as state:
+        assert state.target("OST0004").server not in ("oss1", "oss2")
+    found = survey(place, asked, lost(place, "oss1", running))
+    (directory,) = (one for one in directories(place) if one.exists())
+    try:
+        assert place.surveys() == ["oss1", "oss3"]
+        assert outcomes(found) == {
+            "OST0000": Outcome.FAILED,
+            "OST0001": Outcome.REFUSED,
+            "OST0002": Outcome.REFUSED,
+            "OST0004": Outcome.MEASURED,
+        }
+        assert "OST0000 on oss1 could not be ended" in reason(found, "OST0001")
+        assert "OST0000 on oss1 could not be ended" in reason(found, "OST0002")
+        assert "the survey may still run" in reason(found, "OST0000")
+        assert f"oss1:{directory}" in reason(found, "OST0000")
+        touched = [argv for server, argv in place.calls if server == "oss1" and "--device" in argv]
+        assert touched == [], "its objects are in use"
+        assert isinstance(error_of(found), ToolError)
+    finally:
+        end(running[0], directory)
+
+
+def test_the_list_of_objects_stays_where_it_cannot_be_read(place: Place) -> None:
+    with place.changing() as state:
+        state.survey_s = 0.5
+    tools = hit(place, signal.SIGTERM, at="rewrite ")
+    usual = tools.run
+    assert usual is not None
+
+    def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
+        for server, argv in commands.items():
+            if argv[-1].endswith("survey.detail"):
+                away = place.run({server: ("false",)}, timeout_s)[server]
+                return {server: replace(away, exit_code=255, stderr=b"Broken pipe")}
+        return usual(commands, timeout_s)
+
+    found = survey(place, on_servers("OST0000"), replace(tools, run=run))
+    (directory,) = directories(place)
+    assert "is object id 0x2" in (directory / "survey.detail").read_text()
+    assert f"oss1:{directory}" in " ".join(found.notes)
+    assert f"oss1:{directory}" in reason(found, "OST0000")
+    assert "Broken pipe" in reason(found, "OST0000")
+    assert isinstance(error_of(found), ToolError)
+    shutil.rmtree(directory)
+
+
+def test_a_survey_that_never_began_leaves_no_directory(place: Place) -> None:
+    """It wrote nothing, so there is nothing to keep."""
+    before = state_of(place)
+
+    def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
+        ((server, argv),) = commands.items()
+        if argv[-1] == "obdfilter-survey":
+            return place.run({server: (*argv[:-1], "no-such-program")}, timeout_s)
+        return place.run(commands, timeout_s)
+
+    found = survey(place, on_servers("OST0000"), place.tools(run=run))
+    assert outcomes(found) == {"OST0000": Outcome.FAILED}
+    assert found.notes == ()
+    check_clean(place, before)
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL of Trimtab itself: nothing more is done."""
+
+
+def test_after_trimtab_was_killed_its_note_leads_to_the_results(place: Place) -> None:
+    with place.changing() as state:
+        state.survey_s = 60.0
+    running: list[subprocess.Popen[bytes]] = []
+
+    def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
+        ((server, argv),) = commands.items()
+        if running:
+            raise KilledError
+        if argv[-1] != "obdfilter-survey":
+            return place.run(commands, timeout_s)
+        place.calls.append((server, tuple(argv)))
+        running.append(subprocess.Popen(place.on(server, argv), stdout=subprocess.DEVNULL))
+        wait_for(directories(place)[0] / "survey.summary", "write ")
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        survey(place, on_servers("OST0000"), place.tools(run=run))
+    (directory,) = directories(place)
+    try:
+        found = survey(place, on_servers("OST0001"))
+        assert outcomes(found) == {"OST0001": Outcome.REFUSED}
+        assert f"on OST0000 left oss1:{directory}" in reason(found, "OST0001")
+    finally:
+        end(running[0], directory)
 
 
 def test_objects_that_are_gone_already_are_no_trouble(place: Place) -> None:

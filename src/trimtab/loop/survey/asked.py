@@ -257,8 +257,10 @@ def _on_servers(
         driver=driver,
         run=tools.run or run_each(site.servers, execute=tools.execute),
         journal=store.add_event,
+        recall=lambda: store.events(site=site.name),
         limits=prepared.limits,
         deadline_s=_deadline(asked, prepared.limits.size_bytes),
+        together=asked.together,
         look_s=tools.look_s,
         pause=tools.pause or _sleep(),
     )

@@ -30,6 +30,7 @@ Pause = Callable[[float], None]
 _BATCH: Final = 'printf "%s\\n" "$@" | lctl'
 _STOP: Final = 'export LC_ALL=C; test -e "$1" || exit 9; kill -s "$2" -- "-$(cat "$1")"'
 """POSIX: ``kill -TERM --`` is not known to every shell."""
+_READ: Final = 'cd "$1" && { test -e "$2" || exit 9; exec cat "$2"; }'
 _NOT_THERE: Final = 9
 _START_S: Final = 5
 _STOP_S: Final = 30
@@ -81,6 +82,22 @@ def _signal(run: RunEach, server: str, group: str, signal: str) -> bool | None:
     if b"No such process" in result.stderr + result.stdout:
         return False
     raise ToolError(f"{server}: the survey cannot be reached: {complaint(result)}")
+
+
+def read_back(run: RunEach, server: str, directory: str, name: str) -> str:
+    """Return a file that a survey wrote; empty where it wrote none.
+
+    Raises
+    ------
+    ToolError
+        What it wrote is not known: its directory must stay.
+    """
+    result = run({server: ("sh", "-c", _READ, "sh", directory, name)}, 60.0)[server]
+    if result.problem is None:
+        return text_of(result)
+    if result.exit_code == _NOT_THERE:
+        return ""
+    raise ToolError(f"{server}: {directory}/{name} cannot be read: {complaint(result)}")
 
 
 def clean(

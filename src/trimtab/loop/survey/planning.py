@@ -106,12 +106,24 @@ def waves(candidates: Iterable[Candidate], *, together: bool) -> tuple[tuple[Can
         return (tuple(allowed),) if allowed else ()
     found: list[list[Candidate]] = []
     for one in allowed:
-        place = next((wave for wave in found if not any(_meet(one, other) for other in wave)), None)
+        place = next((wave for wave in found if not any(meet(one, other) for other in wave)), None)
         if place is None:
             found.append([one])
         else:
             place.append(one)
     return tuple(map(tuple, found))
+
+
+def meet(one: Candidate, other: Candidate) -> bool:
+    """Return whether two targets share a server, or one that may take them over.
+
+    What is not known is taken for shared.
+    """
+    if one.server is None or other.server is None or one.server == other.server:
+        return True
+    if one.partners is None or other.partners is None:
+        return True
+    return bool((one.partners | {one.server}) & (other.partners | {other.server}))
 
 
 def refuse_named(candidates: Iterable[Candidate]) -> None:
@@ -128,14 +140,6 @@ def refuse_named(candidates: Iterable[Candidate]) -> None:
             f"not surveyed: {'; '.join(reasons[:8])}",
             hint="nothing was done; leave them out, or wait until they are well and idle",
         )
-
-
-def _meet(one: Candidate, other: Candidate) -> bool:
-    if one.server is None or other.server is None or one.server == other.server:
-        return True
-    if one.partners is None or other.partners is None:
-        return True
-    return bool((one.partners | {one.server}) & (other.partners | {other.server}))
 
 
 def _state(seen: TargetSnapshot) -> str | None:

@@ -16,9 +16,8 @@
 from __future__ import annotations
 
 import platform
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -27,9 +26,11 @@ from trimtab import __version__
 from trimtab.errors import DataError, Interrupted, ToolError, TrimtabError
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.loop.probe import Progress
+from trimtab.loop.survey import notes
 from trimtab.loop.survey.client import Surveyed, status_of
-from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, stop
-from trimtab.loop.survey.planning import Limits, candidate
+from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, read_back, stop
+from trimtab.loop.survey.notes import PROBE_NAME
+from trimtab.loop.survey.planning import Limits, candidate, meet
 from trimtab.loop.survey.servers import RunEach, answer_of, complaint, echo_devices, free_bytes
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
@@ -47,16 +48,16 @@ from trimtab.units import format_bytes
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
 
-PROBE_NAME: Final = "survey-server"
 LOOK_S: Final = 5.0
 """Between the two readings of the counters that a target's load is taken from."""
-_DIRECTORY: Final = re.compile(r"/tmp/trimtab-survey-[A-Za-z0-9]{10}")
 _MAKE_DIRECTORY: Final = ("mktemp", "-d", "/tmp/trimtab-survey-XXXXXXXXXX")
 _GRACE_S: Final = 90.0
 """Beyond the deadline on the server: for ssh, and for the survey to clean up."""
 
 Journal = Callable[[Event], None]
 """`Store.add_event`: keeps what is about to be done, and what was."""
+Recall = Callable[[], Iterable[Event]]
+"""What the journal holds of the site, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class OnServers:
         Lustre's name of it.
     deadline_s
         For one wave, on the server itself.
+    together
+        Whether targets of one server may be surveyed at the same time.
     pause
         Waits; `time.sleep`.
     """
@@ -78,8 +81,10 @@ class OnServers:
     driver: Driver
     run: RunEach
     journal: Journal
+    recall: Recall
     limits: Limits
     deadline_s: float
+    together: bool = False
     look_s: float = LOOK_S
     pause: Pause = time.sleep
 
@@ -123,6 +128,8 @@ class _Wave:
     directory: str = ""
     free_before: Mapping[str, int] = field(default_factory=dict)
     problem: str | None = None
+    running: str | None = None
+    """Why it may still run although it was to be ended."""
 
 
 @dataclass(slots=True)
@@ -134,6 +141,8 @@ class _Survey:
     outputs: list[RawOutput] = field(default_factory=list)
     found: dict[str, TargetResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    running: list[Candidate] = field(default_factory=list)
+    """Targets whose survey could not be ended: what meets them has to wait."""
     interrupted: Interrupted | None = None
 
     def carry_out(self, progress: Progress) -> Surveyed:
@@ -170,6 +179,9 @@ class _Survey:
             elif one.server != planned.server:
                 moved = f"it has moved from {planned.server} to {one.server} since the plan"
                 self.found[one.target] = _refused(replace(one, refusal=moved))
+            elif (other := next((it for it in self.running if meet(one, it)), None)) is not None:
+                why = f"the survey of {other.target} on {other.server} could not be ended"
+                self.found[one.target] = _refused(replace(one, refusal=why))
         allowed = [one for one in again if one.target not in self.found]
         groups = []
         for server in dict.fromkeys(one.server or "" for one in allowed):
@@ -189,22 +201,32 @@ class _Survey:
         """Note what is there before; return whether the survey may begin."""
         run, server = self.on.run, group.server
         try:
-            theirs = echo_devices(run, server) & {f"{name}_ecc" for name in group.names}
-            if theirs:
-                why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
+            why = self._occupied(group)
+            if why is not None:
                 for target in group.targets:
                     self.found[target.target] = _refused(replace(target, refusal=why))
                 return False
             group.free_before = free_bytes(run, server, group.names)
             directory = answer_of(run, server, _MAKE_DIRECTORY).strip()
-            if _DIRECTORY.fullmatch(directory) is None:
+            if not notes.is_directory(directory):
                 raise ToolError(f"{server}: mktemp made no directory: {directory[:80]!r}")
             group.directory = directory
-            self._note(group, f"{PROBE_NAME} begins on {server}, results in {directory}")
+            self._note(group, notes.begins(server, directory))
         except TrimtabError as error:
             self._fail(group.targets, error.message)
             return False
         return True
+
+    def _occupied(self, group: _Wave) -> str | None:
+        """Return why nothing may begin on a server: another survey has its echo client there."""
+        theirs = echo_devices(self.on.run, group.server)
+        if self.on.together:  # others of this server are what was asked for
+            theirs &= {f"{name}_ecc" for name in group.names}
+        if not theirs:
+            return None
+        why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
+        known = notes.results_left(self.on.recall(), group.server)
+        return why if known is None else f"{why}; {known}"
 
     def _measure(self, groups: list[_Wave]) -> None:
         """Run the surveys of a wave, and see to it that none runs on when this ends."""
@@ -235,34 +257,49 @@ class _Survey:
             stop(self.on.run, group.server, group.directory, self.on.pause)
         except TrimtabError as error:
             group.problem = f"{group.problem}; {error.message}"
+            group.running = error.message
+            self.running += group.targets
 
     def _finish(self, group: _Wave) -> None:
         """Read what a survey wrote, remove what it left, and keep what came of it."""
-        on, server = self.on, group.server
-        texts = {}
+        texts: dict[str, str] = {}
+        unread: str | None = None
         for end in ("summary", "detail"):
             try:
-                texts[end] = answer_of(on.run, server, ("cat", f"{group.directory}/survey.{end}"))
+                name = f"survey.{end}"
+                texts[end] = read_back(self.on.run, group.server, group.directory, name)
             except TrimtabError as error:
                 texts[end] = ""
-                group.problem = group.problem or error.message
-        done, stays = clean(on.run, server, group.names, texts["detail"])
-        size = self.spec.size_bytes
-        stays += tuple(missing_space(on.run, server, group.free_before, size, on.pause))
-        self.notes += [*done, *(f"{one.target}: {one.reason}" for one in stays)]
+                unread = unread or error.message
+        group.problem = group.problem or unread
+        done, stays = self._clean(group, texts["detail"])
+        reason = unread if group.running is None else None
+        if stays or reason is not None:
+            where = f"its results stay in {group.server}:{group.directory}"
+            told = where if reason is None else f"{reason}; {where}"
+            stays += tuple(Leftover(name, told) for name in group.names)
         self._read(group, texts["summary"], texts["detail"], stays)
-        said = "; ".join([*done, *(f"{one.target}: {one.reason}" for one in stays)])
+        said = [*done, *(f"{one.target}: {one.reason}" for one in stays)]
+        self.notes += said
         outcome = ", ".join(
             f"{one.target} {self.found[one.target].outcome.value}" for one in group.targets
         )
         try:
             if not stays:
-                answer_of(on.run, server, ("rm", "-r", "--", group.directory))
-            self._note(
-                group, f"{PROBE_NAME} ended on {server}: {outcome}; {said or 'nothing left'}"
-            )
+                answer_of(self.on.run, group.server, ("rm", "-r", "--", group.directory))
+            self._note(group, notes.ended(group.server, outcome, "; ".join(said)))
         except TrimtabError as error:
             self.notes.append(error.message)
+
+    def _clean(self, group: _Wave, detail: str) -> tuple[tuple[str, ...], tuple[Leftover, ...]]:
+        """Remove what a survey left; nothing is taken from under one that may still run."""
+        on, server = self.on, group.server
+        if group.running is not None:
+            why = f"nothing was removed, the survey may still run: {group.running}"
+            return (), tuple(Leftover(name, why) for name in group.names)
+        done, stays = clean(on.run, server, group.names, detail)
+        size = self.spec.size_bytes
+        return done, (*stays, *missing_space(on.run, server, group.free_before, size, on.pause))
 
     def _read(self, group: _Wave, summary: str, detail: str, stays: tuple[Leftover, ...]) -> None:
         first = len(self.outputs)
@@ -278,11 +315,13 @@ class _Survey:
         own = {one.target for one in group.targets}
         samples = [sample for sample in measured.samples if sample.target in own]
         self.samples += [replace(sample, output=first + (sample.output or 0)) for sample in samples]
-        left = {one.target.rpartition("-")[2]: one.reason for one in stays}
+        left: dict[str, list[str]] = {}
+        for one in stays:
+            left.setdefault(one.target.rpartition("-")[2], []).append(one.reason)
         for target in group.targets:
             mine = [sample for sample in samples if sample.target == target.target]
             self.found[target.target] = _result(
-                target, mine, measured, group.problem, left.get(target.target)
+                target, mine, measured, group.problem, left.get(target.target, [])
             )
 
     def _fail(self, targets: tuple[Candidate, ...], reason: str) -> None:
@@ -299,7 +338,7 @@ class _Survey:
                 kind=EventKind.NOTE,
                 at=at,
                 detail=detail,
-                source="survey",
+                source=notes.SOURCE,
                 targets=tuple(one.target for one in group.targets),
             )
         )
@@ -350,7 +389,7 @@ def _result(
     samples: list[Sample],
     measured: Measurement,
     problem: str | None,
-    left: str | None,
+    left: list[str],
 ) -> TargetResult:
     """Return what a target's figures prove; the exit code of its survey proves nothing."""
     reasons = [
@@ -359,7 +398,7 @@ def _result(
             problem,
             measured.problem,
             *(sample.reason for sample in samples),
-            left,
+            *left,
         )
         if reason is not None
     ]
