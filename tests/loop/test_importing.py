@@ -29,6 +29,7 @@ from trimtab.report.documents.imported import ImportDocument, import_json
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 REPORT = (FIXTURES / "ioload" / "0.1.0" / "write-direct.out").read_bytes()
+IO500 = FIXTURES / "io500" / "io500-isc21_v2" / "standard"
 TERMS = Terms(site="s", timezone="UTC")
 
 
@@ -123,6 +124,64 @@ def test_a_part_that_is_named_alone_brings_the_other(place: Path, store: Store) 
         (one,) = import_files([str(place / name)], TERMS, store)
         assert len({s.target for s in one.results[0].samples if s.target}) == 3
     assert len(store.runs()) == 1
+
+
+def test_what_a_survey_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.out").write_bytes(b"using LCTL='lctl'\n" + survey.summary + b"done!\n")
+    (place / "x.summary").write_bytes(survey.summary)
+    files = done(place, store)
+    (run,) = store.runs()
+    assert {s.target for s in run.samples} == {None, "OST0000", "OST0001", "OST0002"}
+    assert {one.run for file in files for one in file.results} == {run.id}
+    assert sum(one.new for file in files for one in file.results) == 1
+    assert not any(one.warnings for file in files for one in file.results)
+    assert store.integrity(contents=True) == ()
+
+
+def test_a_copy_that_tells_more_comes_too_late_and_says_so(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.out").write_bytes(survey.summary + b"done!\n")
+    (first,) = done(place, store)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.summary").write_bytes(survey.summary)
+    (late,) = import_files([str(place / "x.summary")], TERMS, store)
+    assert late.results[0].run == first.results[0].run
+    assert not late.results[0].new
+    assert "imported before from a file without its targets (3)" in late.results[0].warnings[0]
+    assert len(store.runs()) == 1
+
+
+def test_what_an_io500_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
+    for name in ("io500.out", "result_summary.txt", "result.txt"):
+        (place / name).write_bytes((IO500 / name).read_bytes())
+    files = done(place, store)
+    by_name = {Path(one.file).name: [r.run for r in one.results] for one in files}
+    assert by_name["io500.out"] == by_name["result_summary.txt"]
+    runs = store.runs()
+    assert len(runs) == len(by_name["io500.out"])
+    assert all(run.at is not None for run in runs)
+    assert not any(result.warnings for file in files for result in file.results if result.new)
+
+
+def test_an_io500_that_came_first_without_its_details_says_what_it_lacks(
+    place: Path, store: Store
+) -> None:
+    (place / "io500.out").write_bytes((IO500 / "io500.out").read_bytes())
+    done(place, store)
+    for name in ("result_summary.txt", "result.txt"):
+        (place / name).write_bytes((IO500 / name).read_bytes())
+    late = done(place, store)
+    said = {w for file in late for one in file.results for w in one.warnings}
+    assert any("imported before from a file without" in one for one in said)
+
+
+def test_two_surveys_of_the_same_shape_are_two(place: Path, store: Store) -> None:
+    for seed in (1, 2):
+        (place / f"{seed}.out").write_bytes(survey_files(3, seed=seed).summary)
+    assert all(one.results[0].new for one in done(place, store))
+    assert len(store.runs()) == 2
 
 
 def test_archives_are_unpacked_and_links_in_a_directory_are_not_followed(

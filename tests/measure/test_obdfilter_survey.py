@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -98,6 +99,7 @@ def test_a_summary_with_its_detail() -> None:
         "objects_per_target": 1,
         "threads_per_target": 1,
         "tests": ["write", "rewrite", "read"],
+        "targets": ["scratch-OST0001"],
     }
     assert one.told == {"targets": 1, "file_system": "scratch", "short": ["rewrite", "read"]}
 
@@ -113,6 +115,46 @@ def test_each_figure_leads_to_its_line() -> None:
         figure = (sample.value or 0) / MIB
         assert f"{figure:.2f}" in printed or f"{figure:.6f}" in printed
     assert {sample.target for sample in found.samples} == {None, "OST0000", "OST0003"}
+
+
+def asked_targets(osts: int, *, detail: bool = True) -> object:
+    made = survey_files(osts)
+    beside = {"x.detail": made.detail} if detail else {}
+    (one,) = read(Source("x.summary", made.summary, beside))
+    return one.asked["targets"]
+
+
+def test_which_targets_were_surveyed_is_a_parameter() -> None:
+    """Else the deviation of a series would be that of OSTs, not of times."""
+    assert asked_targets(2) == ["scratch-OST0000", "scratch-OST0001"]
+    assert len(cast("list[str]", asked_targets(8))) == 8
+    many = cast("dict[str, object]", asked_targets(9))
+    assert many["count"] == 9
+    assert many == asked_targets(9) != asked_targets(10)
+    assert asked_targets(9, detail=False) == 9
+    (other,) = read(
+        Source("x", survey_files(9).detail.replace(b"scratch-OST0008", b"home-OST0008"))
+    )
+    assert other.asked["targets"] != many
+
+
+def test_what_it_prints_is_the_same_result_as_its_summary() -> None:
+    for case in ("two-targets", "long"):
+        folder = FIXTURES / "obdfilter_survey" / "2.17"
+        printed, kept = (
+            read(Source("x", (folder / f"{case}.{end}").read_bytes())) for end in ("out", "summary")
+        )
+        assert [one.identity for one in printed] == [one.identity for one in kept]
+        identities = {one.identity for one in printed}
+        assert None not in identities
+        assert len(identities) == len(printed)
+
+
+def test_a_line_that_is_not_whole_is_no_copy_of_another() -> None:
+    made = survey_files(2)
+    for end in range(len(made.summary) - 1):
+        for one in read_or_none(FORMAT, Source("x", made.summary[:end])) or ():
+            assert one.identity is None
 
 
 def test_objects_and_threads_are_told_for_one_target() -> None:

@@ -105,6 +105,9 @@ class Measurement:
     told
         What else a reader may want to know, as plain JSON values: ``targets``, ``drives``,
         ``servers`` are how many of each the result covers.
+    identity
+        What makes it this result whatever file it stands in, where a tool writes it to several;
+        ``None`` where only the same file is the same result.
     """
 
     kind: str
@@ -124,6 +127,7 @@ class Measurement:
     histograms: tuple[LatencyHistogram, ...] = ()
     warnings: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
+    identity: str | None = None
 
     @property
     def moved_bytes(self) -> int | None:

@@ -1,6 +1,7 @@
 """Import files: find, read, keep, in batches; many of them in worker processes.
 
-A batch is one transaction, and a run is kept under the hash of its raw output. So an import can be
+A batch is one transaction, and a run is kept under the hash of its raw output, or of what makes it
+the same result in any file. So an import can be
 broken off at any moment and started again: nothing is lost and nothing is there twice.
 """
 
@@ -11,12 +12,13 @@ import hashlib
 import multiprocessing
 import os
 import signal
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import cast
 
 from trimtab.errors import ToolError
 from trimtab.loop.importing import lfs_df
@@ -27,7 +29,8 @@ from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
-from trimtab.model.run import RunStatus
+from trimtab.model.run import Run, RunStatus
+from trimtab.record.comparability import ASKED
 from trimtab.record.kept import ImportedRun
 from trimtab.record.raw import RawDirectory
 from trimtab.record.store import Store
@@ -38,6 +41,9 @@ PUT_BYTES = 32 * 1024**2
 """So much is held in memory before it is put where raw outputs are kept."""
 FEW = 64
 """Up to so many files are read in this process: workers take half a second to start."""
+
+_COPY = "copy of "
+"""Begins the key of a result that is the same whatever file it stands in."""
 
 Progress = Callable[[str, float], None]
 _STATUS = {
@@ -208,15 +214,39 @@ class _Keeper:
         if self.store is None or not runs:
             return [self._with_snapshots(file) for file in files]
         # In the order of the files and of the results in each, as the runs are.
-        earlier = iter(self.store.add_imports(runs))
+        kept = iter(self._add(self.store, runs))
         return [
             self._with_snapshots(file)
             if file.kind == lfs_df.KIND
-            else replace(
-                file, results=tuple(_with_run(one, before=next(earlier)) for one in file.results)
-            )
+            else replace(file, results=tuple(_with_run(one, *next(kept)) for one in file.results))
             for file in files
         ]
+
+    @staticmethod
+    def _add(store: Store, runs: Sequence[ImportedRun]) -> list[tuple[str | None, str | None]]:
+        """Keep runs; return for each the run that was kept as it before, and what that one lacks.
+
+        Of two copies of one result in a batch the one that tells more is kept.
+        """
+        first: dict[tuple[str, str], int] = {}
+        for place, one in enumerate(runs):
+            first.setdefault((one.run.kind, one.key), place)
+        order = sorted(
+            range(len(runs)),
+            key=lambda place: (
+                first[runs[place].run.kind, runs[place].key],
+                -len(runs[place].run.samples),
+                -len(runs[place].outputs),
+            ),
+        )
+        earlier = store.add_imports([runs[place] for place in order])
+        found: list[tuple[str | None, str | None]] = [(None, None)] * len(runs)
+        for place, before in zip(order, earlier, strict=True):
+            one = runs[place]
+            is_copy = before is not None and one.key.startswith(_COPY)
+            lacks = _lacking(store, before, one.run) if before is not None and is_copy else None
+            found[place] = (before, lacks)
+        return found
 
     def _with_snapshots(self, file: ImportedFile) -> ImportedFile:
         """Keep the snapshots of a file; return it with what came of them."""
@@ -251,8 +281,7 @@ class _Keeper:
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
         results = []
-        for ordinal, measurement in enumerate(reading.measurements):
-            key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
+        for ordinal, (measurement, key) in enumerate(_keys(read)):
             run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal)
             runs.append(imported_run(run, read.outputs, key))
             results.append(_result(measurement, run.id, run.at, run.at_reason))
@@ -307,9 +336,33 @@ def _result(
     )
 
 
-def _with_run(one: Imported, *, before: str | None) -> Imported:
+def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
+    """Yield each result with what it is known by: itself where it tells, else file and place."""
+    times: Counter[str] = Counter()
+    for ordinal, measurement in enumerate(read.reading.measurements):
+        key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
+        if measurement.identity is not None:
+            key = _COPY + hashlib.sha256(measurement.identity.encode()).hexdigest()
+            times[key] += 1
+            key += f"#{times[key]}" if times[key] > 1 else ""
+        yield measurement, key
+
+
+def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
+    """Return what the run that is kept does not tell and its copy does."""
+    kept = store.run(identifier)
+    targets = {one.target for one in copy.samples} - {one.target for one in kept.samples}
+    asked = [set(cast("dict[str, object]", run.parameters.get(ASKED))) for run in (copy, kept)]
+    lacks = [f"its targets ({len(targets)})"] if targets else sorted(asked[0] - asked[1])
+    if not lacks:
+        return None
+    return f"imported before from a file without {', '.join(lacks)}; it stays as it was kept"
+
+
+def _with_run(one: Imported, before: str | None, lacks: str | None) -> Imported:
     """Return the result with the run that it was kept as before, or is now."""
-    return replace(one, run=before or one.run, new=before is None)
+    warnings = one.warnings if lacks is None else (*one.warnings, lacks)
+    return replace(one, run=before or one.run, new=before is None, warnings=warnings)
 
 
 def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:

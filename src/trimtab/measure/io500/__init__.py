@@ -11,6 +11,7 @@ outputs of IOR and mdtest in the same directory are results of their own.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from trimtab.errors import DataError
@@ -49,11 +50,22 @@ def read(source: Source) -> tuple[Measurement, ...]:
         details = details_of(beside if len(runs) == 1 else "", output=1)
     if not any(run.phases for run in runs):
         raise DataError("it holds no phase of an IO500", line=1)
-    return tuple(
-        one
-        for number, run in enumerate(runs, start=1)
-        for one in measured(KIND, run, details, suffix=f" run {number}" if number > 1 else "")
-    )
+    found: list[Measurement] = []
+    for number, run in enumerate(runs, start=1):
+        suffix = f" run {number}" if number > 1 else ""
+        printed = _printed(run)
+        for one in measured(KIND, run, details, suffix=suffix):
+            name = (one.name or "").removesuffix(suffix)
+            found.append(replace(one, identity=printed and f"{name}\n{printed}"))
+    return tuple(found)
+
+
+def _printed(run: Run) -> str | None:
+    """Return the figures of a whole run, which IO500 prints and writes into its summary alike."""
+    if run.score is None or run.score.total is None or run.unreadable:
+        return None
+    phases = (f"{one.name} {one.figure} {one.runtime_s} {one.invalid}" for one in run.phases)
+    return "\n".join((*phases, str(run.score.total)))
 
 
 def _recognises(source: Source) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ _METRICS: Final[Mapping[str, str]] = {
     "reread": "read_bandwidth",
 }
 _LAYERS: Final[Mapping[str, Layer]] = {"disk": "ost", "network": "network", "netdisk": "client"}
+_NAMED_TARGETS: Final = 8
 _OST: Final = re.compile(r"(.{1,8})-(OST[0-9a-fA-F]{4})")
 _BEGINNING: Final = "using LCTL="
 _TITLE: Final = "Obdfilter-survey for case="
@@ -126,7 +128,14 @@ class _Result:
             told=self._told(),
             samples=samples,
             warnings=tuple(self._warnings(strange)),
+            identity=self._identity(survey),
         )
+
+    def _identity(self, survey: Survey | None) -> str | None:
+        """Return what a survey prints and writes into its summary alike: its time, and its line."""
+        if survey is None or self.line is None or self.line.problem is not None:
+            return None
+        return f"{survey.title}\n{self.line.text}"
 
     def _survey(self) -> Survey | None:
         if self.line is not None and self.line.survey is not None:
@@ -142,7 +151,22 @@ class _Result:
             "objects_per_target": shape.objects // shape.targets,
             "threads_per_target": shape.threads // shape.targets,
             "tests": [name for name, _, _ in self._tests()],
+            "targets": self._targets(),
         }
+
+    def _targets(self) -> object:
+        """Return which targets were surveyed: of few their names; only how many if that is known.
+
+        Another target is another series: its drives are others.
+        """
+        rates = self.block.tests[0].rates if self.block is not None and self.block.tests else []
+        names = sorted({target_of(rate.client) for rate in rates})
+        if len(names) != self.shape.targets:
+            return self.shape.targets
+        if len(names) <= _NAMED_TARGETS:
+            return names
+        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
+        return {"count": len(names), "sha256": digest[:12]}
 
     def _told(self) -> dict[str, object]:
         told: dict[str, object] = {"targets": self.shape.targets}

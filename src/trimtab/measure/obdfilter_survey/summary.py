@@ -128,6 +128,8 @@ class Line:
         The test that was running when the line ended; ``None`` where none was.
     damaged
         Whether it holds what no survey prints.
+    text
+        As printed.
     """
 
     number: int
@@ -137,6 +139,7 @@ class Line:
     problem: str | None = None
     unfinished: str | None = None
     damaged: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +152,14 @@ class Survey:
         Aware where the zone is UTC; other abbreviations are not unique.
     case
         ``disk``, ``network`` or ``netdisk``.
+    title
+        The line that says so.
     """
 
     began: datetime | None
     case: str
     host: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ def read_summary(text: str) -> Summary:
                 others.append((number, f"line {number} is damaged"))
                 continue
             place = (number, len(surveys) - 1 if surveys else None)
-            lines.append(_line(shape, line[start.end() :], place, whole=whole))
+            lines.append(_line(shape, (start[0], line[start.end() :]), place, whole=whole))
         elif line.strip() and len(others) < 100:
             others.append((number, line.strip()))
     return Summary(tuple(surveys), tuple(lines), tuple(others))
@@ -230,13 +236,17 @@ def _survey(found: re.Match[str]) -> Survey:
         clock = (int(hour), int(minute), int(second))
         began = datetime(int(year), _MONTHS[month], int(day), *clock)
     except (KeyError, ValueError):
-        return Survey(None, case, host)
-    return Survey(began.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else began, case, host)
+        return Survey(None, case, host, found[0])
+    moment = began.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else began
+    return Survey(moment, case, host, found[0])
 
 
-def _line(shape: Shape, text: str, place: tuple[int, int | None], *, whole: bool) -> Line:
+def _line(
+    shape: Shape, halves: tuple[str, str], place: tuple[int, int | None], *, whole: bool
+) -> Line:
     number, survey = place
-    parts, rest = _parts(text)
+    parts, rest = _parts(halves[1])
+    printed = "".join(halves).rstrip()
     problem, unfinished, damaged = None, None, False
     if rest:
         running = rest
@@ -251,7 +261,7 @@ def _line(shape: Shape, text: str, place: tuple[int, int | None], *, whole: bool
         problem = "it ended before the first test"
     elif not whole:
         problem = "its end is missing"
-    return Line(number, shape, tuple(parts), survey, problem, unfinished, damaged)
+    return Line(number, shape, tuple(parts), survey, problem, unfinished, damaged, printed)
 
 
 def _parts(text: str) -> tuple[list[Part], str]:
