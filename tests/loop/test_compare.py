@@ -224,8 +224,12 @@ def test_targets_are_taken_out_and_offered(tmp_path):
     assert offered.series[0].effects[0].ratio == 1.0
     taken = compared(path, *stretches, targets=(274, 298))
     effect = taken.series[0].effects[0]
-    assert effect.ratio == pytest.approx(7 / 8)
+    assert effect.ratio == effect.ratio_measured == 1.0
+    assert effect.taken_out is not None
+    assert effect.taken_out.remaining == pytest.approx(7 / 8)
     assert not taken.notes
+    shown = compared(path, *stretches, targets=(274, 298), target_bytes_per_s=2.8e9)
+    assert shown.series[0].effects[0].ratio == pytest.approx(7 / 8)
     checked = compared(path, *stretches, targets=(274, 298), target_bytes_per_s=15e9)
     assert checked.series[0].effects[0].ratio == 1.0
 

@@ -43,7 +43,8 @@ def _rate(text: str) -> float:
     nargs=2,
     type=click.IntRange(min=1),
     metavar="A B",
-    help="How many targets either side had: what they alone make of a rate is taken out.",
+    help="How many targets either side had, and what that alone may make of a rate. Taken out "
+    "where --target-rate shows that the targets limit.",
 )
 @click.option(
     "--files",

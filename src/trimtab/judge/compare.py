@@ -108,11 +108,16 @@ def compare(
         _side(kept[1], weights.after, len(after.values)),
     )
     measured = _ratio(sides)
+    interval, method = _measured_interval(kept, weights, measured, terms.level)
     removed = None
     if terms.targets is not None:
-        unit = METRIC_UNITS[metric]
-        removed = taken_out(terms.targets, metric=metric, unit=unit, before=sides[0].middle)
-    interval, method = _measured_interval(kept, weights, measured, terms.level)
+        removed = taken_out(
+            terms.targets,
+            metric=metric,
+            unit=METRIC_UNITS[metric],
+            before=sides[0].middle,
+            measured=None if measured is None else (measured, interval),
+        )
     effect = Effect(
         metric=metric,
         unit=METRIC_UNITS[metric],

@@ -50,10 +50,16 @@ def compare_summaries(
     kept = (before, after)
     sides = (_side_of_summary(before, autocorrelation), _side_of_summary(after, autocorrelation))
     measured = after.mean / before.mean
+    interval = fieller_interval(kept, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
     removed = None
     if terms.targets is not None:
-        removed = taken_out(terms.targets, metric=metric, unit=before.unit, before=before.mean)
-    interval = fieller_interval(kept, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
+        removed = taken_out(
+            terms.targets,
+            metric=metric,
+            unit=before.unit,
+            before=before.mean,
+            measured=(measured, interval),
+        )
     windows = [one.window_s for one in kept if one.window_s is not None]
     effect = Effect(
         metric=metric,

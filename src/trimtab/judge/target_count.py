@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.model.compare import TakenOut
+from trimtab.model.verdict import Interval
 from trimtab.units import format_bytes_per_s, format_percent
 
 LIMITING_SHARE: Final = 0.8
@@ -68,7 +69,12 @@ def busy_targets(files: int | None, targets: int, *, fixed_time: bool = False) -
 
 
 def taken_out(
-    count: TargetCount, *, metric: str | None, unit: str, before: float | None
+    count: TargetCount,
+    *,
+    metric: str | None,
+    unit: str,
+    before: float | None,
+    measured: tuple[float, Interval | None] | None = None,
 ) -> TakenOut:
     """Return what the targets alone make of the ratio, and whether that is to be taken out.
 
@@ -76,6 +82,13 @@ def taken_out(
     ----------
     before
         The first side's middle in the metric's unit: it tells how much each target was asked for.
+    measured
+        The ratio that was measured, with its interval.
+
+    Notes
+    -----
+    It is taken out only where ``target_bytes_per_s`` shows that the targets limit the job: what
+    was measured is a fact, and what the targets made of it without that an assumption.
     """
     busy = [
         busy_targets(count.files, targets, fixed_time=count.fixed_time)
@@ -86,11 +99,20 @@ def taken_out(
     if unit != "B/s" or (metric is not None and metric not in _DATA_METRICS):
         return TakenOut(factor, False, f"{spread}; not taken out: it is no rate of data")
     if count.target_bytes_per_s is None:
+        left, bounds = None, None
+        if measured is not None:
+            left = measured[0] / factor
+            interval = measured[1]
+            if interval is not None:
+                low, high = interval.low / factor, interval.high / factor
+                bounds = Interval(low, high, interval.level)
         return TakenOut(
             factor,
-            True,
-            f"{spread}; taken out on the assumption that the targets limit the job, which nothing "
-            "here shows (--target-rate says what one target does)",
+            False,
+            f"{spread} if the targets limit the job, which nothing here shows: not taken out "
+            "(--target-rate says what one target does)",
+            left,
+            bounds,
         )
     if before is None:
         return TakenOut(factor, False, f"{spread}; not taken out: there is no rate to go by")

@@ -14,7 +14,8 @@ from trimtab.judge.target_count import TargetCount
 from trimtab.loop.comparing.operands import Operand, as_runs, parse_operand
 from trimtab.loop.comparing.pairing import differences, pairs
 from trimtab.loop.comparing.published import is_published, published, published_file
-from trimtab.loop.comparing.sides import Group, SideOfStore, side_of_runs, side_of_site
+from trimtab.loop.comparing.sides import Group, SideOfStore, matches, side_of_runs, side_of_site
+from trimtab.loop.doubts import doubts, doubts_text
 from trimtab.loop.sites import SITE_FILE, site_file, with_store
 from trimtab.loop.status import site_of
 from trimtab.loop.stores import open_store
@@ -222,12 +223,30 @@ def _side(
     name = site_of(store, word if known is None else known.name)
     zone = known.timezone if known is not None else kept[name].timezone
     side = side_of_site(store, name, operand, timezone=zone or "UTC", probe=request.probe)
-    if not side.groups:
-        raise UsageError(
-            f"no run is kept for {visible(operand.text)}",
-            hint=f"trimtab runs --site {visible(name)} lists what is there",
-        )
+    if not any(group.stretches for group in side.groups):
+        raise _nothing_to_compare(store, name, operand, zone or "UTC", request.probe)
     return side
+
+
+def _nothing_to_compare(
+    store: Store, site: str, operand: Operand, timezone: str, probe: str | None
+) -> UsageError:
+    """Return the error that says whether nothing is kept, or nothing that is believed."""
+    since, until = operand.stretch(timezone)
+    runs = [
+        run
+        for run in store.runs(site=site, probe=probe, since=since)
+        if matches(run, operand.levels) and (until is None or (run.at and run.at < until))
+    ]
+    hint = f"trimtab runs --site {visible(site)} lists what is there"
+    shown = visible(operand.text)
+    if not runs:
+        return UsageError(f"no run is kept for {shown}", hint=hint)
+    kept = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+    why = visible(doubts_text(doubts(runs)))
+    return UsageError(
+        f"{kept} kept for {shown}, and none holds a figure that is believed: {why}", hint=hint
+    )
 
 
 def _require_apart(request: Request, before: SideOfStore, after: SideOfStore) -> None:
@@ -289,7 +308,7 @@ def _targets_note(request: Request, before: Group, after: Group) -> tuple[str, .
         return ()
     return (
         f"{visible(before.probe)} ({before.kind}) covered {counts[0]} targets before and "
-        f"{counts[1]} after: --targets {counts[0]} {counts[1]} takes that out",
+        f"{counts[1]} after: --targets {counts[0]} {counts[1]} tells what that alone may do",
     )
 
 

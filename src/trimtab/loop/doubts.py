@@ -26,7 +26,8 @@ def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
     a figure: it counts as 0.
     """
     found = Counter(reason for run in runs if (reason := _why(run)) is not None)
-    return tuple(Doubt(reason, count) for reason, count in found.most_common())
+    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(Doubt(reason, count) for reason, count in ordered)
 
 
 def doubts_text(found: Sequence[Doubt]) -> str:

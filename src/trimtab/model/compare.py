@@ -119,12 +119,17 @@ class TakenOut:
     applied
         Whether the effect is what remains beside it.
     reason
-        With what it assumes, or why it was not applied.
+        What that rests on, or why it was not applied.
+    remaining, remaining_interval
+        The ratio that would be left without it, where nothing shows whether the targets limit:
+        it is not applied then, and whoever knows that they do reads this.
     """
 
     factor: float
     applied: bool
     reason: str
+    remaining: float | None = None
+    remaining_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, moment
 from trimtab.model.compare import Basis, Change, CompareResult, Effect, SeriesComparison, Side
+from trimtab.model.verdict import Interval
 from trimtab.units import format_percent, format_value
 from trimtab.visible import visible
 
@@ -110,6 +111,8 @@ def _texts(effect: Effect) -> Iterator[str]:
         yield effect.reason
     if effect.taken_out is not None:
         yield effect.taken_out.reason
+        if (remaining := effect.taken_out.remaining) is not None:
+            yield f"were it so, {_remaining(remaining, effect.taken_out.remaining_interval)}"
     if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
         yield f"as measured {(effect.ratio_measured - 1) * 100:+.1f} %"
     yield effect.method
@@ -118,6 +121,13 @@ def _texts(effect: Effect) -> Iterator[str]:
             yield f"{label}: {about}"
     if effect.weighted is not None:
         yield effect.weighted
+
+
+def _remaining(ratio: float, interval: Interval | None) -> str:
+    text = f"{(ratio - 1) * 100:+.1f} % would be left beside it"
+    if interval is None:
+        return text
+    return f"{text} ({(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %)"
 
 
 def _of_side(side: Side) -> str | None:

@@ -18,7 +18,9 @@ _TEXT: Final = re.compile(
     rf"\s*(?P<mean>{_NUMBER})\s*(?:±|\+/?-)\s*(?P<deviation>{_NUMBER})"
     r"\s*/\s*(?P<n>[0-9]{1,9})\s*(?P<unit>[A-Za-z1/]{0,12})\s*\Z"
 )
-_LOOKS_LIKE_ONE: Final = re.compile(r"[0-9.\s]+(?:±|\+/?-)")
+_LOOKS_LIKE_ONE: Final = re.compile(r"[^/@:=]*(?:±|\+/?-)")
+"""No site and no run has a sign like that in its name; a path may, behind a slash."""
+_SIGN: Final = re.compile(r"±|\+/?-")
 _RATES: Final = {"": 1.0, "1/s": 1.0, "/s": 1.0, "iops": 1.0, "kiops": 1e3, "k/s": 1e3}
 _KEYS: Final = frozenset({"metric", "layer", "mean", "deviation", "n", "unit", "window", "source"})
 _HINT: Final = "write it as 673320±31779/240 MB/s: mean, standard deviation, number of runs, unit"
@@ -46,7 +48,9 @@ def published(text: str, metric: str | None = None) -> Summary:
     """
     found = _TEXT.match(text)
     if found is None:
-        raise UsageError(f"{text[:80]!r} is not a published result", hint=_HINT)
+        raise UsageError(
+            f"{text[:80]!r} is not a published result: {_what_is_wrong(text)}", hint=_HINT
+        )
     unit, factor = _unit(found["unit"])
     return _checked(
         Summary(
@@ -57,6 +61,24 @@ def published(text: str, metric: str | None = None) -> Summary:
             metric=metric,
         )
     )
+
+
+def _what_is_wrong(text: str) -> str:
+    """Return which part of a text is not as it should be."""
+    mean, deviation = (part.strip() for part in _SIGN.split(text, maxsplit=1))
+    deviation, slash, rest = (part.strip() for part in deviation.partition("/"))
+    for number, noun in ((mean, "mean"), (deviation, "deviation")):
+        if re.fullmatch(_NUMBER, number):
+            continue
+        shown = f"{noun} {number[:40]!r}"
+        if "," in number:
+            return f"{shown} has a comma: a point divides decimals, and nothing divides thousands"
+        return f"{shown} is not a number" if number else f"the {noun} is missing"
+    if not slash:
+        return "the number of runs is missing"
+    if re.match(r"[0-9]{1,9}(?![0-9.,])", rest) is None:
+        return f"{rest.partition(' ')[0][:40]!r} is no number of runs"
+    return "what follows the number of runs is no unit"
 
 
 def published_file(path: str) -> tuple[Summary, ...] | None:

@@ -25,11 +25,13 @@ class SideDocument(Document):
 
 
 class TakenOutDocument(Document):
-    """What a changed number of targets alone makes of the ratio."""
+    """What a changed number of targets alone makes of the ratio, and what it would leave."""
 
     factor: float
     applied: bool
     reason: str
+    remaining: float | None
+    remaining_interval: Bounds
 
 
 class EffectDocument(Document):
@@ -122,7 +124,12 @@ def _effect(effect: Effect) -> EffectDocument:
             "ratio_interval": bounds(effect.ratio_interval),
             "taken_out": None
             if removed is None
-            else TakenOutDocument.model_validate(fields(removed, TakenOutDocument)),
+            else TakenOutDocument.model_validate(
+                {
+                    **fields(removed, TakenOutDocument),
+                    "remaining_interval": bounds(removed.remaining_interval),
+                }
+            ),
         }
     )
 
