@@ -223,3 +223,25 @@ def test_the_command(tmp_path):
     assert trimtab("hints", "--ost", 4, store=tmp_path / "t.db").code == 2
     zero = trimtab(*arguments[:-1], "0", store=tmp_path / "t.db")
     assert zero.code == 2
+
+
+def test_more_osts_than_a_file_can_have_stripes_are_not_called_all_of_them():
+    hints = {hint.name: hint for hint in advise(JobRequest(osts=2001, nodes=3000))}
+    count = hints["stripe_count"]
+    assert count.value == "2000"
+    assert "all of them" not in count.reason
+    assert "2,000 of 2,001" in count.reason
+    whole = {hint.name: hint for hint in advise(JobRequest(osts=2000, nodes=3000))}
+    assert "all of them" in whole["stripe_count"].reason
+
+
+@pytest.mark.parametrize("size", [10, 1024**2, 1024**3])
+def test_a_small_file_gets_no_lockahead(size):
+    small = JobRequest(osts=4, nodes=32, file_size_bytes=size)
+    hints = {hint.name: hint for hint in advise(small)}
+    assert "cray_cb_write_lock_mode" not in hints
+    multiplier = hints["cray_cb_nodes_multiplier"]
+    assert multiplier.value == "1"
+    assert "too small for more" in multiplier.reason
+    large = JobRequest(osts=4, nodes=32, file_size_bytes=1024**3 + 1)
+    assert "cray_cb_write_lock_mode" in {hint.name for hint in advise(large)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.explain.hints.hint import Basis, Hint, JobRequest, Kind, Mpi
-from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, layout_of
+from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, is_small, layout_of
 from trimtab.explain.hints.sources import (
     CRAY_MAN,
     E2000,
@@ -99,22 +99,33 @@ def _sieving() -> list[Hint]:
 
 
 def _aggregators_per_ost(request: JobRequest, layout: Layout) -> int:
-    """Return how many aggregators an OST gets: one a node, as far as it was measured to help."""
+    """Return how many aggregators an OST gets: one a node, as far as it was measured to help.
+
+    What was measured were large files: a small one is over before several writers pay.
+    """
+    if is_small(request):
+        return 1
     return max(1, min(request.nodes // layout.osts, AGGREGATORS_PER_OST))
 
 
 def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     each = _aggregators_per_ost(request, layout)
     hints = _collective(request, layout)
+    why, basis = (
+        f"More than one for each OST made WRF faster; {AGGREGATORS_PER_OST} were used",
+        Basis.MEASURED,
+    )
+    if is_small(request):
+        why = f"A file of {format_bytes(request.file_size_bytes or 0)} is too small for more"
+        basis = Basis.RULE_OF_THUMB
     hints.append(
         Hint(
             Kind.MPI_IO,
             "cray_cb_nodes_multiplier",
             str(each),
             f"aggregators are stripes times this: {layout.osts * each} on {request.nodes} nodes, "
-            f"{each} for each OST. More than one for each OST made WRF faster; "
-            f"{AGGREGATORS_PER_OST} were used",
-            Basis.MEASURED,
+            f"{each} for each OST. {why}",
+            basis,
             f"{E2000}; {CRAY_MAN}",
         )
     )

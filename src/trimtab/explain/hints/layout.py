@@ -46,11 +46,17 @@ def layout_of(request: JobRequest) -> Layout:
     hints = [_count_hint(request, osts, why, basis)]
     # Without lockahead a second writer of a stripe waits for its lock: more stripes instead.
     wanted = min(request.nodes // osts, AGGREGATORS_PER_OST, STRIPES_MAXIMUM // osts)
-    small = request.file_size_bytes is not None and request.file_size_bytes <= _MEDIUM_FILE_BYTES
+    small = is_small(request)
     if request.mpi is not Mpi.CRAY and request.overstriping and wanted > 1 and not small:
         stripes = osts * wanted
         hints = [_overstripe_hint(request, osts, stripes)]
     return Layout(stripes, osts, size.stripe_bytes, (*hints, *size.hints))
+
+
+def is_small(request: JobRequest) -> bool:
+    """Return whether a file is too small to be worth several writers for each OST."""
+    size = request.file_size_bytes
+    return size is not None and size <= _MEDIUM_FILE_BYTES
 
 
 def _osts_of_shared_file(request: JobRequest) -> tuple[int, str, Basis]:
@@ -72,9 +78,12 @@ def _osts_of_shared_file(request: JobRequest) -> tuple[int, str, Basis]:
             f"{request.nodes} nodes with an aggregator each keep no more OSTs than that busy",
             Basis.RULE_OF_THUMB,
         )
+    which = "all of them"
+    if most < request.osts:
+        which = f"{most:,} of {request.osts:,}, the most stripes that one file can have"
     return (
         most,
-        "a large file that all nodes write gets the rate of the OSTs that it lies on: all of them",
+        f"a large file that all nodes write gets the rate of the OSTs that it lies on: {which}",
         Basis.RULE_OF_THUMB,
     )
 
