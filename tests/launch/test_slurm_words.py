@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +15,13 @@ from trimtab.errors import ToolError, UsageError
 from trimtab.launch.allocation import Demand
 from trimtab.launch.process import ProcessResult
 from trimtab.launch.slurm import states
+from trimtab.launch.slurm.allocation import FIRST_STEP_S, GIVING_BACK_S
 from trimtab.launch.slurm.client import Patience, clean_environment, silence_of
 from trimtab.launch.slurm.launcher import Slurm, find_slurm
 from trimtab.launch.slurm.options import KNOWN, check_options, sbatch_options, srun_options
 from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name, limit_minutes
 from trimtab.launch.slurm.states import Stage, never_starts, stage_of, state_behind
-from trimtab.launch.slurm.step import step_arguments, step_of
+from trimtab.launch.slurm.step import CREATED_WITHIN_S, step_arguments, step_of
 from trimtab.launch.slurm.view import of_sacct, of_squeue, unfold
 from trimtab.model.telemetry import NotAvailable
 
@@ -481,3 +483,31 @@ def test_a_complaint_is_sruns_first_error() -> None:
     said = NODES_BUSY + "srun: Check SLURM_JOB_ID environment variable.\n"
     assert step_of(ran(said, exit_code=1)).complaint.endswith("Requested nodes are busy")
     assert step_of(ran("", exit_code=1)).complaint == "it says nothing"
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text()
+
+
+def test_the_page_names_every_option_and_no_other() -> None:
+    table = PAGE.partition("## Options")[2].partition("## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == KNOWN
+
+
+def test_the_page_says_what_becomes_of_every_end() -> None:
+    table = PAGE.partition("## What becomes of a run")[2].partition("## ")[0]
+    assert set(re.findall(r"`([A-Z_]{4,})`", table)) == states.ENDED | states.PAUSED
+
+
+def test_the_page_tells_the_limits_that_hold() -> None:
+    limits = PAGE.partition("## Limits")[2]
+    patience = Patience()
+    assert (patience.first_pause_s, patience.longest_pause_s) == (1.0, 30.0)
+    assert "1 s, doubled up to 30 s" in limits
+    assert (patience.controller_s, GIVING_BACK_S, FIRST_STEP_S) == (120.0, 60.0, 300.0)
+    assert "2 min; 1 min" in limits
+    assert "| first step | 5 min" in limits
+    assert patience.ending_s == 90.0
+    assert "90 s" in limits
+    assert CREATED_WITHIN_S == 5
+    assert "gives up after 5 s" in PAGE
