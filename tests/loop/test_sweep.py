@@ -14,6 +14,7 @@ from trimtab.loop.probe import ProbeOutcome
 from trimtab.loop.site_probe import SiteProbeRunner
 from trimtab.loop.sweep import SweepWork, state_of
 from trimtab.loop.watching.probing import RunContext
+from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteProbe
 from trimtab.record.store import Store
@@ -93,13 +94,38 @@ def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: St
 def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
     with pytest.raises(Interrupted):
         work(store, Recorder(stop_at=1)).run({}, lambda *_: None)
-    assert state_of(SWEEP, Site("s", "local", "/"), store).measured == 1
+    assert state_of(SWEEP, Site("s", "local", "/"), PROBE, store).measured == 1
     again = Recorder()
     assert work(store, again).run({}, lambda *_: None).measured == 4
     assert len(again.asked) == 3
     idle = Recorder()
     work(store, idle).run({}, lambda *_: None)
     assert idle.asked == []
+
+
+def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Store) -> None:
+    work(store, Recorder()).run({}, lambda *_: None)
+    site = Site("s", "local", "/")
+    other = replace(PROBE, tasks_per_node=2)
+    state = state_of(SWEEP, site, other, store)
+    assert (state.measured, state.left_out) == (0, 4)
+    later = replace(PROBE, schedule="every 1h", timeout_s=60.0)
+    assert state_of(SWEEP, site, later, store).measured == 4
+
+
+def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
+    class Several(Recorder):
+        def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
+            outcome = super().__call__(probe, context)
+            score = replace(
+                outcome.run, id=identifier_of(now(), context.run_id), probe=f"{probe.name}: score"
+            )
+            return replace(outcome, others=(score,))
+
+    assert work(store, Several()).run({}, lambda *_: None).measured == 4
+    others = store.runs(probe="sweep-try: score")
+    assert len(others) == 4
+    assert all("levels" in run.parameters["sweep"] for run in others)  # type: ignore[operator]
 
 
 def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:

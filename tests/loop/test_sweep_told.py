@@ -203,7 +203,7 @@ def test_a_mistake_is_told_without_a_run_too(
 
 
 def test_a_state_can_be_had_without_a_store() -> None:
-    state = state_of(SWEEP, Site("s", "local", "/"), None)
+    state = state_of(SWEEP, Site("s", "local", "/"), PROBE, None)
     assert (state.measured, len(state.points)) == (0, 4)
 
 

@@ -99,13 +99,13 @@ def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
     """Return how far the sweep is, and where that is kept."""
     from trimtab.loop.probe_now import probe_of
     from trimtab.loop.stores import nothing_kept, open_store
-    from trimtab.loop.sweep import check_levels, state_of
+    from trimtab.loop.sweep import state_of
 
-    check_levels(sweep, site, probe_of(site, sweep.probe))
+    probe = probe_of(site, sweep.probe)
     if (place := nothing_kept(url)) is not None:
-        return state_of(sweep, site, None), place
+        return state_of(sweep, site, probe, None), place
     with open_store(url) as store:
-        return state_of(sweep, site, store), str(store.location)
+        return state_of(sweep, site, probe, store), str(store.location)
 
 
 def _measured(

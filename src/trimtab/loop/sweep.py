@@ -7,10 +7,11 @@ measured again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,12 +69,15 @@ class SweepState:
         Manual levels that are to be set for the points that are left, each once.
     failures
         What went wrong at which point, this time.
+    left_out
+        Runs of this sweep that are kept and were asked something else: the probe was changed.
     """
 
     sweep: Sweep
     points: tuple[SweepPoint, ...]
     waiting: tuple[dict[str, Level], ...]
     failures: tuple[str, ...] = ()
+    left_out: int = 0
 
     @property
     def measured(self) -> int:
@@ -114,9 +118,10 @@ def points_of(
         yield levels, point.round, point.run
 
 
-def state_of(sweep: Sweep, site: Site, store: Store | None) -> SweepState:
+def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:
     """Return how far a sweep has come, from what is kept; nothing without a store."""
-    kept = {} if store is None else _kept(sweep, site, store)
+    probes = check_levels(sweep, site, probe)
+    kept, left_out = ({}, 0) if store is None else _kept(sweep, site, probes, store)
     points = tuple(
         SweepPoint(levels, number, kept.get((_key(levels), number)))
         for number in range(sweep.rounds)
@@ -125,7 +130,7 @@ def state_of(sweep: Sweep, site: Site, store: Store | None) -> SweepState:
     left = [point.levels for point in points if point.run is None]
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
     waiting = [one for place, one in enumerate(manual) if one and one not in manual[:place]]
-    return SweepState(sweep, points, tuple(waiting))
+    return SweepState(sweep, points, tuple(waiting), left_out=left_out)
 
 
 def check_levels(sweep: Sweep, site: Site, probe: SiteProbe) -> dict[str, SiteProbe]:
@@ -171,7 +176,7 @@ class SweepWork:
         """
         sweep = self.sweep
         probes = check_levels(sweep, self.site, self.probe)
-        todo = list(_todo(sweep, self.site, self.store, now))
+        todo = list(self._todo(probes, now))
         self._refuse_too_large(todo, probes)
         failures: list[str] = []
         in_a_row = 0
@@ -190,7 +195,18 @@ class SweepWork:
                     f"{in_a_row} points in a row could not be measured, the last: {problem}",
                     hint="what was measured is kept; mend it and start again to go on",
                 )
-        return replace(state_of(sweep, self.site, self.store), failures=tuple(failures))
+        state = state_of(sweep, self.site, self.probe, self.store)
+        return replace(state, failures=tuple(failures))
+
+    def _todo(
+        self, probes: Mapping[str, SiteProbe], now: Mapping[str, Level]
+    ) -> Iterator[SweepPoint]:
+        """Yield what can be measured now and is not yet, round by round."""
+        kept, _ = _kept(self.sweep, self.site, probes, self.store)
+        for number in range(self.sweep.rounds):
+            for levels in points_now(self.sweep.order(number), now, self.sweep.manual):
+                if (_key(levels), number) not in kept:
+                    yield SweepPoint(levels, number)
 
     def _refuse_too_large(
         self, todo: Iterable[SweepPoint], probes: Mapping[str, SiteProbe]
@@ -218,40 +234,59 @@ class SweepWork:
         try:
             outcome = self.runner(probe, context)
         except TrimtabError as error:
-            return error.message
+            return error.message + (f" ({error.hint})" if error.hint else "")
         if isinstance(outcome.error, Interrupted):
             raise outcome.error
         with shielded():
-            self.store.add_run(_of_point(outcome.run, self.sweep, point))
+            for run in (outcome.run, *outcome.others):
+                self.store.add_run(_of_point(run, self.sweep, point, probe))
         return None if outcome.run.status in MEASURED else outcome.run.problem or "it failed"
 
 
-def _of_point(run: Run, sweep: Sweep, point: SweepPoint) -> Run:
+def _of_point(run: Run, sweep: Sweep, point: SweepPoint, probe: SiteProbe) -> Run:
     """Return the run with its point; what was set by hand is part of what was asked."""
     asked: dict[str, Any] = dict(run.parameters[ASKED])  # type: ignore[call-overload]
     manual = {key: point.levels[key] for key in sweep.manual}
     if manual:
         asked["settings"] = manual
-    place = {"name": sweep.name, "levels": dict(point.levels), "round": point.round}
+    place = {
+        "name": sweep.name,
+        "levels": dict(point.levels),
+        "round": point.round,
+        "asked": _asked(probe),
+    }
     return replace(run, parameters={**run.parameters, ASKED: asked, SWEEP: place})
 
 
-def _todo(sweep: Sweep, site: Site, store: Store, now: Mapping[str, Level]) -> Iterator[SweepPoint]:
-    kept = _kept(sweep, site, store)
-    for number in range(sweep.rounds):
-        for levels in points_now(sweep.order(number), now, sweep.manual):
-            if (_key(levels), number) not in kept:
-                yield SweepPoint(levels, number)
+def _kept(
+    sweep: Sweep, site: Site, probes: Mapping[str, SiteProbe], store: Store
+) -> tuple[dict[tuple[str, int], Run], int]:
+    """Return levels and round to the run that measured them, the newest where there are two.
 
-
-def _kept(sweep: Sweep, site: Site, store: Store) -> dict[tuple[str, int], Run]:
-    """Return levels and round to the run that measured them; the newest where there are two."""
+    Beside it how many runs of the sweep were asked something else, and so are of no point.
+    """
     found: dict[tuple[str, int], Run] = {}
+    left_out = 0
     for run in reversed(store.runs(site=site.name, probe=f"sweep-{sweep.name}")):
         place = run.parameters.get(SWEEP)
-        if run.status in MEASURED and isinstance(place, dict):
-            found[_key(place.get("levels", {})), place.get("round", 0)] = run
-    return found
+        if run.status not in MEASURED or not isinstance(place, dict):
+            continue
+        key = _key(place.get("levels", {}))
+        if key in probes and place.get("asked") == _asked(probes[key]):
+            found[key, place.get("round", 0)] = run
+        else:
+            left_out += 1
+    return found, left_out
+
+
+def _asked(probe: SiteProbe) -> str:
+    """Return what a probe is asked to do as a short text, equal exactly when that is.
+
+    How long it may wait and when it is due is no part of it.
+    """
+    plain = replace(probe, schedule=None, jitter_s=0.0, pending_s=0.0, timeout_s=None)
+    text = json.dumps(asdict(plain), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _key(levels: Mapping[str, Level]) -> str:

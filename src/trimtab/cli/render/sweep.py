@@ -40,6 +40,8 @@ def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
             f"{visible(doubts_text(state.doubts))}",
             style="yellow",
         )
+    if state.left_out:
+        out.print(f"  {state.left_out} kept runs are left out: their probe was another one")
     for failure in state.failures:
         out.print(f"  failed: {visible(failure)}", style="red")
     for best in analysis.best:
