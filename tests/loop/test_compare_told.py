@@ -20,13 +20,13 @@ def doubted(run, reason):
 
 def test_the_effect_that_was_measured_leads_and_the_assumption_follows(tmp_path):
     runs = hourly([1e9] * 20) + hourly([1.2e9] * 20, site="beta")
-    path = kept(tmp_path / "t.db", runs)
+    kept(tmp_path / "t.db", runs)
     line = ("compare", "alpha", "beta", "--targets", "4", "8", "--files", "8")
-    text = " ".join(trimtab(*line, store=path).stdout.split())
+    text = " ".join(trimtab(*line, store=tmp_path / "t.db").stdout.split())
     assert "+20.0 %" in text.partition("would be left")[0]
     assert "-40.0 % would be left beside it" in text
     assert "which nothing here shows" in text
-    document = json.loads(trimtab(*line, "--json", store=path).stdout)
+    document = json.loads(trimtab(*line, "--json", store=tmp_path / "t.db").stdout)
     (effect,) = document["series"][0]["effects"]
     assert effect["ratio"] == pytest.approx(1.2)
     assert effect["change"] == "better"

@@ -33,8 +33,27 @@ class Quantity(click.ParamType):
             self.fail(f"{error.message}{hint}", param, ctx)
 
 
+_DURATION_MAX_S = 100 * 366 * 86400.0
+"""As in a site file: no date lies so far from another that it could be reckoned with."""
+
+
+def _duration(text: str) -> float:
+    value = units.parse_duration(text)
+    if value > _DURATION_MAX_S:
+        raise UsageError(f"{text!r} is more than 100 years")
+    return value
+
+
+def _positive_duration(text: str) -> float:
+    value = _duration(text)
+    if value <= 0:
+        raise UsageError(f"{text!r} is to be more than 0")
+    return value
+
+
 SIZE = Quantity("size", units.parse_bytes)
-DURATION = Quantity("duration", units.parse_duration)
+DURATION = Quantity("duration", _duration)
+POSITIVE_DURATION = Quantity("duration", _positive_duration)
 FRACTION = Quantity("fraction", units.parse_fraction)
 
 

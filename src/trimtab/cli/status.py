@@ -19,7 +19,7 @@ from trimtab.cli import options
 @click.option(
     "--window",
     "window_s",
-    type=options.DURATION,
+    type=options.POSITIVE_DURATION,
     help="Twice the longest job. Default: the site file's, else 48h.",
 )
 def command(

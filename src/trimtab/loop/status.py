@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.drivers.local.driver import LocalDriver
@@ -10,7 +11,11 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.launch import bounded
 from trimtab.loop.cost import cost_of
-from trimtab.model.status import ProbeCost, SeriesStatus, Status
+from trimtab.loop.sweep import SWEEP
+from trimtab.model.check import HistoryPoint
+from trimtab.model.run import Run
+from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
+from trimtab.record.comparability import ASKED
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 RUNS_SHOWN = 5
+_SWEEP_PREFIX = "sweep-"
 
 
 def status(
@@ -36,10 +42,18 @@ def status(
         Nothing is kept of that path or site.
     """
     site = None if where is None else site_of(store, where)
+    kept = store.series(site)
+    sweeps = _sweeps(store, kept)
+    of_sweeps = {(one.site, one.probe) for one in sweeps}
+    kept = tuple(one for one in kept if (one.site, one.probe) not in of_sweeps)
+    histories = {_key(one): store.history(*_key(one)) for one in kept}
+    apart = _apart(store, kept, histories)
     series = tuple(
         one
-        for kept in store.series(site)
-        for one in _series_status(store, kept, goal=goal, window_s=window_s)
+        for own in kept
+        for one in _series_status(
+            own, histories[_key(own)], apart.get(_key(own), {}), goal=goal, window_s=window_s
+        )
     )
     sites = tuple(one.name for one in store.sites()) if site is None else (site,)
     costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
@@ -50,7 +64,60 @@ def status(
         series,
         store.runs(site=site, limit=RUNS_SHOWN),
         tuple(costs),
+        sweeps,
     )
+
+
+def _sweeps(store: Store, kept: Sequence[Series]) -> tuple[SweepStatus, ...]:
+    """Return the sweeps among series: their settings, each a series, would hide the others."""
+    found: dict[tuple[str, str], list[Series]] = {}
+    for one in kept:
+        if one.probe.startswith(_SWEEP_PREFIX):
+            found.setdefault((one.site, one.probe), []).append(one)
+    sweeps = []
+    for (site, probe), series in found.items():
+        newest = store.runs(site=site, probe=probe, limit=1)
+        if newest and SWEEP in newest[0].parameters:  # else a probe that has such a name
+            name, runs = probe.removeprefix(_SWEEP_PREFIX), sum(one.runs for one in series)
+            sweeps.append(SweepStatus(site, name, probe, len(series), runs))
+    return tuple(sweeps)
+
+
+_Key = tuple[str, str]
+
+
+def _key(series: Series) -> _Key:
+    return series.site, series.comparability
+
+
+def _apart(
+    store: Store, kept: Sequence[Series], histories: Mapping[_Key, Sequence[HistoryPoint]]
+) -> dict[_Key, dict[str, object]]:
+    """Return what sets series of one probe and kind apart; the last run speaks for each."""
+    alike: dict[tuple[str, str, str], list[Series]] = {}
+    for one in kept:
+        if histories[_key(one)]:
+            alike.setdefault((one.site, one.probe, one.kind), []).append(one)
+    found: dict[_Key, dict[str, object]] = {}
+    for series in alike.values():
+        if len(series) < 2:
+            continue
+        own = [_asked(store.run(histories[_key(one)][-1].run)) for one in series]
+        names = dict.fromkeys(name for values in own for name in values)
+        differing = [name for name in names if len({repr(one.get(name)) for one in own}) > 1]
+        for one, values in zip(series, own, strict=True):
+            found[_key(one)] = {name: values.get(name) for name in differing}
+    return found
+
+
+def _asked(run: Run) -> dict[str, object]:
+    """Return what a run was asked for, options and settings among it, and its layer."""
+    asked = run.parameters.get(ASKED, run.parameters)
+    values: dict[str, object] = {}
+    for name, value in asked.items() if isinstance(asked, dict) else ():
+        values |= value if isinstance(value, dict) else {name: value}
+    layer = run.parameters.get("layer")
+    return values if layer in (None, "client") else {**values, "layer": layer}
 
 
 def _cost(store: Store, site: str) -> ProbeCost | None:
@@ -87,9 +154,13 @@ def site_of(store: Store, where: str) -> str:
 
 
 def _series_status(
-    store: Store, kept: Series, *, goal: float, window_s: float
+    kept: Series,
+    points: Sequence[HistoryPoint],
+    asked: Mapping[str, object],
+    *,
+    goal: float,
+    window_s: float,
 ) -> list[SeriesStatus]:
-    points = store.history(kept.site, kept.comparability)
     found = []
     for metric in dict.fromkeys(point.metric for point in points):
         of_metric = [point for point in points if point.metric == metric]
@@ -107,6 +178,7 @@ def _series_status(
                     of_metric, metric=metric, probe=name, goal=goal, window_s=window_s
                 ),
                 trend=trend(of_metric, metric=metric, probe=name),
+                asked=asked,
             )
         )
     return sorted(found, key=_writes_first)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from trimtab.model.run import Run
@@ -17,6 +18,9 @@ class SeriesStatus:
     ----------
     last_at, last_value
         Of the last run, in the metric's unit.
+    asked
+        What sets the series apart from others of its probe and benchmark: parameter to value,
+        ``None`` where it is not set. Empty where there is no other.
     """
 
     site: str
@@ -27,6 +31,26 @@ class SeriesStatus:
     last_value: float
     verdict: Verdict
     trend: Trend
+    asked: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStatus:
+    """A sweep that something is kept of; what it showed is for ``trimtab sweep`` to say.
+
+    Attributes
+    ----------
+    name, probe
+        Of the sweep, and under which its runs are kept.
+    settings, runs
+        How many series of different settings there are, and runs whatever their status.
+    """
+
+    site: str
+    name: str
+    probe: str
+    settings: int
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +98,4 @@ class Status:
     series: tuple[SeriesStatus, ...]
     last_runs: tuple[Run, ...]
     costs: tuple[ProbeCost, ...] = ()
+    sweeps: tuple[SweepStatus, ...] = ()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, moment
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
-from trimtab.model.status import ProbeCost, SeriesStatus, Status
+from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.units import format_bytes, format_duration, format_percent, format_value
 from trimtab.visible import shell_text, visible
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trimtab.loop.show import Shown
+
+_NAMED_MOST = 4
+"""So many series are named before a reason that holds for them; more are counted."""
 
 
 def print_status(status: Status) -> None:
@@ -37,6 +41,8 @@ def print_status(status: Status) -> None:
         for line in _reasons(of_site):
             out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
         out.print()
+    for sweep in status.sweeps:
+        out.print(Text(_sweep(sweep), style="dim"), soft_wrap=True)
     for cost in status.costs:
         out.print(Text(_cost(cost), style="dim"), soft_wrap=True)
     out.print("last runs", style="bold")
@@ -96,17 +102,32 @@ def _print_outputs(out: Console, shown: Shown) -> None:
         out.print(f"     {visible(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
 
 
+def _sweep(one: SweepStatus) -> str:
+    """Return in one line that there is a sweep, and where its settings are shown."""
+    return (
+        f"sweep {visible(one.name)} of {visible(one.site)}: {one.runs} runs of {one.settings} "
+        "settings (trimtab sweep SPEC.toml --no-run shows them)."
+    )
+
+
 def _cost(cost: ProbeCost) -> str:
     """Return what probing costs in one line."""
     days = (cost.to - cost.from_).total_seconds() / 86_400
     written = format_bytes(cost.bytes_written)
     text = f"probing {visible(cost.site)}, {days:.1f} days: {cost.runs} runs, {written} written"
     if cost.node_hours is not None:
-        text += f", {cost.node_hours:.3g} node-hours"
+        text += f", {_plain(cost.node_hours)} node-hours"
     if cost.drive_writes_per_day is not None:
         least = "" if cost.reason is None else f"at least ({visible(cost.reason)}) "
-        return f"{text}, {least}{cost.drive_writes_per_day:.2g} drive writes a day (before parity)."
+        writes = _plain(cost.drive_writes_per_day)
+        return f"{text}, {least}{writes} drive writes a day (before parity)."
     return f"{text}; drive writes a day not known: {visible(cost.reason or '')}."
+
+
+def _plain(value: float) -> str:
+    """Return a number with three significant figures and without an exponent."""
+    digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
+    return f"{value:,.{min(digits, 9)}f}"
 
 
 def _series_table(series: Sequence[SeriesStatus]) -> Table:
@@ -123,7 +144,7 @@ def _series_table(series: Sequence[SeriesStatus]) -> Table:
         )
         table.add_row(
             verdict.metric,
-            one.verdict.probe,
+            _probe(one),
             f"{one.runs:,}",
             format_value(one.last_value, verdict.unit),
             moment(one.last_at),
@@ -140,8 +161,26 @@ def _reasons(series: Sequence[SeriesStatus]) -> list[str]:
     holds: dict[str, list[str]] = {}
     for one in series:
         text = f"{one.verdict.reason}. Trend: {one.trend.reason}"
-        holds.setdefault(text, []).append(f"{one.verdict.metric} of {one.verdict.probe}")
-    return [visible(f"{', '.join(names)}: {text}.") for text, names in holds.items()]
+        holds.setdefault(text, []).append(f"{one.verdict.metric} of {_probe(one)}")
+    return [f"{_holders(names)}: {visible(text)}." for text, names in holds.items()]
+
+
+def _holders(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _NAMED_MOST else f"{len(names)} series"
+
+
+def _probe(one: SeriesStatus) -> str:
+    """Return the probe with its benchmark, and what sets it apart from others of that name."""
+    asked = ", ".join(f"{name} {_set_to(name, value)}" for name, value in one.asked.items())
+    return visible(f"{one.verdict.probe}, {asked}" if asked else one.verdict.probe)
+
+
+def _set_to(name: str, value: object) -> str:
+    if value is None:
+        return "not set"
+    if name.endswith("_bytes") and isinstance(value, int):
+        return format_bytes(value)
+    return str(value)
 
 
 def _runs_table(runs: Sequence[Run]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -44,8 +45,19 @@ class SeriesDocument(Document):
     runs: int
     last_at: datetime
     last_value: float
+    asked: dict[str, Any]
     verdict: VerdictDocument
     trend: TrendDocument
+
+
+class SweepStatusDocument(Document):
+    """A sweep that something is kept of; ``trimtab sweep --no-run --json`` has its series."""
+
+    site: str
+    name: str
+    probe: str
+    settings: int
+    runs: int
 
 
 class CostDocument(Document):
@@ -70,6 +82,7 @@ class StatusDocument(Document):
     sites: tuple[str, ...]
     series: tuple[SeriesDocument, ...]
     costs: tuple[CostDocument, ...]
+    sweeps: tuple[SweepStatusDocument, ...]
     runs: tuple[RunDocument, ...]
 
 
@@ -116,6 +129,10 @@ def status_document(status: Status) -> StatusDocument:
             CostDocument.model_validate({**fields(one, CostDocument), "from_": one.from_})
             for one in status.costs
         ),
+        sweeps=tuple(
+            SweepStatusDocument.model_validate(fields(one, SweepStatusDocument))
+            for one in status.sweeps
+        ),
         runs=tuple(run_document(run) for run in status.last_runs),
     )
 
@@ -150,6 +167,7 @@ def _series(one: SeriesStatus) -> SeriesDocument:
             **fields(one, SeriesDocument),
             "metric": one.verdict.metric,
             "unit": one.verdict.unit,
+            "asked": dict(one.asked),
             "verdict": verdict_document(one.verdict),
             "trend": _trend(one.trend),
         }
