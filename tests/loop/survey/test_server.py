@@ -23,6 +23,7 @@ from trimtab.loop.survey.echo import clean
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
+from trimtab.record.comparability import comparability_key
 
 
 def survey(place: Place, asked: Asked, tools: Tools | None = None) -> Survey:
@@ -105,6 +106,7 @@ def test_what_is_kept(place: Place) -> None:
         "OST0000 on oss1 summary",
         "OST0000 on oss1 detail",
     ]
+    assert kept.parameters["cost"] == {"bytes_written": 2 * SIZE, "bytes_read": SIZE}
     for sample in kept.samples:
         assert sample.output is not None
         assert sample.line is not None
@@ -121,6 +123,11 @@ def test_all_of_a_server_together(place: Place) -> None:
     assert place.surveys() == ["oss1", "oss2"]
     assert set(outcomes(found).values()) == {Outcome.MEASURED}
     check_clean(place, before)
+    alone = survey(place, on_servers("OST0000", "OST0002"))
+    assert "together" not in alone.plan.parameters
+    assert found.plan.parameters["together"] is True
+    # They share their server: that they are slower than alone is no regression.
+    assert comparability_key(found.run) != comparability_key(alone.run)
 
 
 def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
@@ -208,6 +215,8 @@ def test_a_survey_that_is_killed_leaves_nothing(
     assert isinstance(error_of(found), ToolError)
     assert found.run.status is not RunStatus.OK
     assert "it ended during" in reason(found, "OST0000")
+    written = SIZE if outcome is Outcome.MEASURED else None
+    assert found.run.parameters["cost"] == {"bytes_written": written, "bytes_read": None}
     rates = found.standings[0].rates
     assert set(rates) == ({"write_bandwidth"} if outcome is Outcome.MEASURED else set())
     assert any("removed the objects 0x2" in note for note in found.notes)

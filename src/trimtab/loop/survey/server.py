@@ -30,6 +30,7 @@ from trimtab.loop.survey import notes
 from trimtab.loop.survey.client import Surveyed, status_of
 from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, read_back, stop
 from trimtab.loop.survey.notes import PROBE_NAME
+from trimtab.loop.survey.parameters import asked_of, cost_of
 from trimtab.loop.survey.planning import Limits, candidate, meet
 from trimtab.loop.survey.servers import RunEach, answer_of, complaint, echo_devices, free_bytes
 from trimtab.measure.measurement import Measurement
@@ -358,17 +359,11 @@ class _Survey:
             host=platform.node(),
             trimtab_version=__version__,
             parameters={
-                "spec": {
-                    "case": "disk",
-                    "size_bytes": spec.size_bytes,
-                    "transfer_size_bytes": spec.record_bytes,
-                    "objects_per_target": spec.objects,
-                    "threads_per_target": spec.threads,
-                    "tests": list(spec.tests),
-                },
+                "spec": asked_of(spec, together=self.on.together),
                 "layer": "ost",
                 "targets": list(self.found),
                 "waves": [[one.target for one in wave] for wave in self.plan.waves],
+                "cost": cost_of(spec, self.samples, begun=bool(self.outputs)),
             },
             problem=problem,
             samples=tuple(self.samples),
