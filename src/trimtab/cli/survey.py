@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from trimtab.loop.survey.asked import Prepared
     from trimtab.model.survey import SurveyPlan
 
+_COUNT = click.IntRange(min=1)
+
 
 @click.command("survey")
 @click.argument("where", metavar="SITE")
@@ -34,8 +36,12 @@ if TYPE_CHECKING:
     type=options.SIZE,
     help="Written to each OST. Default: 4 GiB with --client, 16 GiB with --server.",
 )
-@click.option("--threads", default=16, show_default=True, help="On each OST, with --server.")
-@click.option("--objects", default=1, show_default=True, help="On each OST, with --server.")
+@click.option(
+    "--threads", type=_COUNT, default=16, show_default=True, help="On each OST, with --server."
+)
+@click.option(
+    "--objects", type=_COUNT, default=1, show_default=True, help="On each OST, with --server."
+)
 @click.option(
     "--load-limit",
     "load_bytes_per_s",
@@ -58,7 +64,9 @@ if TYPE_CHECKING:
 @click.option(
     "--benchmark", default="builtin", show_default=True, help="builtin or ior (--client)."
 )
-@click.option("--tasks", default=4, show_default=True, help="Files on each OST (--client).")
+@click.option(
+    "--tasks", type=_COUNT, default=4, show_default=True, help="Files on each OST (--client)."
+)
 @click.option(
     "--duration",
     "duration_s",
@@ -67,7 +75,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of each write and read (--client).",
 )
-@click.option("--repetitions", default=1, show_default=True, help="On each OST (--client).")
+@click.option(
+    "--repetitions", type=_COUNT, default=1, show_default=True, help="On each OST (--client)."
+)
 @click.option(
     "--direct/--buffered", default=True, help="With O_DIRECT (default) or not (--client)."
 )

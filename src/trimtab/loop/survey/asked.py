@@ -41,6 +41,15 @@ SERVER_BYTES: Final = 16 * 2**30
 """As the script itself: more than a server's cache hides."""
 _SLOWEST_BYTES_PER_S: Final = 50e6
 _START_S: Final = 120.0
+_POSITIVE: Final = (
+    "size_bytes",
+    "objects",
+    "threads",
+    "deadline_s",
+    "tasks",
+    "duration_s",
+    "repetitions",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,24 @@ class Asked:
     duration_s: float = 10.0
     repetitions: int = 1
     direct: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what asks for nothing.
+
+        Raises
+        ------
+        UsageError
+            A number is zero or below, or a deadline under a second.
+        """
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} is {value:g}: it must be more than nothing")
+        if self.deadline_s is not None and self.deadline_s < 1:
+            # timeout(1) takes whole seconds from here, and 0 for no deadline at all.
+            raise UsageError(f"deadline_s is {self.deadline_s:g}: it must be a second at least")
+        if self.load_bytes_per_s is not None and not self.load_bytes_per_s >= 0:
+            raise UsageError(f"load_bytes_per_s is {self.load_bytes_per_s:g}: it is no rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +144,9 @@ def prepare(site: Site, driver: Driver, asked: Asked, tools: Tools | None = None
     on_server = asked.way == "server"
     if on_server and not site.servers.names:
         raise UsageError(f"{site.name} names no servers", hint="write [servers] into its site file")
-    size_bytes = asked.size_bytes or (SERVER_BYTES if on_server else CLIENT_BYTES)
+    size_bytes = asked.size_bytes
+    if size_bytes is None:
+        size_bytes = SERVER_BYTES if on_server else CLIENT_BYTES
     limits = Limits(size_bytes, asked.load_bytes_per_s)
     on_client = None if on_server else _on_client(asked, size_bytes, tools.execute)
     on_servers = None
@@ -233,17 +262,20 @@ def _parameters(asked: Asked, limits: Limits) -> Mapping[str, object]:
             "duration_s": asked.duration_s,
             "repetitions": asked.repetitions,
         }
-    return {
+    parameters: dict[str, object] = {
         "size_bytes": limits.size_bytes,
         "objects": asked.objects,
         "threads": asked.threads,
         "load_limit_bytes_per_s": limits.load_bytes_per_s,
         "deadline_s": _deadline(asked, limits.size_bytes),
     }
+    return parameters | {"together": True} if asked.together else parameters
 
 
 def _deadline(asked: Asked, size_bytes: int) -> float:
-    return asked.deadline_s or _START_S + 3 * size_bytes / _SLOWEST_BYTES_PER_S
+    if asked.deadline_s is not None:
+        return asked.deadline_s
+    return _START_S + 3 * size_bytes / _SLOWEST_BYTES_PER_S
 
 
 def _on_servers(
