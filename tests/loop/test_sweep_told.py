@@ -242,3 +242,12 @@ def test_the_hint_is_itself_accepted(tmp_path: Path, line: str, hint: str) -> No
 def test_three_failures_still_end_it(store: Store) -> None:
     with pytest.raises(ToolError, match="3 points in a row"):
         work(store, Recorder(fail=frozenset(range(9)))).run({}, lambda *_: None)
+
+
+def test_reasons_that_differ_in_a_number_are_one() -> None:
+    def run(reason: str) -> Run:
+        sample = Sample("write_bandwidth", 1.0, 0, reason=reason)
+        return Run("1", "s", "p", "fio", RunStatus.OK, None, samples=(sample,))
+
+    found = doubts(map(run, ["it ran 304 ms", "it ran 1.2 s", "it ran 298 ms", "it ran 301 ms"]))
+    assert [(one.reason, one.runs) for one in found] == [("it ran 304 ms", 3), ("it ran 1.2 s", 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,15 @@ from dataclasses import dataclass
 from trimtab.model.run import Run, RunStatus
 
 _SHOWN = 3
+_NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One reason for which runs hold no believed figure, and how many runs it is of."""
+    """One reason for which runs hold no believed figure, and how many runs it is of.
+
+    Numbers in ``reason`` are those of one of the runs.
+    """
 
     reason: str
     runs: int
@@ -25,9 +30,13 @@ def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
     A run counts once, for the reason that most of its figures have. A run that did not finish has
     a figure: it counts as 0.
     """
-    found = Counter(reason for run in runs if (reason := _why(run)) is not None)
-    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
-    return tuple(Doubt(reason, count) for reason, count in ordered)
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        if (reason := _why(run)) is not None:
+            # "it ran 304 ms" and "it ran 298 ms" are one reason.
+            found.setdefault(_NUMBER.sub("0", reason), []).append(reason)
+    ordered = sorted(found.values(), key=lambda alike: (-len(alike), alike[0]))
+    return tuple(Doubt(alike[0], len(alike)) for alike in ordered)
 
 
 def doubts_text(found: Sequence[Doubt]) -> str:
