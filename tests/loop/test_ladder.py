@@ -213,6 +213,16 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     assert "together and one by one" in track.limit.reason
 
 
+def test_osts_all_at_once_are_not_one_by_one(store: Store) -> None:
+    """As a survey with ``--together`` measures them: they share what the clients' run shares."""
+    keep(store, "obdfilter-survey", [40.0], targets=["OST0000", "OST0001"], together=True)
+    keep(store, "ior", [60.0, 60.1], told={"targets": 2})
+    found = rungs(store)["ost", "read_bandwidth"]
+    assert found.notes == ("sum of 2 OSTs, all measured at the same time",)
+    (track,) = climb(of_store(store, SITE)).tracks
+    assert "one by one" not in track.limit.reason
+
+
 def test_drives_one_by_one_are_drives_and_no_osts(store: Store) -> None:
     keep(store, "fio", [3.4, 3.5, 3.3], layer="drive", targets=["nvme0n1", "nvme1n1"])
     found = only(store)

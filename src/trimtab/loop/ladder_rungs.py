@@ -171,7 +171,7 @@ class Chooser:
     def _summed(
         self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
     ) -> _Found | None:
-        """Return the sum over targets that were measured one by one, in each survey of the week."""
+        """Return the sum over targets with figures of their own, in each survey of the week."""
         newest = _by_target(run, metric)
         if not newest:
             return None
@@ -189,7 +189,9 @@ class Chooser:
             surveys = [(run.id, rate.value)]
         of_drives = layer_of(run) == "drive"
         noun = "drives" if of_drives else "OSTs"
-        note = f"sum of {len(newest)} {noun}, each measured by itself"
+        together = _table(run, ASKED).get("together") is True
+        how = "all measured at the same time" if together else "each measured by itself"
+        note = f"sum of {len(newest)} {noun}, {how}"
         return _Found(
             series,
             run,
@@ -198,7 +200,7 @@ class Chooser:
             Coverage(drives=len(newest)) if of_drives else Coverage(osts=len(newest)),
             run.at,
             (*notes, note),
-            one_by_one=True,
+            one_by_one=not together,
         )
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
