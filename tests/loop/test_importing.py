@@ -12,6 +12,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -175,6 +176,75 @@ def test_an_io500_that_came_first_without_its_details_says_what_it_lacks(
     late = done(place, store)
     said = {w for file in late for one in file.results for w in one.warnings}
     assert any("imported before from a file without" in one for one in said)
+
+
+PIECES = {
+    "ior": FIXTURES / "ior" / "4.0.0" / "repeat.out",
+    "mdtest": FIXTURES / "mdtest" / "4.1.0+dev" / "files.out",
+    "fio": FIXTURES / "fio" / "3.1" / "two-jobs.out",
+    "obdfilter-survey": FIXTURES / "obdfilter_survey" / "2.17" / "two-targets.out",
+    "builtin": FIXTURES / "ioload" / "0.1.0" / "write-direct.out",
+    "io500": FIXTURES / "io500" / "io500-isc26" / "standard" / "result_summary.txt",
+    "lnet-selftest": FIXTURES / "lnet_selftest" / "2.17" / "brw-read.out",
+}
+
+
+def figures(files: list[ImportedFile]) -> dict[tuple[str, int | None, str, str | None], list]:
+    """Return values by metric, repetition, statistic and target, whatever their lines are."""
+    found: dict[tuple[str, int | None, str, str | None], list] = {}
+    for result in (one for file in files for one in file.results):
+        for s in result.samples:
+            key = (s.metric, s.repetition, s.statistic, s.target)
+            found.setdefault(key, []).append((s.value, s.reason))
+    return {key: sorted(values, key=str) for key, values in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [pair for a, b in pairwise([*PIECES, "ior"]) for pair in ((a, b), (b, a))],
+)
+def test_a_log_of_several_benchmarks_gives_what_each_alone_gives(
+    place: Path, first: str, second: str
+) -> None:
+    one, two = (PIECES[kind].read_bytes().rstrip() + b"\n" for kind in (first, second))
+    (place / "1.out").write_bytes(one)
+    (place / "2.out").write_bytes(two)
+    apart = done(place, None)
+    mixed = place / "mixed"
+    mixed.mkdir()
+    (mixed / "slurm-7.out").write_bytes(b"loading modules\n" + one + b"next\n" + two + b"end\n")
+    (together,) = done(mixed, None)
+    assert together.kind == f"{first}, {second}"
+    assert figures([together]) == figures(apart)
+    assert [r.status for r in together.results] == [r.status for f in apart for r in f.results]
+    shift = 2 + one.count(b"\n")
+    lines = [s.line for result in apart[1].results for s in result.samples if s.line]
+    there = [s.line for result in together.results for s in result.samples if s.line]
+    assert [line + shift for line in lines] == there[-len(lines) :]
+
+
+def test_benchmarks_in_turns_are_all_read(place: Path, store: Store) -> None:
+    ior, mdtest = (PIECES[kind].read_bytes() for kind in ("ior", "mdtest"))
+    (place / "slurm.out").write_bytes((ior + mdtest) * 2)
+    (file,) = done(place, store)
+    assert sorted(run.kind for run in store.runs()) == ["ior", "ior", "mdtest", "mdtest"]
+    assert file.status is FileStatus.OK
+    again = done(place, store)
+    assert not any(result.new for result in again[0].results)
+
+
+def test_what_of_a_log_is_not_read_is_told(place: Path) -> None:
+    ior, mdtest = (PIECES[kind].read_bytes() for kind in ("ior", "mdtest"))
+    (place / "slurm.out").write_bytes(ior + mdtest)
+    (file,) = done(place, None, kind="ior")
+    assert (file.kind, file.status) == ("ior", FileStatus.PARTIAL)
+    line = 1 + ior.count(b"\n")
+    assert f"output of mdtest from line {line}, which was not read" in str(file.reason)
+    (place / "slurm.out").write_bytes(mdtest + b'{\n  "fio version" : "fio-3.33",\n')
+    (broken,) = done(place, None)
+    assert broken.status is FileStatus.PARTIAL
+    assert "fio" in str(broken.reason)
+    assert broken.results[0].status is FileStatus.OK
 
 
 def test_two_surveys_of_the_same_shape_are_two(place: Path, store: Store) -> None:

@@ -32,6 +32,7 @@ def test_every_benchmark_has_its_file_and_its_line() -> None:
         "__init__",
         "__pycache__",
         "measurement",
+        "mixed",
         "options",
         "plain",
         "source",

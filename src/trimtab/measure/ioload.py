@@ -19,7 +19,7 @@ from trimtab.errors import DataError, ToolError
 from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
 from trimtab.measure.options import further_options
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
@@ -144,7 +144,8 @@ def _recognises(source: Source) -> bool:
     return source.head.lstrip().startswith('{"ioload"')
 
 
-FORMAT: Final = Format("builtin", _recognises, read)
+_BEGINNING: Final = re.compile(rb'^\{"ioload"', re.MULTILINE)
+FORMAT: Final = Format("builtin", _recognises, read, beginning=Mark((b'{"ioload"',), _BEGINNING))
 
 
 def _report(text: str) -> tuple[dict[str, Any], int] | None:

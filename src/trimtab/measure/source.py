@@ -6,6 +6,7 @@ results in it. Both are pure. `trimtab.measure.table.FORMATS` lists them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,6 +70,22 @@ def _itself(name: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What stands where a benchmark begins to print, for files that hold several.
+
+    Attributes
+    ----------
+    words
+        One of them stands in every match: they tell fast that there is none.
+    pattern
+        Matches from the beginning of a line, in time linear in the size of the content.
+    """
+
+    words: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """What makes a benchmark's output readable.
 
@@ -87,6 +104,8 @@ class Format:
     instead
         File name to the relative name of the file that holds the result which this one is a part
         of; where that one exists it is read in place of this one.
+    beginning
+        Where its output begins in a file with others'; ``None`` where it has a file of its own.
     """
 
     kind: str
@@ -94,3 +113,4 @@ class Format:
     read: Callable[[Source], tuple[Measurement, ...]]
     companions: Callable[[str], tuple[str, ...]] = _alone
     instead: Callable[[str], str | None] = _itself
+    beginning: Mark | None = None

@@ -73,7 +73,8 @@ class ImportedFile:
     Attributes
     ----------
     kind
-        The format; ``None`` where none recognises it.
+        The format, of a file of several benchmarks all of them with commas; ``None`` where none
+        recognises it.
     named
         Whether a person named it; otherwise a directory was walked.
     part_of

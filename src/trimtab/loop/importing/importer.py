@@ -286,6 +286,9 @@ class _Keeper:
             runs.append(imported_run(run, read.outputs, key))
             results.append(_result(measurement, run.id, run.at, run.at_reason))
         status, reason = _overall(results)
+        if reading.notes:
+            status = FileStatus.PARTIAL if status is FileStatus.OK else status
+            reason = "; ".join(filter(None, (reason, *reading.notes)))
         return ImportedFile(
             reading.path, reading.kind, status, reason, tuple(results), named, part_of
         )

@@ -19,6 +19,7 @@ from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.converting import converted
 from trimtab.measure import darshan
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.mixed import parts_of
 from trimtab.measure.source import HEAD_BYTES, Format, Source
 from trimtab.measure.table import FORMATS
 from trimtab.model.imported import EMPTY, UNRECOGNISED
@@ -44,7 +45,9 @@ class Reading:
     snapshots
         Name of the file system and what its targets looked like, of no time yet: ``lfs df``.
     notes
-        What is missing or odd in those.
+        What is missing or odd in those, or which part of the file was not read.
+    kind
+        The format; of a file of several benchmarks all of them, with commas.
     source
         The file that was read, with those beside it; ``None`` where it could not be opened.
         ``source.name`` is another than ``path`` where that one holds the result.
@@ -97,9 +100,10 @@ def read_file(
             return Reading(path, form.kind, source=source)
         source = _with_companions(source, form)
         original = None if made is None else content
-        found = form.read(source)
+        found, notes = _read_parts(source, form, kind)
         _refuse_what_cannot_be(found)
-        return Reading(path, form.kind, found, source=source, original=original)
+        known = ", ".join(dict.fromkeys(one.kind for one in found))
+        return Reading(path, known, found, notes=notes, source=source, original=original)
     except DataError as error:
         message = (error if error.file else error.of(visible(path))).message
         return Reading(path, known, problem=message)
@@ -110,6 +114,36 @@ def read_file(
     except Exception as error:  # noqa: BLE001 (a bug that one file shows must not cost the others)
         bug = f"a bug of Trimtab in reading it, {type(error).__name__}: {error}"
         return Reading(path, known, problem=f"{visible(path)}: {bug}")
+
+
+def _read_parts(
+    source: Source, form: Format, kind: str | None
+) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+    """Return the results of every benchmark in a file, and what of it was not read.
+
+    Raises
+    ------
+    DataError
+        Nothing can be read.
+    """
+    parts = parts_of(source, form, FORMATS)
+    if len(parts) == 1:
+        return form.read(source), ()
+    found: list[Measurement] = []
+    notes: list[str] = []
+    for part in parts:
+        what = f"output of {part.form.kind} from line {part.line}"
+        if kind not in (None, part.form.kind):
+            notes.append(f"it also holds {what}, which was not read (--kind {kind})")
+            continue
+        beside = source.beside if part.form is form else {}
+        try:
+            found += part.form.read(Source(source.name, part.content, beside))
+        except DataError as error:
+            notes.append(f"it also holds {what}, which cannot be read: {error.message}")
+    if not found:
+        raise DataError("; ".join(notes), line=1)
+    return tuple(found), tuple(notes)
 
 
 def _said(error: OSError) -> str:

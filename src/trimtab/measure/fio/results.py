@@ -34,7 +34,7 @@ from trimtab.measure.measurement import (
     with_reason,
 )
 from trimtab.measure.plain import as_dict, as_number, as_whole
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput
 
@@ -110,7 +110,8 @@ _IS_FIO: Final = re.compile(
     r"|fio-[0-9]\S*\r?\nStarting |\S[^\n]{0,200}: \(g=[0-9]+\): rw=)",
     re.MULTILINE,
 )
-FORMAT: Final = Format("fio", recognises, read)
+_BEGINNING: Final = re.compile(rb'^\{\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-', re.MULTILINE)
+FORMAT: Final = Format("fio", recognises, read, beginning=Mark((b'"fio version"',), _BEGINNING))
 
 
 def _no_result(text: str) -> DataError:

@@ -19,7 +19,7 @@ from trimtab.measure.io500.details import details_of
 from trimtab.measure.io500.figures import measured
 from trimtab.measure.io500.summary import Run, runs_of
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 
 __all__ = ["FORMAT", "KIND", "read"]
 
@@ -81,4 +81,12 @@ def _instead(name: str) -> str | None:
     return _SUMMARY_NAME if name == _DETAILS_NAME else None
 
 
-FORMAT: Final = Format(KIND, _recognises, read, _companions, _instead)
+_BEGINNING: Final = re.compile(rb"^IO500 version\b", re.MULTILINE)
+FORMAT: Final = Format(
+    KIND,
+    _recognises,
+    read,
+    _companions,
+    _instead,
+    beginning=Mark((b"IO500 version",), _BEGINNING),
+)

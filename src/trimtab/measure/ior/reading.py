@@ -20,7 +20,7 @@ from trimtab.measure.ior.results import (
     summed_of,
 )
 from trimtab.measure.measurement import Draft, Measurement, Phase, beginning, tail
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput, RunStatus
 
@@ -108,7 +108,14 @@ def _recognises(source: Source) -> bool:
     return other is None or found.start() < other.start()
 
 
-FORMAT: Final = Format("ior", _recognises, read)
+_BEGINNING: Final = re.compile(
+    rb"^(?:IOR-[0-9][^\n:]{0,60}: MPI Coordinated Test"
+    rb'|\{\s{0,20}"Version" ?: "[^"\n]{1,60}",\s{0,20}"Began" ?: ")',
+    re.MULTILINE,
+)
+FORMAT: Final = Format(
+    "ior", _recognises, read, beginning=Mark((b"MPI Coordinated Test", b'"Began"'), _BEGINNING)
+)
 
 
 def _measured(run: IorRun, test: Test, place: int) -> Measurement:

@@ -16,7 +16,7 @@ from trimtab.errors import DataError
 from trimtab.measure.lnet_selftest.commands import count_of_nids
 from trimtab.measure.lnet_selftest.intervals import Direction, Figures, Interval, Test, read_tests
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -268,4 +268,10 @@ def _recognises(source: Source) -> bool:
     return _BLOCK.search(head) is not None or _SESSION.search(head) is not None
 
 
-FORMAT: Final = Format(KIND, _recognises, read)
+_BEGINNING: Final = re.compile(
+    rb"^(?:\[LNet (?:Rates|Bandwidth) of [^\]\s]{1,99}\]|SESSION: \S{1,99} FEATURES: [0-9a-f])",
+    re.MULTILINE,
+)
+FORMAT: Final = Format(
+    KIND, _recognises, read, beginning=Mark((b"[LNet ", b"SESSION: "), _BEGINNING)
+)

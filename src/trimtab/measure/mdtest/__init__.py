@@ -16,7 +16,7 @@ from trimtab.measure.mdtest.figures import measured
 from trimtab.measure.mdtest.launch import MdtestSpec, command, version
 from trimtab.measure.mdtest.output import executions
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 
 __all__ = ["FORMAT", "KIND", "MdtestSpec", "command", "read", "version"]
 
@@ -45,4 +45,8 @@ def _recognises(source: Source) -> bool:
     return _HEAD.search(source.head.replace("\r", "")) is not None
 
 
-FORMAT: Final = Format(KIND, _recognises, read)
+_BEGINNING: Final = re.compile(
+    rb"^(?:-- started at [0-9/]{8,10} [0-9:]{8} --\s{1,9})?mdtest-\S{1,40} was launched with ",
+    re.MULTILINE,
+)
+FORMAT: Final = Format(KIND, _recognises, read, beginning=Mark((b"mdtest-",), _BEGINNING))

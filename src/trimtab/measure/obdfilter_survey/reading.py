@@ -22,7 +22,7 @@ from trimtab.measure.obdfilter_survey.summary import (
     Survey,
     read_summary,
 )
-from trimtab.measure.source import Format, Source
+from trimtab.measure.source import Format, Mark, Source
 from trimtab.model.run import Layer, RunStatus, Sample
 
 KIND: Final = "obdfilter-survey"
@@ -379,4 +379,15 @@ def _instead(name: str) -> str | None:
     return f"{stem}.summary" if stem != name else None
 
 
-FORMAT: Final = Format(KIND, _recognises, read, companions=_companions, instead=_instead)
+_PRINTED: Final = re.compile(
+    rb"^(?:using LCTL=[^\n]{0,400}\n)?[A-Z][a-z]{2} [^\n]{10,40} Obdfilter-survey for case=",
+    re.MULTILINE,
+)
+FORMAT: Final = Format(
+    KIND,
+    _recognises,
+    read,
+    companions=_companions,
+    instead=_instead,
+    beginning=Mark((_TITLE.encode(),), _PRINTED),
+)
