@@ -267,11 +267,12 @@ def test_progress_is_told_while_it_runs() -> None:
 
 
 def test_error_in_the_callback_stops_the_program() -> None:
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children")
+    before = {*children.read_text().split()}  # services of other tests
     started: list[int] = []
 
     def fail(_elapsed_s: float) -> None:
-        children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-        started.extend(map(int, children))
+        started.extend(map(int, {*children.read_text().split()} - before))
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
@@ -350,3 +351,29 @@ def test_sessions_are_read_from_names_with_brackets(tmp_path: Path) -> None:
             assert session_members(child.pid) == [child.pid]
         finally:
             child.kill()
+
+
+def test_a_program_that_stands_for_others_is_asked_before_it_is_told(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    code = f"""
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+while not pathlib.Path({str(said)!r}).exists():
+    time.sleep(0.01)
+"""
+    result = run(code, timeout_s=0.5, grace_s=30, ask_to_end=said.touch)
+    assert (result.timed_out, result.exit_code) == (True, 0)
+
+
+def test_asking_is_no_more_than_that(tmp_path: Path) -> None:
+    asked: list[bool] = []
+    code = "import time; time.sleep(60)"
+    result = run(code, timeout_s=0.2, grace_s=1.0, ask_to_end=lambda: asked.append(True))
+    assert (asked, result.timed_out, result.signal) == ([True], True, signal.SIGTERM)
+
+    def fails() -> None:
+        raise ToolError("nobody answers")
+
+    with pytest.raises(ToolError, match="nobody answers"):
+        run(code, timeout_s=0.2, ask_to_end=fails)
+    run("pass", ask_to_end=lambda: pytest.fail("it had ended by itself"))

@@ -185,6 +185,31 @@ def test_a_late_command_is_ended_on_all_nodes(launcher: Slurm, slurm: Cluster) -
     assert allocation.facts["state"] == "COMPLETED"
 
 
+def test_a_late_command_can_still_remove_its_files(
+    launcher: Slurm, slurm: Cluster, tmp_path: Path
+) -> None:
+    """Its tasks get SIGTERM before srun does: srun would end them with SIGKILL."""
+    script = """
+    trap 'rm "$1/$SLURM_PROCID"; exit 7' TERM
+    touch "$1/$SLURM_PROCID"
+    sleep 100 & wait
+    """
+
+    def both_began() -> bool:
+        return len(list(tmp_path.iterdir())) == 2
+
+    def press(_elapsed_s: float) -> None:
+        if both_began():
+            raise Interrupted("enough")
+
+    with launcher.allocate(demand("tidy", 2)) as allocation:
+        with pytest.raises(Interrupted, match="enough"):
+            allocation.execute(
+                ("sh", "-c", script, "sh", str(tmp_path)), tasks=2, timeout_s=90, on_progress=press
+            )
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_options_of_the_site_reach_the_job(launcher: Slurm, slurm: Cluster) -> None:
     options = {"partition": "lonely", "exclusive": "true", "mem": "300M", "mpi": "pmi2"}
     with launcher.allocate(demand("options", options=options)) as allocation:

@@ -136,6 +136,7 @@ def execute(
     grace_s: float = GRACE_S,
     clock: Callable[[], datetime] = utc_now,
     stdin: bytes = b"",
+    ask_to_end: Callable[[], object] | None = None,
 ) -> ProcessResult:
     """Return how the program ran; only a program that cannot be started is an error.
 
@@ -159,6 +160,9 @@ def execute(
         Gives the aware time of the start.
     stdin
         What it reads on its standard input.
+    ask_to_end
+        Called when it is to end before its time, ``grace_s`` before SIGTERM: for a program that
+        only stands for others elsewhere, which its own end would cut short.
 
     Raises
     ------
@@ -175,7 +179,7 @@ def execute(
             with lifted():
                 timed_out = not running.wait(timeout_s, on_progress)
         finally:
-            running.finish(grace_s)
+            running.finish(grace_s, ask_to_end)
     return ProcessResult(
         argv=tuple(argv),
         stdout=bytes(running.stdout),
@@ -264,8 +268,16 @@ class _Running:
                 nap_s = min(nap_s * 2, _TICK_S)
         return True
 
-    def finish(self, grace_s: float) -> None:
+    def finish(self, grace_s: float, ask_to_end: Callable[[], object] | None = None) -> None:
         """Bring it to its end, with all that it started, and collect it."""
+        try:
+            if ask_to_end is not None and not self._exited() and not self.truncated:
+                ask_to_end()
+                self.wait(grace_s)
+        finally:
+            self._end(grace_s)
+
+    def _end(self, grace_s: float) -> None:
         if not self._exited() and not self.truncated:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.child.pid, signal.SIGTERM)

@@ -237,11 +237,20 @@ class SlurmAllocation:
                     on_progress=on_progress,
                     output_limit_bytes=output_limit_bytes,
                     environment=clean_environment(os.environ),
+                    ask_to_end=self._ask_tasks_to_end,
                 )
             )
 
         limit_s = client.patience.controller_s if patience_s is None else patience_s
         return client.patience.until(once, lambda step: not step.may_begin_later, limit_s)
+
+    def _ask_tasks_to_end(self) -> None:
+        """Send SIGTERM to the tasks, so that a benchmark can remove its files.
+
+        srun ends them with SIGKILL when it gets SIGTERM itself. Without a step id scancel signals
+        all steps and leaves the batch script alone (scancel(1), ``--batch``).
+        """
+        self._client.cancel("--signal=TERM", self._known_id(), patience_s=0.0)
 
     def _confirmed(self, step: Step) -> ProcessResult:
         """Return a step's result if it is one, or raise what became of the job meanwhile."""
