@@ -90,7 +90,7 @@ class CommandSpec:
         }
         if self.stripe_count is not None:
             values["stripe_count"] = self.stripe_count
-        return {"command": values | self.expected}
+        return {"command": {**values, **self.expected}}
 
 
 def run_command_probe(
