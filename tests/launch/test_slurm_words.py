@@ -419,7 +419,8 @@ def test_pauses_grow_to_half_a_minute() -> None:
     assert list(patience.pauses(0)) == [0]
 
 
-# What srun says about the end of a command; recorded with Slurm 22.05.8.
+# What srun says about the end of a command; recorded with Slurm 22.05.8, but for the one of 25.05,
+# which is as slurmstepd/req.c has it.
 
 BEGUN = "trimtab: begun\n"
 OOM_BY_KERNEL = (
@@ -441,6 +442,10 @@ TASK_FAILED = (
     "srun: launch/slurm: _step_signal: Terminating StepId=2.2\n"
     "slurmstepd-n1: error: *** STEP 2.2 ON n1 CANCELLED AT 2026-11-21T00:23:48 ***\n"
 )
+TASK_FAILED_25_05 = (
+    "slurmstepd: error: *** STEP 2.2 ON n1 CANCELLED AT 2026-11-21T00:23:48 DUE TO TASK "
+    "FAILURE ***\n"
+)
 TIME_OVER = (
     "slurmstepd-n5: error: *** STEP 2.1 ON n5 CANCELLED AT 1795222275 DUE TO TIME LIMIT ***\n"
 )
@@ -456,6 +461,7 @@ TOO_MANY = (
         (BEGUN, 0, {"begun", "ended_by_itself"}),
         ("", 0, set()),
         (BEGUN + TASK_FAILED, 1, {"begun", "aborted"}),
+        (BEGUN + TASK_FAILED_25_05, 1, {"begun", "aborted"}),
         (BEGUN + OOM_BY_KERNEL, 1, {"begun", "out_of_memory"}),
         (BEGUN + OOM_BY_SLURM, 137, {"begun", "out_of_memory", "aborted"}),
         (BEGUN + NODE_DIED, 0, {"begun", "aborted", "ended_with_job"}),

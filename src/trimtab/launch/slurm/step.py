@@ -42,11 +42,12 @@ _ABORTED: Final = re.compile(
 """Slurm's own words for a step that was ended by more than its command, also by a failed task."""
 
 _WITH_THE_JOB: Final = re.compile(
-    r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT \S+ DUE TO|^srun: error: Node failure on"
-    r"|^srun: error: .*already completing or completed",
+    r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT \S+ DUE TO"
+    r" (?:TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE)"
+    r"|^srun: error: Node failure on|^srun: error: .*already completing or completed",
     re.MULTILINE,
 )
-"""The same, where its job goes down with it: the state of the job will tell."""
+"""The same, where its job goes down with it: the state of the job will tell (slurmstepd/req.c)."""
 
 
 @dataclass(frozen=True, slots=True)
