@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import RefusedError, TrimtabError
-from trimtab.launch.allocation import Demand
-from trimtab.launch.process import execute
+from trimtab.errors import JobLost, RefusedError, TrimtabError
+from trimtab.launch import launchers
+from trimtab.launch.allocation import Demand, HostAllocation
+from trimtab.launch.process import ProcessResult, execute
 from trimtab.loop.probe import DIRECTORY_PREFIX
 from trimtab.loop.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
 from trimtab.loop.watching.probing import RunContext
@@ -77,6 +78,30 @@ def test_the_ranks_of_an_mpi_job_are_the_tasks(tmp_path: Path) -> None:
     assert isinstance(phases, list)
     assert [(one["access"], one["tasks"]) for one in phases] == [("write", 2), ("read", 2)]
     assert outcome.run.parameters["job"]["launcher"] == "mpi"  # type: ignore[index]
+    assert list(tmp_path.iterdir()) == []
+
+
+class _LostAllocation(HostAllocation):
+    """This host, taken away when the first command is to run."""
+
+    unfinished = False
+
+    def execute(self, *arguments: object, **more: object) -> ProcessResult:
+        raise JobLost("the job is gone", state="TIMEOUT" if self.unfinished else "NODE_FAIL")
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "status"), [(True, RunStatus.UNFINISHED), (False, RunStatus.FAILED)]
+)
+def test_a_job_whose_time_is_over_counts_as_0_and_one_that_was_lost_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, unfinished: bool, status: RunStatus
+) -> None:
+    monkeypatch.setattr(_LostAllocation, "unfinished", unfinished)
+    monkeypatch.setattr(launchers, "HostAllocation", _LostAllocation)
+    runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
+    outcome = runner(SMALL, RunContext(identifier_of(_now(), "s", "x"), _now(), lambda *_: None))
+    assert outcome.run.status is status
+    assert "gone" in str(outcome.run.problem)
     assert list(tmp_path.iterdir()) == []
 
 

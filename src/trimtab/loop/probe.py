@@ -270,6 +270,8 @@ class _Probe:
                     on_progress=advance,
                 )
             except JobLost as error:
+                # Its time was over between two commands: as late as one that did not end.
+                self.unfinished = self.unfinished or error.unfinished
                 if isinstance(error.result, ProcessResult):  # what it had printed by then
                     self.outputs.append(error.result.raw_output(f"{access} {repetition}"))
                 raise
