@@ -252,6 +252,13 @@ def test_other_formats_are_not_claimed() -> None:
     assert [one.name for one in sources(others) if FORMAT.recognises(one)] == []
 
 
+def test_a_group_whose_name_lost_a_character_is_not_believed() -> None:
+    right = values(read(source(TWO_NODES)))
+    at = TWO_NODES.index("[LNet Bandwidth of oss1]") + len("[LNet Bandwidth of oss")
+    found = values(read(source(TWO_NODES[:at] + TWO_NODES[at + 1 :])))
+    assert {round(one) for one in found.values()} <= {round(one) for one in right.values()}
+
+
 @given(st.data())
 def test_a_lost_character_gives_no_figure_of_another_size(data: st.DataObject) -> None:
     right = values(read(source(TWO_NODES)))

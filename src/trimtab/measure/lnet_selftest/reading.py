@@ -203,6 +203,12 @@ class _Group:
             return self.test.mixed
         if interval.stopped:
             return "the batch had been stopped"
+        rates, bandwidths = (
+            {one.group for one in self.test.intervals if getattr(one, part)}
+            for part in ("rates", "bandwidths")
+        )
+        if rates and bandwidths and (self.group in rates) != (self.group in bandwidths):
+            return f"{self.group} has rates or bandwidths alone, others both: a name was damaged"
         if side is None:
             return f"which side {self.group} is on is not known: what it received may be either"
         return None
