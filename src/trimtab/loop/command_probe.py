@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -30,6 +29,7 @@ from trimtab.loop.probe import (
     Progress,
     Surroundings,
     began_at,
+    on_nodes,
 )
 from trimtab.measure.measurement import Measurement, tail, with_reason
 from trimtab.measure.table import Tool
@@ -153,7 +153,6 @@ class _CommandProbe:
     warnings: list[str] = field(default_factory=list)
     error: TrimtabError | Interrupted | None = None
     unfinished: bool = False
-    not_started: bool = False
 
     @property
     def name(self) -> str:
@@ -168,16 +167,7 @@ class _CommandProbe:
         return f"{self.parent.rstrip('/')}/{self.name}"
 
     def measure(self) -> None:
-        with ExitStack() as stack:
-            # Registered first: a job must be given back also when a signal comes while it is had.
-            stack.push(self.around.allocation)
-            self.progress("waiting for nodes", 0.0)
-            try:
-                with lifted():
-                    self.around.allocation.__enter__()
-            except NeverStarted:
-                self.not_started = True
-                raise
+        with on_nodes(self.around.allocation, self.progress):
             self.around.directories.make(self.parent, self.name)
             self._execute()
         # Only now that the nodes are given back: reading needs none of them.
@@ -325,7 +315,7 @@ class _CommandProbe:
         )
 
     def _status(self, main: Measurement | None) -> RunStatus:
-        if self.not_started:
+        if isinstance(self.error, NeverStarted):
             return RunStatus.NOT_STARTED
         if self.unfinished:
             return RunStatus.UNFINISHED

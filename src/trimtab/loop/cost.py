@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from trimtab.measure.plain import as_dict, as_number
 from trimtab.model.status import ProbeCost
 
 if TYPE_CHECKING:
@@ -19,18 +20,18 @@ def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
     """Return what the probes of a site cost in the week up to a time."""
     since = until - STRETCH
     kept = store.parameters(site, since=since, until=until)
-    costs = [cost for _, one in kept if (cost := _dict(one.get("cost")))]
+    costs = [cost for _, one in kept if (cost := as_dict(one.get("cost")))]
     first = kept[0][0] if kept else until
     # A week, or what there is of it: not less than a day, or one run would make a rate.
     days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
     written = _sum(cost.get("bytes_written") for cost in costs)
     sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
     capacity = sizes[-1] if sizes else None
-    silent = sum(not _is_number(cost.get("bytes_written")) for cost in costs)
+    silent = sum(as_number(cost.get("bytes_written")) is None for cost in costs)
     reason = None if capacity else "no run tells the capacity of the file system"
     if silent:  # a site's own command need not tell
         reason = f"{silent} of {len(costs)} runs do not tell what they wrote"
-    hours = [cost["node_hours"] for cost in costs if _is_number(cost.get("node_hours"))]
+    hours = [cost["node_hours"] for cost in costs if as_number(cost.get("node_hours")) is not None]
     return ProbeCost(
         site=site,
         from_=until - timedelta(days=days),
@@ -47,12 +48,4 @@ def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
 
 
 def _sum(values: Iterable[object]) -> int:
-    return sum(int(value) for value in values if _is_number(value))  # type: ignore[arg-type]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return sum(int(as_number(value) or 0) for value in values)

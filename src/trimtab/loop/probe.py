@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
@@ -182,6 +182,18 @@ def run_probe(
     return outcome
 
 
+@contextmanager
+def on_nodes(allocation: Allocation, progress: Progress) -> Iterator[None]:
+    """Hold an allocation: signals stop the waiting for it, and leaving gives it back."""
+    with ExitStack() as stack:
+        # Registered first: a job must be given back also when a signal comes while it is had.
+        stack.push(allocation)
+        progress("waiting for nodes", 0.0)
+        with lifted():
+            allocation.__enter__()
+        yield
+
+
 @dataclass(slots=True)
 class _Probe:
     """A probe while it runs."""
@@ -198,7 +210,6 @@ class _Probe:
     error: TrimtabError | Interrupted | None = None
     unfinished: bool = False
     invalid: bool = False
-    not_started: bool = False
     unprepared: list[str] = field(default_factory=list)
     prepared: bool = False
     """Whether the caches of all nodes were dropped before the phase that was last run."""
@@ -216,17 +227,7 @@ class _Probe:
         return f"{self.parent.rstrip('/')}/{self.name}"
 
     def measure(self) -> None:
-        allocation = self.around.allocation
-        with ExitStack() as stack:
-            # Registered first: a job must be given back also when a signal comes while it is had.
-            stack.push(allocation)
-            self.progress("waiting for nodes", 0.0)
-            try:
-                with lifted():
-                    allocation.__enter__()
-            except NeverStarted:
-                self.not_started = True
-                raise
+        with on_nodes(self.around.allocation, self.progress):
             self._measure()
 
     def _measure(self) -> None:
@@ -381,7 +382,7 @@ class _Probe:
 
     def _status(self) -> RunStatus:
         believed = any(sample.believed for sample in self.samples)
-        if self.not_started:
+        if isinstance(self.error, NeverStarted):
             return RunStatus.NOT_STARTED
         if self.invalid:
             return RunStatus.INVALID_WORKLOAD

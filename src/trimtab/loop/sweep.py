@@ -27,6 +27,7 @@ from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
 from trimtab.model.sweep import Level
 from trimtab.record.comparability import ASKED
+from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class SweepWork:
         failures: list[str] = []
         in_a_row = 0
         for place, point in enumerate(todo):
-            text = f"round {point.round + 1} of {sweep.rounds}: {_shown(point.levels)}"
+            text = f"round {point.round + 1} of {sweep.rounds}: {levels_text(point.levels)}"
 
             def tell(step: str, fraction: float, place: int = place, text: str = text) -> None:
                 progress(f"{text}: {step}", (place + fraction) / len(todo))
@@ -189,7 +190,7 @@ class SweepWork:
             problem = self._measure(point, probes[_key(point.levels)], tell)
             in_a_row = in_a_row + 1 if problem else 0
             if problem:
-                failures.append(f"{_shown(point.levels)}: {problem}")
+                failures.append(f"{levels_text(point.levels)}: {problem}")
             if in_a_row == FAILURES_MAXIMUM:
                 raise ToolError(
                     f"{in_a_row} points in a row could not be measured, the last: {problem}",
@@ -224,7 +225,7 @@ class SweepWork:
                 spec_of(probe, spaces[path].available_bytes, os.cpu_count() or 1)
             except RefusedError as error:
                 raise RefusedError(
-                    f"{_shown(point.levels)}: {error.message}", hint=error.hint
+                    f"{levels_text(point.levels)}: {error.message}", hint=error.hint
                 ) from error
 
     def _measure(self, point: SweepPoint, probe: SiteProbe, progress: Progress) -> str | None:
@@ -291,7 +292,3 @@ def _asked(probe: SiteProbe) -> str:
 
 def _key(levels: Mapping[str, Level]) -> str:
     return json.dumps(dict(levels), sort_keys=True)
-
-
-def _shown(levels: Mapping[str, Level]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in levels.items())

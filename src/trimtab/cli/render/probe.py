@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trimtab.cli.render.check import print_verdicts
 from trimtab.cli.render.text import console, moment
+from trimtab.measure.plain import as_dict
 from trimtab.model.run import Run
 from trimtab.units import format_bytes, format_duration
 from trimtab.visible import visible
@@ -32,7 +33,7 @@ def print_probe(made: ProbeNow, store: str) -> None:
 
 def _job(run: Run) -> list[str]:
     """Return where it ran and what it cost."""
-    job, cost = _dict(run.parameters.get("job")), _dict(run.parameters.get("cost"))
+    job, cost = as_dict(run.parameters.get("job")), as_dict(run.parameters.get("cost"))
     lines = []
     if job.get("job_id") is not None:
         waited = job.get("queued_s")
@@ -62,7 +63,3 @@ def _others(runs: Sequence[Run]) -> list[str]:
         why = "" if run.problem is None else f" ({run.problem})"
         lines.append(f"{run.probe}: {run.status.value}{why}  {', '.join(figures)}".rstrip())
     return lines
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
