@@ -88,12 +88,13 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     new: list[ImportedRun] = []
     for one in imports:
         key = (sites[one.run.site], one.run.kind, one.key)
-        before.append(there.get(key))
-        if key in there:
-            _give_time(connection, there[key], one.run)
-        else:
-            there[key] = one.run.id
+        identifier, timeless = there.get(key, (None, False))
+        before.append(identifier)
+        if identifier is None:
+            there[key] = (one.run.id, False)
             new.append(one)
+        elif timeless:
+            _give_time(connection, identifier, one.run)
     if not new:
         return before
     values = [rows.of_run(one.run, sites[one.run.site], one.key) for one in new]
@@ -120,16 +121,19 @@ def _give_time(connection: Connection, identifier: str, run: Run) -> None:
 
 def _imported_keys(
     connection: Connection, sites: Mapping[str, int], keys: Sequence[str]
-) -> dict[tuple[int, str, str], str]:
-    """Return site, kind and key of the runs that were imported under one of these keys."""
+) -> dict[tuple[int, str, str], tuple[str, bool]]:
+    """Return site, kind and key of what was imported under one of these keys.
+
+    To its id, and whether it has no time.
+    """
     run = schema.run.c
-    found: dict[tuple[int, str, str], str] = {}
+    found: dict[tuple[int, str, str], tuple[str, bool]] = {}
     for start in range(0, len(keys), _RUNS_AT_ONCE):
-        query = select(run.site, run.kind, run.import_key, run.id).where(
+        query = select(run.site, run.kind, run.import_key, run.id, run.at).where(
             run.site.in_(sites.values()), run.import_key.in_(keys[start : start + _RUNS_AT_ONCE])
         )
-        for site, kind, key, identifier in connection.execute(query):
-            found[site, kind, key] = identifier
+        for site, kind, key, identifier, at in connection.execute(query):
+            found[site, kind, key] = (identifier, at is None)
     return found
 
 
