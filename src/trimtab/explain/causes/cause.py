@@ -1,0 +1,39 @@
+"""What a cause is made of: an id, a name, how common it is, and a pure function from a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trimtab.explain.context import Context
+from trimtab.model.incident import Evidence
+
+Assess = Callable[[Context], tuple[Evidence, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One mechanism that makes a file system slow or unsteady.
+
+    Attributes
+    ----------
+    id
+        ``targets-over-limit``, ``trim-overdue`` ...
+    title
+        For people: "targets over the fullness limit".
+    prior
+        Odds, before anything was looked at, that an incident has this cause.
+    assess
+        Every piece of evidence that was looked for, found or not. Pure; raises nothing.
+    measurement
+        What would decide whether this is the cause, in one sentence: the one-target experiment.
+    brings_about
+        Ids of causes that this one may bring about: full brings gated about.
+    """
+
+    id: str
+    title: str
+    prior: float
+    assess: Assess
+    measurement: str
+    brings_about: tuple[str, ...] = ()

@@ -1,0 +1,161 @@
+"""What a cause is given to look at: the bad hours, the good ones, and all that is known of both.
+
+Frames are Polars frames. Everything here is plain values: the store, or a test, fills them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.model.hardware import Hardware
+from trimtab.model.incident import Incident
+from trimtab.model.run import RunStatus
+from trimtab.model.site import SiteLimits
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.model.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time; both ends are within."""
+
+    from_: datetime
+    to: datetime
+
+    def holds(self, at: datetime) -> bool:
+        """Return whether a time lies within."""
+        return self.from_ <= at <= self.to
+
+
+@dataclass(frozen=True, slots=True)
+class RunFact:
+    """One run as an explanation needs it.
+
+    Attributes
+    ----------
+    probe, kind
+        Name in the site file, and benchmark.
+    series
+        Comparability: runs of one series were asked for the same.
+    values
+        Metric to the median over believed repetitions; empty for a run without any.
+    tails
+        ``metric:statistic`` to value, of statistics other than totals (``write_latency:p99``).
+    disbelieved
+        Reasons of the figures that may not be judged: cached reads, another workload ...
+    problem
+        Why the status is not ``ok``.
+    hosts
+        Client nodes that it ran on, where that is known.
+    bytes_written, bytes_read
+        What it moved itself, where that is known.
+    """
+
+    id: str
+    at: datetime
+    until: datetime | None
+    probe: str
+    kind: str
+    series: str
+    status: RunStatus
+    values: Mapping[str, float] = field(default_factory=dict)
+    tails: Mapping[str, float] = field(default_factory=dict)
+    disbelieved: tuple[str, ...] = ()
+    problem: str | None = None
+    hosts: tuple[str, ...] = ()
+    bytes_written: float | None = None
+    bytes_read: float | None = None
+    nodes: int | None = None
+    tasks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Snapshots of some times, as frames.
+
+    Attributes
+    ----------
+    readings
+        One row a reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
+        ``file-system``; ``server`` or ``client`` for a machine, whose name is ``target`` then),
+        ``server`` (that serves the target), ``name``, ``label``, ``number`` (booleans as 0 and 1;
+        null for text), ``text`` (null for numbers), ``reason`` (set where there is no value).
+    settings
+        One row a setting: ``at``, ``target``, ``kind``, ``name``, ``value``; those that were not
+        available are left out.
+    """
+
+    readings: pl.DataFrame
+    settings: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class CpuProfile:
+    """Where the CPU time of a server went, from ``perf report`` or ``perf script``.
+
+    Attributes
+    ----------
+    shares
+        Function to its share of the samples, 0 to 1, of the function itself.
+    """
+
+    at: datetime | None
+    server: str
+    shares: Mapping[str, float]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One incident with everything that may explain it.
+
+    Attributes
+    ----------
+    bad, good
+        When it was bad, and what that is held against: times of the same probe at its usual level,
+        before the incident where there are enough, else after it as well. Good is empty where the
+        record has none.
+    record_from
+        The first run of the record: what was as it is already then cannot be contrasted.
+    now
+        Up to when the record goes.
+    runs
+        Of every probe of the site within ``bad`` and ``good``, whatever their status.
+    surveys
+        One row a target measured by itself, within ``bad`` and ``good``: ``at``, ``run``,
+        ``target``, ``metric``, ``value``.
+    telemetry
+        Snapshots of times within ``bad`` and ``good``.
+    events
+        The log book from two weeks before ``bad`` on, and the last trim before it.
+    home
+        Target to the server that serves it when nothing has failed over.
+    """
+
+    incident: Incident
+    bad: tuple[Window, ...]
+    good: tuple[Window, ...]
+    record_from: datetime
+    now: datetime
+    telemetry: Telemetry
+    surveys: pl.DataFrame
+    runs: tuple[RunFact, ...] = ()
+    events: tuple[Event, ...] = ()
+    limits: SiteLimits = SiteLimits()
+    hardware: Hardware = field(default_factory=Hardware)
+    home: Mapping[str, str] = field(default_factory=dict)
+    profiles: tuple[CpuProfile, ...] = ()
+
+    def is_bad(self, at: datetime) -> bool:
+        """Return whether a time lies within the bad stretch."""
+        return any(window.holds(at) for window in self.bad)
+
+    def is_good(self, at: datetime) -> bool:
+        """Return whether a time lies within what the bad stretch is held against."""
+        return any(window.holds(at) for window in self.good)
