@@ -147,7 +147,7 @@ class Context:
     surveys: pl.DataFrame
     runs: tuple[RunFact, ...] = ()
     events: tuple[Event, ...] = ()
-    limits: SiteLimits = SiteLimits()
+    limits: SiteLimits = field(default_factory=SiteLimits)
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()

@@ -1,4 +1,4 @@
-"""An incident: a stretch in which performance was not what it had been, and what is known of why."""
+"""An incident: a stretch in which performance was not what it had been, and why, if known."""
 
 from __future__ import annotations
 
