@@ -1,0 +1,318 @@
+"""Made-up contexts for the tests of causes: a small site, 48 good hours, then 12 bad ones.
+
+A test says what was different in the bad hours, and nothing else::
+
+    context(readings=[*gauge("used_bytes", 60.0, 80.0, targets=["OST0002"]), ...])
+
+Snapshots are taken every hour. All frames have the columns that `Telemetry` and `Context` promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import polars as pl
+
+from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
+from trimtab.model.event import Event, EventKind
+from trimtab.model.hardware import Hardware
+from trimtab.model.incident import Incident, IncidentState, Shape
+from trimtab.model.run import RunStatus
+from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.model.site import SiteLimits
+
+HOUR: Final = timedelta(hours=1)
+START: Final = datetime(2024, 2, 14, tzinfo=UTC)
+GOOD_HOURS: Final = 48
+BAD_HOURS: Final = 12
+BAD_FROM: Final = START + GOOD_HOURS * HOUR
+"""The first bad hour."""
+END: Final = BAD_FROM + (BAD_HOURS - 1) * HOUR
+"""The last bad hour: the record goes on up to it."""
+HOURS: Final = tuple(START + n * HOUR for n in range(GOOD_HOURS + BAD_HOURS))
+GOOD: Final = Window(START, BAD_FROM - HOUR)
+BAD: Final = Window(BAD_FROM, END)
+
+OSTS: Final = tuple(f"OST{n:04x}" for n in range(12))
+MDTS: Final = ("MDT0000", "MDT0001")
+HOME: Final = {
+    **{ost: f"oss{n // 2}" for n, ost in enumerate(OSTS)},
+    **{mdt: f"mds{n}" for n, mdt in enumerate(MDTS)},
+}
+"""Two OSTs a server."""
+SERVERS: Final = tuple(dict.fromkeys(HOME.values()))
+
+Row = dict[str, Any]
+Value = float | int | bool | str | None
+By = Value | Callable[[str, datetime], Value]
+"""A value, or a function of target and time."""
+
+READINGS: Final = {
+    "at": pl.Datetime("us", "UTC"),
+    "target": pl.String,
+    "kind": pl.String,
+    "server": pl.String,
+    "name": pl.String,
+    "label": pl.String,
+    "number": pl.Float64,
+    "text": pl.String,
+    "reason": pl.String,
+}
+SETTINGS: Final = {
+    "at": pl.Datetime("us", "UTC"),
+    "target": pl.String,
+    "kind": pl.String,
+    "name": pl.String,
+    "value": pl.String,
+}
+SURVEYS: Final = {
+    "at": pl.Datetime("us", "UTC"),
+    "run": pl.String,
+    "target": pl.String,
+    "server": pl.String,
+    "metric": pl.String,
+    "value": pl.Float64,
+}
+_SAME: Final[Any] = object()
+
+
+def kind_of(target: str) -> str:
+    """Return the kind that a reading of a target or a machine has."""
+    if target.startswith("OST"):
+        return "ost"
+    if target.startswith("MDT"):
+        return "mdt"
+    return "client" if target.startswith("nid") else "server"
+
+
+def reading(
+    at: datetime, target: str, name: str, value: Value, *, label: str | None = None,
+    reason: str | None = None,
+) -> Row:  # fmt: skip
+    """Return one row of ``Telemetry.readings``; ``None`` needs a reason."""
+    is_text = isinstance(value, str)
+    return {
+        "at": at,
+        "target": target,
+        "kind": kind_of(target),
+        "server": HOME.get(target),
+        "name": name,
+        "label": label,
+        "number": None if is_text or value is None else float(value),
+        "text": value if is_text else None,
+        "reason": reason if value is not None or reason else "nobody looked",
+    }
+
+
+def gauge(
+    name: str, good: By, bad: Any = _SAME, *, targets: Iterable[str] = OSTS,
+    label: str | None = None, hours: Sequence[datetime] = HOURS,
+) -> list[Row]:  # fmt: skip
+    """Return a reading of every target at every hour: ``good``, then ``bad`` (by default alike)."""
+    rows = []
+    for target in targets:
+        for at in hours:
+            value: Any = good if at < BAD_FROM or bad is _SAME else bad
+            shown = value(target, at) if callable(value) else value
+            rows.append(reading(at, target, name, shown, label=label))
+    return rows
+
+
+def counter(
+    name: str, good_per_s: float, bad_per_s: float | None = None, *,
+    targets: Iterable[str] = OSTS, label: str | None = None, start: float = 1e6,
+    hours: Sequence[datetime] = HOURS,
+) -> list[Row]:  # fmt: skip
+    """Return a counter that grows at one rate in the good hours and at another in the bad ones."""
+    rows, bad = [], good_per_s if bad_per_s is None else bad_per_s
+    for target in targets:
+        total = start
+        for n, at in enumerate(hours):
+            if n:
+                rate = bad if at >= BAD_FROM else good_per_s
+                total += rate * (at - hours[n - 1]).total_seconds()
+            rows.append(reading(at, target, name, total, label=label))
+    return rows
+
+
+def missing(
+    name: str, reason: str, *, targets: Iterable[str] = OSTS, hours: Sequence[datetime] = HOURS
+) -> list[Row]:
+    """Return readings without a value, and why."""
+    return [reading(at, one, name, None, reason=reason) for one in targets for at in hours]
+
+
+def setting(
+    name: str, good: str, bad: str | None = None, *, targets: Iterable[str] = OSTS,
+    hours: Sequence[datetime] = HOURS,
+) -> list[Row]:  # fmt: skip
+    """Return a setting of every target at every hour."""
+    return [
+        {
+            "at": at,
+            "target": target,
+            "kind": kind_of(target),
+            "name": name,
+            "value": good if at < BAD_FROM or bad is None else bad,
+        }
+        for target in targets
+        for at in hours
+    ]
+
+
+def space(
+    good: float, bad: float | None = None, *, targets: Iterable[str] = OSTS,
+    capacity_bytes: float = 133e12, hours: Sequence[datetime] = HOURS,
+) -> list[Row]:  # fmt: skip
+    """Return capacity, used and available bytes of targets that are so full."""
+    targets = tuple(targets)
+    end = good if bad is None else bad
+    return [
+        *gauge("capacity_bytes", capacity_bytes, targets=targets, hours=hours),
+        *gauge("used_bytes", good * capacity_bytes, end * capacity_bytes, targets=targets,
+               hours=hours),
+        *gauge("available_bytes", (1 - good) * capacity_bytes, (1 - end) * capacity_bytes,
+               targets=targets, hours=hours),
+    ]  # fmt: skip
+
+
+def survey(
+    value: float, slow: float | None = None, *, slow_targets: Iterable[str] = (),
+    metric: str = "write_bandwidth", at: Sequence[datetime] | None = None,
+    targets: Iterable[str] = OSTS,
+) -> list[Row]:  # fmt: skip
+    """Return surveys of every target, one in the middle of the good hours and one of the bad.
+
+    ``slow_targets`` reach ``slow`` in the bad hours. Targets differ by a few per cent.
+    """
+    rows, slow_targets, targets = [], set(slow_targets), tuple(targets)
+    times = at or (START + 20 * HOUR, START + 44 * HOUR, BAD_FROM + 4 * HOUR)
+    for n, time in enumerate(times):
+        for index, target in enumerate(targets):
+            is_slow = time >= BAD_FROM and target in slow_targets and slow is not None
+            base = slow if is_slow and slow is not None else value
+            rows.append({
+                "at": time,
+                "run": f"survey{n}",
+                "target": target,
+                "server": HOME.get(target),
+                "metric": metric,
+                "value": base * (1 + 0.01 * ((index * 7 + n) % 5 - 2)),
+            })  # fmt: skip
+    return rows
+
+
+def run(
+    at: datetime, values: dict[str, float] | None = None, *, status: RunStatus = RunStatus.OK,
+    probe: str = "write-hourly", kind: str = "ior", minutes: float = 20, **more: Any,
+) -> RunFact:  # fmt: skip
+    """Return one run of a probe."""
+    return RunFact(
+        id=f"{probe}-{at:%m%dT%H%M}",
+        at=at,
+        until=at + timedelta(minutes=minutes),
+        probe=probe,
+        kind=kind,
+        series=probe,
+        status=status,
+        values={} if values is None else values,
+        **more,
+    )
+
+
+def runs(
+    good: float, bad: float | None, *, metric: str = "write_bandwidth",
+    good_tail: float | None = None, bad_tail: float | None = None,
+    tail: str = "write_latency:p99", **more: Any,
+) -> tuple[RunFact, ...]:  # fmt: skip
+    """Return an hourly run for each hour; ``bad`` of ``None``: those did not finish."""
+    found = []
+    for n, at in enumerate(HOURS):
+        is_bad = at >= BAD_FROM
+        level = bad if is_bad else good
+        of_tail = bad_tail if is_bad else good_tail
+        tails = {} if of_tail is None else {tail: of_tail * (1 + 0.02 * (n % 3 - 1))}
+        if level is None:
+            found.append(run(at, status=RunStatus.UNFINISHED, problem="ended by its deadline",
+                             minutes=60, tails=tails, **more))  # fmt: skip
+        else:
+            found.append(run(at, {metric: level * (1 + 0.01 * (n % 5 - 2))}, tails=tails, **more))
+    return tuple(found)
+
+
+def event(
+    kind: EventKind, at: datetime, detail: str = "", *, targets: Iterable[str] = (),
+    until: datetime | None = None, source: str = "person",
+) -> Event:  # fmt: skip
+    """Return an entry of the log book."""
+    return Event(
+        id=f"{kind}-{at:%m%dT%H%M}",
+        site="scratch",
+        kind=kind,
+        at=at,
+        detail=detail,
+        source=source,
+        until=until,
+        targets=tuple(targets),
+    )
+
+
+def incident(
+    shape: Shape = Shape.STEP, *, effect: float | None = 0.7, at: datetime = BAD_FROM,
+    until: datetime | None = None, metric: str = "write_bandwidth",
+    targets: Iterable[str] = (), unfinished: int = 0, moved_with: Iterable[str] = (),
+    unmoved: Iterable[str] = (),
+) -> Incident:  # fmt: skip
+    """Return an incident that began with the bad hours."""
+    return Incident(
+        id="scratch-1",
+        site="scratch",
+        key=SeriesKey("scratch", "write-hourly", "ior", metric, "B/s"),
+        shape=shape,
+        state=IncidentState.OPEN if until is None else IncidentState.ENDED,
+        certainty=ChangeStatus.CONFIRMED,
+        at=at,
+        until=until,
+        detected_at=at + 6 * HOUR,
+        effect=effect,
+        effect_interval=None,
+        runs=BAD_HOURS,
+        unfinished=unfinished,
+        summary="writes are down",
+        moved_with=tuple(moved_with),
+        unmoved=tuple(unmoved),
+        targets=tuple(targets),
+    )
+
+
+def context(
+    readings: Iterable[Row] = (), settings: Iterable[Row] = (), surveys: Iterable[Row] = (), *,
+    runs: Iterable[RunFact] = (), events: Iterable[Event] = (), of: Incident | None = None,
+    bad: Sequence[Window] = (BAD,), good: Sequence[Window] = (GOOD,),
+    record_from: datetime = START - 30 * 24 * HOUR, now: datetime = END,
+    profiles: Iterable[CpuProfile] = (), limits: SiteLimits | None = None,
+    hardware: Hardware | None = None, home: dict[str, str] | None = None,
+) -> Context:  # fmt: skip
+    """Return a context of what is given; everything else is not known."""
+    return Context(
+        incident=incident() if of is None else of,
+        bad=tuple(bad),
+        good=tuple(good),
+        record_from=record_from,
+        now=now,
+        telemetry=Telemetry(frame(readings, READINGS), frame(settings, SETTINGS)),
+        surveys=frame(surveys, SURVEYS),
+        runs=tuple(runs),
+        events=tuple(events),
+        limits=SiteLimits() if limits is None else limits,
+        hardware=Hardware() if hardware is None else hardware,
+        home=HOME if home is None else home,
+        profiles=tuple(profiles),
+    )
+
+
+def frame(rows: Iterable[Row], schema: dict[str, Any]) -> pl.DataFrame:
+    """Return rows as a frame of a schema, sorted by time."""
+    return pl.DataFrame(list(rows), schema=schema, orient="row").sort("at")
