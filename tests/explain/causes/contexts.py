@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import polars as pl
 
@@ -116,7 +116,7 @@ def gauge(
         for at in hours:
             value: Any = good if at < BAD_FROM or bad is _SAME else bad
             shown = value(target, at) if callable(value) else value
-            rows.append(reading(at, target, name, shown, label=label))
+            rows.append(reading(at, target, name, cast("Value", shown), label=label))
     return rows
 
 
