@@ -111,3 +111,42 @@ class ImportedRun:
     run: Run
     outputs: tuple[KeptOutput, ...]
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptIncident:
+    """An incident as it was last found.
+
+    Attributes
+    ----------
+    id, at, until, detected_at, shape, state, certainty, effect, summary
+        As `trimtab.model.incident.Incident` has them.
+    document
+        The incident with its explanation, as plain values.
+    """
+
+    id: str
+    site: str
+    at: datetime
+    until: datetime | None
+    detected_at: datetime
+    shape: str
+    state: str
+    certainty: str
+    effect: float | None
+    summary: str
+    document: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """When a site's incidents were last looked for.
+
+    Attributes
+    ----------
+    until
+        The last run that was looked at.
+    """
+
+    at: datetime
+    until: datetime | None

@@ -175,8 +175,16 @@ def runs_beginning(connection: Connection, prefix: str, limit: int) -> Sequence[
     return connection.execute(query).all()
 
 
-def samples_of(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[Sample, ...]]:
-    """Return number of the run to its samples, in their order."""
+def samples_of(
+    connection: Connection, numbers: Sequence[int], *, whole: bool = False
+) -> dict[int, tuple[Sample, ...]]:
+    """Return number of the run to its samples, in their order.
+
+    Parameters
+    ----------
+    whole
+        Whether those of single targets are left out.
+    """
     sample = schema.sample.c
     samples: dict[int, list[Sample]] = {}
     for start in range(0, len(numbers), _RUNS_AT_ONCE):
@@ -184,6 +192,8 @@ def samples_of(connection: Connection, numbers: Sequence[int]) -> dict[int, tupl
         query = (
             select(schema.sample).where(sample.run.in_(wanted)).order_by(sample.run, sample.ordinal)
         )
+        if whole:
+            query = query.where(sample.target.is_(None))
         for row in connection.execute(query):
             samples.setdefault(row.run, []).append(rows.to_sample(row))
     return {number: tuple(found) for number, found in samples.items()}
@@ -197,8 +207,11 @@ def outputs_of(connection: Connection, number: int) -> tuple[KeptOutput, ...]:
 
 
 def between(
-    query: Select[Any], at: Column[Any], since: datetime | None, until: datetime | None
-) -> Select[Any]:
+    query: Select[*tuple[Any, ...]],
+    at: Column[Any],
+    since: datetime | None,
+    until: datetime | None,
+) -> Select[*tuple[Any, ...]]:
     """Return the question narrowed to a stretch; both ends are within."""
     if since is not None:
         query = query.where(at >= since)

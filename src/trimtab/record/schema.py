@@ -8,6 +8,7 @@
          1──n event              what happened
          1──n slot               what was due: the run, snapshots and verdicts that came of it
          1──1 lease              which process watches the site
+         1──n incident           as it was last found, with its explanation
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
@@ -36,7 +37,7 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001", "0002")
+REVISIONS: Final = ("0001", "0002", "0003")
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_revision"
@@ -66,6 +67,9 @@ site = Table(
     Column("identity", AnyText),
     Column("path", AnyText),
     Column("timezone", AnyText),
+    # When its incidents were last looked for, and the last run that was looked at.
+    Column("judged_at", UtcMicroseconds),
+    Column("judged_until", UtcMicroseconds),
 )
 
 run = Table(
@@ -188,4 +192,24 @@ lease = Table(
     Column("holder", AnyText, nullable=False),
     Column("taken_at", UtcMicroseconds, nullable=False),
     Column("until", UtcMicroseconds, nullable=False),
+)
+
+incident = Table(
+    "incident",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("at", UtcMicroseconds, nullable=False),
+    Column("until", UtcMicroseconds),
+    Column("detected_at", UtcMicroseconds, nullable=False),
+    Column("shape", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("certainty", Text, nullable=False),
+    Column("effect", Double),
+    Column("summary", AnyText, nullable=False),
+    # The explanation, as the JSON document has it.
+    Column("document", PlainJson, nullable=False),
+    Index(None, "site", "id", unique=True),
+    Index(None, "site", "at"),
 )

@@ -20,6 +20,7 @@ from trimtab.model.run import RawOutput, Run
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import history, queries, rows, schema
 from trimtab.record.database import open_database
+from trimtab.record.explaining import ExplainingRecords
 from trimtab.record.integrity import problems
 from trimtab.record.kept import ImportedRun, KeptOutput, Series, Site
 from trimtab.record.location import Answers, locate
@@ -29,7 +30,7 @@ from trimtab.record.watched import WatchRecords
 _CANDIDATES_SHOWN = 5
 
 
-class Store(WatchRecords):
+class Store(WatchRecords, ExplainingRecords):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 
     Safe to use from several threads and by several processes at once. Every method raises

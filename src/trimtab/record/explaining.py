@@ -1,0 +1,191 @@
+"""What explaining needs of the store: telemetry and surveys as frames, runs, and incidents kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, insert, select, update
+
+from trimtab.model.run import Run
+from trimtab.record import frames, queries, rows, schema
+from trimtab.record.door import Door
+from trimtab.record.kept import Judged, KeptIncident
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_AT_ONCE = 400  # snapshots in one question: older SQLites take 999 values
+
+
+class ExplainingRecords(Door):
+    """The part of the store that judging and explaining a site over months reads and writes."""
+
+    def snapshot_times(
+        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+    ) -> tuple[datetime, ...]:
+        """Return the times of which a snapshot is kept, by time."""
+        at = schema.snapshot.c.at
+        query = (
+            select(at)
+            .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
+            .where(schema.site.c.name == site)
+            .order_by(at)
+        )
+        with self._reading() as connection:
+            return tuple(connection.execute(queries.between(query, at, since, until)).scalars())
+
+    def telemetry_frames(
+        self,
+        site: str,
+        times: Sequence[datetime],
+        *,
+        names: Collection[str] | None = None,
+        settings_at: Collection[datetime] | None = None,
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return readings and settings of the snapshots of these times, by time.
+
+        See `trimtab.record.frames.telemetry_frames`; a time without a snapshot gives nothing.
+        """
+        at = schema.snapshot.c.at
+        wanted = sorted(set(times))
+        batches: list[tuple[datetime, bytes]] = []
+        with self._reading() as connection:
+            for start in range(0, len(wanted), _AT_ONCE):
+                query = (
+                    select(at, schema.snapshot.c.batch)
+                    .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
+                    .where(schema.site.c.name == site)
+                    .where(at.in_(wanted[start : start + _AT_ONCE]))
+                    .order_by(at)
+                )
+                batches += [(when, batch) for when, batch in connection.execute(query)]
+        return frames.telemetry_frames(batches, names=names, settings_at=settings_at)
+
+    def survey_frame(
+        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+    ) -> pl.DataFrame:
+        """Return what was measured of single targets: at, run, target, metric, value, by time.
+
+        Figures that are not believed are left out; 0 is a measurement.
+        """
+        run, sample = schema.run.c, schema.sample.c
+        query = (
+            select(run.at, run.id, sample.target, sample.metric, sample.value)
+            .join(schema.run, run.number == sample.run)
+            .join(schema.site, schema.site.c.number == run.site)
+            .where(schema.site.c.name == site, run.at.is_not(None))
+            .where(sample.target.is_not(None), sample.statistic == "total")
+            .where(sample.reason.is_(None), sample.value.is_not(None))
+        )
+        with self._reading() as connection:
+            found = connection.execute(queries.between(query, run.at, since, until)).all()
+        return frames.survey_frame(tuple(row) for row in found)
+
+    def runs_between(
+        self, site: str, *, since: datetime, until: datetime
+    ) -> tuple[tuple[Run, str], ...]:
+        """Return runs of a stretch with their comparability, by time.
+
+        Samples of single targets are left out, which `survey_frame` gives.
+        """
+        run = schema.run.c
+        query = queries.runs().where(schema.site.c.name == site).order_by(run.at, run.number)
+        with self._reading() as connection:
+            found = connection.execute(queries.between(query, run.at, since, until)).all()
+            samples = queries.samples_of(connection, [row.number for row in found], whole=True)
+        return tuple(
+            (rows.to_run(row, samples.get(row.number, ()), ()), row.comparability) for row in found
+        )
+
+    def keep_incidents(
+        self,
+        site: str,
+        incidents: Sequence[KeptIncident],
+        *,
+        since: datetime | None,
+        judged: Judged,
+    ) -> None:
+        """Keep the incidents of a site as they were found now, in place of those kept before.
+
+        Parameters
+        ----------
+        since
+            Earlier ones stay as they were; ``None``: all are replaced.
+        """
+        table = schema.incident
+        with self._writing() as connection:
+            number = queries.site_number(connection, site)
+            stale = delete(table).where(table.c.site == number)
+            if since is not None:
+                same = table.c.id.in_([one.id for one in incidents])
+                stale = stale.where((table.c.at >= since) | same)
+            connection.execute(stale)
+            values = [_of_incident(one, number) for one in incidents]
+            if values:
+                connection.execute(insert(table), values)
+            this = schema.site.c.number == number
+            marks = {"judged_at": judged.at, "judged_until": judged.until}
+            connection.execute(update(schema.site).where(this).values(marks))
+
+    def incidents(
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        states: Collection[str] | None = None,
+    ) -> tuple[KeptIncident, ...]:
+        """Return the incidents of a site as they were last found, the newest first."""
+        table = schema.incident.c
+        query = (
+            select(schema.incident, schema.site.c.name.label("site_name"))
+            .join(schema.site, schema.site.c.number == table.site)
+            .where(schema.site.c.name == site)
+            .order_by(table.at.desc(), table.number)
+        )
+        if states is not None:
+            query = query.where(table.state.in_(list(states)))
+        with self._reading() as connection:
+            found = connection.execute(queries.between(query, table.at, since, None)).all()
+        return tuple(_to_incident(row) for row in found)
+
+    def judged(self, site: str) -> Judged | None:
+        """Return when the incidents of a site were last looked for; ``None``: never."""
+        place = schema.site.c
+        query = select(place.judged_at, place.judged_until).where(place.name == site)
+        with self._reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None or row.judged_at is None else Judged(*row)
+
+
+def _of_incident(one: KeptIncident, site: int) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "site": site,
+        "at": one.at,
+        "until": one.until,
+        "detected_at": one.detected_at,
+        "shape": one.shape,
+        "state": one.state,
+        "certainty": one.certainty,
+        "effect": one.effect,
+        "summary": one.summary,
+        "document": one.document,
+    }
+
+
+def _to_incident(row: Any) -> KeptIncident:
+    return KeptIncident(
+        id=row.id,
+        site=row.site_name,
+        at=row.at,
+        until=row.until,
+        detected_at=row.detected_at,
+        shape=row.shape,
+        state=row.state,
+        certainty=row.certainty,
+        effect=row.effect,
+        summary=row.summary,
+        document=row.document,
+    )

@@ -1,0 +1,159 @@
+"""Snapshots and samples as frames, for statistics: columns all the way, no object a reading.
+
+A snapshot of 300 targets has some 20,000 rows; taking it apart into objects costs a tenth of a
+second, as a frame five thousandths.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import UnreadableError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def readings_columns() -> dict[str, Any]:
+    """Return names and types of the columns of readings, as `trimtab.explain.context` says."""
+    import polars as pl
+
+    text = pl.String
+    return {
+        "at": pl.Datetime("us", "UTC"),
+        "target": text,
+        "kind": text,
+        "server": text,
+        "name": text,
+        "label": text,
+        "number": pl.Float64,
+        "text": text,
+        "reason": text,
+    }
+
+
+def settings_columns() -> dict[str, Any]:
+    """Return names and types of the columns of settings."""
+    import polars as pl
+
+    text = pl.String
+    return {
+        "at": pl.Datetime("us", "UTC"),
+        "target": text,
+        "kind": text,
+        "name": text,
+        "value": text,
+    }
+
+
+def telemetry_frames(
+    batches: Sequence[tuple[datetime, bytes]],
+    *,
+    names: Collection[str] | None = None,
+    settings_at: Collection[datetime] | None = None,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return readings and settings of several snapshots, by time.
+
+    Parameters
+    ----------
+    batches
+        Time and batch of each snapshot.
+    names
+        Readings that are wanted; all where ``None``.
+    settings_at
+        Times whose settings are wanted, which change seldom; of all where ``None``.
+
+    Raises
+    ------
+    UnreadableError
+        A batch is damaged.
+    """
+    import polars as pl
+
+    def parts(one: tuple[datetime, bytes]) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        at, batch = one
+        frame = _frame(batch, at)
+        wanted = settings_at is None or at in settings_at
+        return _readings(frame, at, names), _settings(frame, at) if wanted else None
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = list(pool.map(parts, batches))
+    readings = [readings for readings, _ in found]
+    settings = [settings for _, settings in found if settings is not None]
+    return (
+        pl.concat(readings) if readings else pl.DataFrame(schema=readings_columns()),
+        pl.concat(settings) if settings else pl.DataFrame(schema=settings_columns()),
+    )
+
+
+def _frame(batch: bytes, at: datetime) -> pl.DataFrame:
+    import polars as pl
+
+    try:
+        frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
+    except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
+        raise UnreadableError(
+            f"the snapshot of {at.isoformat()} cannot be read: {error}",
+            hint="everything else in the store stands; trimtab show tells what is kept of a run",
+        ) from error
+    if "part" not in frame.columns:  # of before machines and settings were kept
+        frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
+    return frame.with_columns(pl.col("part").cast(pl.String))
+
+
+def _readings(frame: pl.DataFrame, at: datetime, names: Collection[str] | None) -> pl.DataFrame:
+    import polars as pl
+
+    part = pl.col("part")
+    wanted = (part.is_null() | (part == "host reading")) & pl.col("name").is_not_null()
+    if names is not None:
+        wanted &= pl.col("name").cast(pl.String).is_in(list(names))
+    is_text = pl.col("type").cast(pl.String) == "str"
+    large = pl.when(is_text.not_()).then(pl.col("text")).cast(pl.Float64, strict=False)
+    return frame.filter(wanted).select(
+        pl.lit(at, pl.Datetime("us", "UTC")).alias("at"),
+        pl.col("target").cast(pl.String),
+        pl.col("target_kind").cast(pl.String).alias("kind"),
+        pl.col("target_server").cast(pl.String).alias("server"),
+        pl.col("name").cast(pl.String),
+        pl.col("label").cast(pl.String),
+        # Integers beyond 64 bits stand as text: the sum of a counter may be one.
+        pl.coalesce("number", pl.col("integer").cast(pl.Float64), large).alias("number"),
+        pl.when(is_text).then(pl.col("text")).alias("text"),
+        pl.col("reason").cast(pl.String),
+    )
+
+
+def _settings(frame: pl.DataFrame, at: datetime) -> pl.DataFrame:
+    import polars as pl
+
+    wanted = pl.col("part").is_in(["setting", "host setting"]) & pl.col("type").is_not_null()
+    return frame.filter(wanted).select(
+        pl.lit(at, pl.Datetime("us", "UTC")).alias("at"),
+        pl.col("target").cast(pl.String),
+        pl.col("target_kind").cast(pl.String).alias("kind"),
+        pl.col("name").cast(pl.String),
+        pl.col("text").alias("value"),
+    )
+
+
+def survey_frame(rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
+    """Return samples of single targets: at, run, target, metric, value; repetitions' median."""
+    import polars as pl
+
+    columns = {
+        "at": pl.Datetime("us", "UTC"),
+        "run": pl.String,
+        "target": pl.String,
+        "metric": pl.String,
+        "value": pl.Float64,
+    }
+    frame = pl.DataFrame(list(rows), schema=columns, orient="row")
+    keys = [name for name in columns if name != "value"]
+    return frame.group_by(keys, maintain_order=True).agg(pl.col("value").median()).sort("at")
