@@ -57,13 +57,15 @@ class ChangePoint:
         The run at which it was first told: as a suspect where it was one, else as confirmed.
         Somebody who judged the series at that time, with what there was then, saw it then.
     effect, effect_interval
-        Ratio of the levels, after over before.
+        Ratio of the levels, after over before; ``None`` where either side has no finished run,
+        or is at 0 before. ``reason`` says so.
     suspected_at, confirmed_at
         When it came to be either.
     dismissed_at
         When a suspect was given up: the days after it did not bear it out.
     before, after
-        Median level on either side, in the unit of the series.
+        Median level of the finished runs on either side, in the unit of the series; ``None``
+        where none finished.
     n_before, n_after
         Runs that the levels rest on.
     reason
@@ -73,10 +75,10 @@ class ChangePoint:
     at: datetime
     detected_at: datetime
     status: ChangeStatus
-    effect: float
+    effect: float | None
     effect_interval: Interval | None
-    before: float
-    after: float
+    before: float | None
+    after: float | None
     n_before: int
     n_after: int
     reason: str
