@@ -111,7 +111,9 @@ class CpuProfile:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+# Compared and kept by identity: frames have no equality, and what is worked out from a context is
+# kept for as long as it lives (`trimtab.explain.telemetry.observe`).
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Context:
     """One incident with everything that may explain it.
 

@@ -82,6 +82,9 @@ class Evidence:
         Telemetry name, event, run or file that it rests on.
     reason
         Why it is not available; set exactly then.
+    throughout
+        The condition was there in the good hours as in the bad ones: it can neither convict nor
+        clear in this incident, but it may be a standing condition.
     """
 
     found: Found
@@ -95,6 +98,7 @@ class Evidence:
     at: datetime | None = None
     source: str | None = None
     reason: str | None = None
+    throughout: bool = False
 
     def __post_init__(self) -> None:
         if (self.found is Found.NOT_AVAILABLE) != (self.reason is not None):

@@ -1,0 +1,525 @@
+"""The three contrasts that evidence rests on, as weights: log10 of a likelihood ratio.
+
+```
+              bad hours                good hours
+ slow targets   ▓▓▓▓  ◀── in time ──▶    ░░░░
+                 ▲                                     ▓▓▓▓ ── against an expectation ── limit, dose
+                 │ between targets
+                 ▼
+ fast targets   ░░░░                     ░░░░
+```
+
+A weight says how much likelier what was seen is if the cause holds than if it does not. It is
+bounded twice: by what so few independent stretches or targets can show, and by `MOST`, as no
+single piece convicts. What is in good hours as in bad ones weighs nothing in time, and is marked
+as being there throughout: it may be a standing condition.
+
+A cause makes one line of each: ``in_time(frame, ratio=1.5).evidence("useless loops", source=...)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from trimtab.explain.context import Context
+from trimtab.explain.telemetry import holds
+from trimtab.model.incident import Evidence, Found, Route
+from trimtab.units import format_value
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Worse = Literal["higher", "lower"]
+Over = Literal["max", "min", "mean", "median", "sum"]
+
+MOST: Final = 2.0
+"""A hundred to one: no single piece of evidence weighs more."""
+LEAST: Final = 0.1
+"""Under it a weight is called 0: it tells neither way."""
+STRETCH: Final = "6h"
+"""Snapshots of one stretch count as one: what lasts for hours is not seen anew by each of them.
+
+Both the users' load and a file system's fullness change over hours; 48 hourly snapshots are about
+8 independent looks.
+"""
+_PRIOR: Final = 0.5
+"""Seen and not seen, each counted half a time more (Jeffreys): small samples never give 0 or 1."""
+_RANK_SHARE: Final = 0.7
+"""Of the log odds of the ranks that is taken: perfect ranks come by chance, too.
+
+With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
+would take it for 1 / (2 n + 1).
+"""
+_SLOW_RATIO: Final = 0.8
+"""Slow itself: a target that lost a fifth against the others of its survey.
+
+The seeds' slow OSTs were 25 to 50 % under what was expected (facts/seeds.md row 22); the spread
+of OSTs that are well is far under a fifth.
+"""
+_LEVEL_RATIO: Final = 0.95
+"""Slow alike: all targets together lost a twentieth."""
+
+
+_NO_VALUE: Final = {
+    Route.TIME: (
+        "there is no value in the bad hours",
+        "there is no value in good hours to hold it against",
+    ),
+    Route.TARGETS: (
+        "there is no value of the slow targets",
+        "there is no value of the fast targets",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """What a contrast gave.
+
+    Attributes
+    ----------
+    weight
+        log10 of the likelihood ratio.
+    value, reference
+        What is judged, and what it was held against; ``None`` where there is nothing of it.
+    n_value, n_reference
+        Independent stretches, or targets, that either rests on.
+    at
+        When the condition was first seen in the bad hours.
+    throughout
+        The condition was there in the good hours as well.
+    reason
+        Why the contrast could not be made; ``None`` where it could.
+    """
+
+    route: Route
+    weight: float
+    value: float | None
+    reference: float | None
+    n_value: int
+    n_reference: int
+    at: datetime | None = None
+    throughout: bool = False
+    reason: str | None = None
+
+    def evidence(
+        self,
+        what: str,
+        *,
+        source: str | None = None,
+        unit: str | None = None,
+        targets: Sequence[str] = (),
+        why_not: str | None = None,
+    ) -> Evidence:
+        """Return the contrast as a piece of evidence.
+
+        Parameters
+        ----------
+        what
+            What was looked at: "useless loops a request". The figures are added.
+        why_not
+            A better reason than the contrast's own where it could not be made, as of
+            `Observations.why_not`.
+        """
+        if self.reason is not None:
+            return not_available(what, self.route, why_not or self.reason, source=source)
+        return weighed(
+            f"{what}: {self.in_words(unit)}",
+            self.route,
+            self.weight,
+            value=self.value,
+            reference=self.reference,
+            unit=unit,
+            targets=targets,
+            at=self.at,
+            source=source,
+            throughout=self.throughout,
+        )
+
+    def in_words(self, unit: str | None = None) -> str:
+        """Return both figures in words."""
+        value, reference = (format_value(one, unit) for one in (self.value, self.reference))
+        match self.route:
+            case Route.TIME:
+                return f"{value} in the bad hours, {reference} in the good ones"
+            case Route.TARGETS:
+                return f"{value} on the slow targets, {reference} on the fast ones"
+            case _:
+                return f"{value}, against {reference}"
+
+
+@dataclass(frozen=True, slots=True)
+class Breadth:
+    """How much of the file system was slow, as far as surveys of single targets tell.
+
+    Attributes
+    ----------
+    slow, fast
+        Targets that lost a fifth or more against the others of the same survey, and the rest.
+    level
+        Median target, bad over good; ``None`` where there is no survey of good hours.
+    surveyed
+        Whether there is a survey within the bad stretch.
+    alike
+        Whether all lost alike: none is slow itself, and the level went down. ``None``: not known.
+    reason
+        In words.
+    """
+
+    slow: tuple[str, ...]
+    fast: tuple[str, ...]
+    level: float | None
+    surveyed: bool
+    alike: bool | None
+    reason: str
+
+
+def weighed(
+    what: str,
+    route: Route,
+    weight: float,
+    *,
+    value: float | str | None = None,
+    reference: float | str | None = None,
+    unit: str | None = None,
+    targets: Sequence[str] = (),
+    at: datetime | None = None,
+    source: str | None = None,
+    throughout: bool = False,
+) -> Evidence:
+    """Return a piece of evidence; its weight, capped, says whether it is for, against, neither."""
+    capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
+    capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
+    found = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
+    return Evidence(
+        found=found,
+        what=what,
+        route=route,
+        weight=capped,
+        value=value,
+        reference=reference,
+        unit=unit,
+        targets=tuple(targets),
+        at=at,
+        source=source,
+        throughout=throughout,
+    )
+
+
+def not_available(what: str, route: Route, reason: str, *, source: str | None = None) -> Evidence:
+    """Return a piece of evidence that was looked for and cannot be had, with the reason."""
+    return Evidence(Found.NOT_AVAILABLE, what, route, reason=reason, source=source)
+
+
+def in_time(
+    frame: pl.DataFrame,
+    *,
+    worse: Worse = "higher",
+    ratio: float = 1.0,
+    by: float = 0.0,
+    present_from: float | None = None,
+    absent: float = -1.0,
+    over: Over = "max",
+) -> Contrast:
+    """Return whether a value was worse in the bad hours than in the good ones.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value``, ``bad``, as of `Observations`; several rows a time are put together.
+    worse
+        Which way the cause would move it.
+    ratio, by
+        The least factor, and the least difference in the value's unit, that would matter.
+    present_from
+        From which value on the condition is there at all (up to which, where lower is worse).
+    absent
+        Weight where the value did not move though the cause would have moved it; shrunk where
+        few stretches tell. 0 for a cause that need not show here.
+    over
+        What is taken of all targets at one time.
+
+    Notes
+    -----
+    Medians of stretches of `STRETCH` are ranked (Mann-Whitney). With u the share of pairs in
+    which the bad stretch is the worse, smoothed by half a pair, the weight is
+    0.7 log10(u / (1 - u)): one bad stretch against eight good ones gives 0.86 at most.
+    """
+    bad, good = _stretches(frame, over)
+    asked = _Asked(Route.TIME, worse, ratio, by, present_from, absent)
+    return _ranked(asked, bad, good, _first(frame, worse, present_from))
+
+
+def between_targets(
+    frame: pl.DataFrame,
+    breadth: Breadth,
+    *,
+    worse: Worse = "higher",
+    ratio: float = 1.0,
+    by: float = 0.0,
+    present_from: float | None = None,
+    absent: float = -1.0,
+) -> Contrast:
+    """Return whether a value was worse on the slow targets than on the fast ones, when it was bad.
+
+    Parameters are those of `in_time`; ``frame`` has ``target`` as well. How the allocator was
+    found: statistics of fast and slow OSTs side by side (seed 000, IV B).
+    """
+    import polars as pl
+
+    if not breadth.slow or not breadth.fast:
+        return Contrast(Route.TARGETS, 0.0, None, None, 0, 0, reason=breadth.reason)
+    bad = frame.filter(pl.col("bad")).group_by("target").agg(pl.col("value").median())
+    slow, fast = (
+        bad.filter(pl.col("target").is_in(list(names))).get_column("value").to_list()
+        for names in (breadth.slow, breadth.fast)
+    )
+    seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), worse, present_from)
+    asked = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
+    return _ranked(asked, slow, fast, seen)
+
+
+def presence(
+    frame: pl.DataFrame,
+    *,
+    absent: float = -1.0,
+) -> Contrast:
+    """Return whether a condition was there in the bad hours and not in the good ones.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value`` (0 and 1, or a share between), ``bad``. Any target that has it counts.
+    absent
+        Weight where it was not there in the bad hours; shrunk where few stretches tell.
+
+    Notes
+    -----
+    Rates of stretches with the condition, smoothed: (k + 1/2) / (n + 1) in the bad hours over the
+    same in the good ones. In 6 of 6 bad stretches and none of 8 good ones: log10 16.7 = 1.2.
+    """
+    bad, good = _stretches(frame, "max")
+    seen = _first(frame, "higher", 0.5)
+    if not bad:
+        return Contrast(Route.TIME, 0.0, None, _mean(good), 0, len(good),
+                        reason=_NO_VALUE[Route.TIME][0])  # fmt: skip
+    k_bad, k_good = sum(bad), sum(good)
+    share = k_bad / len(bad)
+    if share < 0.5 * _PRIOR:
+        weight = absent * len(bad) / (len(bad) + 1)
+        return Contrast(Route.TIME, weight, share, _mean(good), len(bad), len(good), at=seen)
+    if not good:
+        return Contrast(Route.TIME, 0.0, share, None, len(bad), 0, at=seen,
+                        reason=_NO_VALUE[Route.TIME][1])  # fmt: skip
+    rates = [(k + _PRIOR) / (n + 2 * _PRIOR) for k, n in ((k_bad, len(bad)), (k_good, len(good)))]
+    weight = math.log10(rates[0] / rates[1])
+    throughout = k_good / len(good) >= 0.9 and share >= 0.9
+    return Contrast(
+        Route.TIME, 0.0 if throughout else weight, share, k_good / len(good),
+        len(bad), len(good), at=seen, throughout=throughout,
+    )  # fmt: skip
+
+
+def expected(
+    value: float | None,
+    limit: float,
+    *,
+    worse: Worse = "higher",
+    over: float = 0.7,
+    under: float = -0.7,
+    scale: float = 0.0,
+    reason: str = "there is no value in the bad hours",
+) -> Contrast:
+    """Return what a value says against an absolute expectation: a limit, a data sheet, a dose.
+
+    Parameters
+    ----------
+    over, under
+        Weights well beyond the limit on the bad side, and on the good one.
+    scale
+        Distance from the limit, in the value's unit, at which half of it counts; 0 is a sharp
+        limit.
+    reason
+        Why there is no value, where there is none.
+    """
+    if value is None or not math.isfinite(value):
+        return Contrast(Route.EXPECTED, 0.0, None, limit, 0, 1, reason=reason)
+    beyond = value - limit if worse == "higher" else limit - value
+    share = 1.0 if scale <= 0 else abs(beyond) / (abs(beyond) + scale)
+    return Contrast(Route.EXPECTED, share * (over if beyond > 0 else under), value, limit, 1, 1)
+
+
+def breadth(context: Context) -> Breadth:
+    """Return which targets were slow themselves in the bad hours, and whether all were alike.
+
+    From ``context.surveys``: a target's rate relative to the median of its survey, in the bad
+    hours, over the same in the good ones where there are any. A target that has no rate above 0
+    is slow. ``context.incident.targets`` counts where the surveys say nothing.
+    """
+    import polars as pl
+
+    surveys = _surveys(context)
+    bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
+    named = context.incident.targets
+    if bad.is_empty():
+        why = "no survey of single targets was made in the bad hours"
+        return Breadth(named, (), None, False, None, why)
+    slow, fast = _slow_and_fast(_relative(bad), _relative(good))
+    slow = tuple(sorted({*slow, *named}))
+    fast = tuple(name for name in fast if name not in slow)
+    level = _level(bad, good)
+    alike = None if level is None else not slow and level < _LEVEL_RATIO
+    if not slow:
+        why = "no target was slow by itself in the surveys of the bad hours"
+    elif not fast:
+        why = "every target was slow in the surveys of the bad hours"
+    else:
+        why = f"{len(slow)} of {len(slow) + len(fast)} targets were slow by themselves"
+    return Breadth(slow, fast, level, True, alike, why)
+
+
+def _surveys(context: Context) -> pl.DataFrame:
+    """Return the survey's rows within the stretches, with ``bad``."""
+    import polars as pl
+
+    frame = context.surveys
+    if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
+        frame = pl.DataFrame(
+            schema={
+                "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String,
+                "metric": pl.String, "value": pl.Float64,
+            }
+        )  # fmt: skip
+    frame = frame.filter(pl.col("value").is_not_null() & pl.col("at").is_not_null())
+
+    marked = frame.with_columns(bad=holds(context.bad), good=holds(context.good))
+    return marked.filter(pl.col("bad") | pl.col("good")).drop("good")
+
+
+def _relative(surveys: pl.DataFrame) -> dict[tuple[str, str], float]:
+    """Return (metric, target) to its median rate relative to the median of the same survey."""
+    import polars as pl
+
+    middle = pl.col("value").median().over("run", "metric")
+    relative = surveys.with_columns(relative=pl.col("value") / middle).filter(
+        pl.col("relative").is_finite()
+    )
+    rows = relative.group_by("metric", "target").agg(pl.col("relative").median())
+    return {(metric, target): value for metric, target, value in rows.iter_rows()}
+
+
+def _slow_and_fast(
+    bad: dict[tuple[str, str], float], good: dict[tuple[str, str], float]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    worst: dict[str, float] = {}
+    for (metric, target), value in bad.items():
+        usual = good.get((metric, target), 1.0)
+        ratio = value / usual if usual > 0 else 1.0
+        worst[target] = min(worst.get(target, math.inf), ratio)
+    slow = tuple(sorted(name for name, ratio in worst.items() if ratio < _SLOW_RATIO))
+    return slow, tuple(sorted(name for name, ratio in worst.items() if ratio >= _SLOW_RATIO))
+
+
+def _level(bad: pl.DataFrame, good: pl.DataFrame) -> float | None:
+    """Return the least ratio of the median targets, bad over good, of all metrics."""
+    import polars as pl
+
+    medians = [
+        dict(frame.group_by("metric").agg(pl.col("value").median()).iter_rows())
+        for frame in (bad, good)
+    ]
+    ratios = [medians[0][metric] / usual for metric, usual in medians[1].items()
+              if usual and metric in medians[0]]  # fmt: skip
+    return min(ratios, default=None)
+
+
+def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float]]:
+    """Return the medians of the bad stretches and of the good ones, all targets put together."""
+    import polars as pl
+
+    value = pl.col("value").cast(pl.Float64)
+    how = {
+        "max": value.max(), "min": value.min(), "mean": value.mean(),
+        "median": value.median(), "sum": value.sum(),
+    }  # fmt: skip
+    stretches = (
+        frame.group_by("at", "bad")
+        .agg(how[over])
+        .group_by(pl.col("at").dt.truncate(STRETCH), "bad")
+        .agg(pl.col("value").median())
+        .sort("at")
+    )
+    bad, good = (
+        stretches.filter(pl.col("bad") == which).get_column("value").drop_nulls().to_list()
+        for which in (True, False)
+    )
+    return bad, good
+
+
+def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> datetime | None:
+    """Return when the condition was first there in the bad hours."""
+    import polars as pl
+
+    if present_from is None:
+        return None
+    value = pl.col("value")
+    there = value >= present_from if worse == "higher" else value <= present_from
+    first = frame.filter(pl.col("bad") & there).get_column("at").min()
+    return first if isinstance(first, datetime) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a contrast of ranks is asked for; as in `in_time`."""
+
+    route: Route
+    worse: Worse
+    ratio: float
+    by: float
+    present_from: float | None
+    absent: float
+
+
+def _ranked(asked: _Asked, ours: list[float], theirs: list[float], at: datetime | None) -> Contrast:
+    middle, usual = _median(ours), _median(theirs)
+    if middle is None or usual is None:
+        reason = _NO_VALUE[asked.route][0 if middle is None else 1]
+        return Contrast(asked.route, 0.0, middle, usual, len(ours), len(theirs), at, reason=reason)
+    sign = 1.0 if asked.worse == "higher" else -1.0
+    above = sum((sign * (a - b) > 0) + 0.5 * (a == b) for a in ours for b in theirs)
+    pairs = len(ours) * len(theirs)
+    share = (above + _PRIOR) / (pairs + 2 * _PRIOR)
+    low, high = sorted((usual, middle))
+    moved = sign * (middle - usual) > 0 and high - low >= asked.by and high >= low * asked.ratio
+    there, usually = (_present(one, asked) for one in (middle, usual))
+    throughout = asked.present_from is not None and there and usually and not moved
+    if moved and there:
+        weight = max(0.0, _RANK_SHARE * math.log10(share / (1 - share)))
+    elif throughout:
+        weight = 0.0
+    else:
+        # Of one stretch a side half of it counts, of many all.
+        weight = asked.absent * pairs / (pairs + 1)
+    return Contrast(
+        asked.route, weight, middle, usual, len(ours), len(theirs), at, throughout=throughout
+    )
+
+
+def _present(value: float, asked: _Asked) -> bool:
+    if asked.present_from is None:
+        return True
+    return value >= asked.present_from if asked.worse == "higher" else value <= asked.present_from
+
+
+def _median(values: Sequence[float]) -> float | None:
+    from statistics import median
+
+    return median(values) if values else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,382 @@
+"""What the telemetry of a context says, as tidy frames: values, rates, settings, or why not.
+
+Every cause asks `observe` for the same `Observations` of its context, so a name is filtered,
+folded and differenced once, however many causes look at it.
+
+The frames that come back have one row a target and time: ``at`` (UTC), ``target``, ``server``,
+``value`` (Float64, never null; text as String for `Observations.texts`), and ``bad`` (true within
+the bad stretch, false within what that is held against). Times in neither are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+from weakref import WeakKeyDictionary
+
+from trimtab.explain.context import Context, Telemetry, Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Fold = Literal["sum", "max", "mean", "min"]
+OSTS: Final = ("ost", "file-system")
+"""Kinds of what holds data; the file system itself on a local driver."""
+MDTS: Final = ("mdt",)
+SERVERS: Final = ("server",)
+CLIENTS: Final = ("client",)
+TARGETS: Final = (*OSTS, *MDTS)
+
+_LONGEST_STEP: Final = timedelta(hours=26)
+"""Between two snapshots of which a rate is made: a day's rhythm, and what a late one adds."""
+
+_FOLDS: Final[dict[str, Fold]] = {
+    "wbt_latency_s": "max",
+    "degraded": "max",
+    "failover_active": "max",
+    "read_only": "max",
+    "create_enabled": "min",
+    "drive_write_amplification": "mean",
+    "drive_percentage_used": "max",
+    "server_cpu_fraction": "max",
+    "last_trim_at": "min",
+    "discard_granularity_bytes": "min",
+}
+"""How labels (drives, criteria, MDTs) of one target become one number; counters are summed.
+
+A target is as throttled as its most throttled queue, degraded if any array is, and open for
+creation only where every MDT may create on it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that has another value in the bad hours than it had before.
+
+    Attributes
+    ----------
+    at
+        The first snapshot that shows the new value; ``before_at`` the last that shows the old.
+    targets
+        Those of which it changed alike: the same old and new value.
+    of
+        How many have the setting at all.
+    """
+
+    name: str
+    kind: str
+    before: str
+    after: str
+    before_at: datetime
+    at: datetime
+    targets: tuple[str, ...]
+    of: int
+
+
+def observe(context: Context) -> Observations:
+    """Return the observations of a context, the same ones whenever it is asked again."""
+    known = _KEPT.get(context)
+    if known is None:
+        known = Observations(context.telemetry, bad=context.bad, good=context.good)
+        _KEPT[context] = known
+    return known
+
+
+class Observations:
+    """Readings and settings of one context, each name worked out when it is first asked for."""
+
+    def __init__(
+        self, telemetry: Telemetry, *, bad: Sequence[Window], good: Sequence[Window]
+    ) -> None:
+        self._readings = telemetry.readings
+        self._settings = telemetry.settings
+        self._bad = tuple(bad)
+        self._good = tuple(good)
+        self._kept: dict[tuple[str, ...], pl.DataFrame] = {}
+
+    def values(
+        self, name: str, *, kinds: Sequence[str] = TARGETS, fold: Fold | None = None
+    ) -> pl.DataFrame:
+        """Return a telemetry name of each target at each time, labels folded into one.
+
+        Parameters
+        ----------
+        kinds
+            `OSTS`, `MDTS`, `SERVERS`, `CLIENTS`; for machines ``target`` is their name.
+        fold
+            How labels become one number; by default as suits the name, else the sum.
+        """
+        fold = fold or _FOLDS.get(name, "sum")
+        key = ("values", name, fold, *kinds)
+        if key not in self._kept:
+            self._kept[key] = self._in_stretches(_folded(self._rows(name, kinds), fold))
+        return self._kept[key]
+
+    def labelled(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
+        """Return a telemetry name with a column ``label`` more: of each drive, each criterion."""
+        key = ("labelled", name, *kinds)
+        if key not in self._kept:
+            self._kept[key] = self._in_stretches(_numbers(self._rows(name, kinds)))
+        return self._kept[key]
+
+    def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
+        """Return a telemetry name that is text (``import_state``, ``server``); with ``label``."""
+        import polars as pl
+
+        key = ("texts", name, *kinds)
+        if key not in self._kept:
+            rows = self._rows(name, kinds).filter(pl.col("text").is_not_null())
+            found = rows.select("at", "target", "server", "label", pl.col("text").alias("value"))
+            self._kept[key] = self._in_stretches(found)
+        return self._kept[key]
+
+    def rates(
+        self, name: str, *, kinds: Sequence[str] = TARGETS, by_label: bool = False
+    ) -> pl.DataFrame:
+        """Return by how much a counter grew a second, between one snapshot and the next.
+
+        Column ``seconds`` is how long that was; ``at`` is its end. A counter that went down was
+        set back: what it counted in between is not known and left out. A stretch counts as bad
+        where more than half of it was.
+
+        Parameters
+        ----------
+        by_label
+            Keep the labels apart, in a column ``label``; else they are summed.
+        """
+        key = ("rates", name, str(by_label), *kinds)
+        if key not in self._kept:
+            self._kept[key] = self._rates(name, kinds, by_label)
+        return self._kept[key]
+
+    def fullness(self, *, kinds: Sequence[str] = OSTS) -> pl.DataFrame:
+        """Return used / (used + available) of each target, as ``df`` counts."""
+        import polars as pl
+
+        key = ("fullness", *kinds)
+        if key not in self._kept:
+            used = self.values("used_bytes", kinds=kinds)
+            available = self.values("available_bytes", kinds=kinds)
+            both = used.join(
+                available.select("at", "target", pl.col("value").alias("available")),
+                on=["at", "target"],
+            )
+            whole = pl.col("value") + pl.col("available")
+            self._kept[key] = (
+                both.filter(whole > 0).with_columns(value=pl.col("value") / whole).drop("available")
+            )
+        return self._kept[key]
+
+    def setting(self, name: str, *, kinds: Sequence[str] = (*TARGETS, *SERVERS)) -> pl.DataFrame:
+        """Return a setting, as text, of each target and time; ``server`` is null."""
+        import polars as pl
+
+        key = ("setting", name, *kinds)
+        if key not in self._kept:
+            rows = _shaped(self._settings, _setting_columns()).filter(
+                (pl.col("name") == name) & pl.col("kind").is_in(list(kinds))
+            )
+            found = rows.select(
+                "at", "target", pl.lit(None, pl.String).alias("server"), pl.col("value")
+            )
+            self._kept[key] = self._in_stretches(found)
+        return self._kept[key]
+
+    def setting_changes(self) -> tuple[SettingChange, ...]:
+        """Return the settings that changed among the snapshots, the earliest first."""
+        return _setting_changes(_shaped(self._settings, _setting_columns()))
+
+    def times(self, *, bad: bool) -> tuple[datetime, ...]:
+        """Return the times of the snapshots in the bad stretch, or of those in the good one."""
+        import polars as pl
+
+        found = self._in_stretches(
+            _shaped(self._readings, _reading_columns()).select("at").unique()
+        )
+        return tuple(found.filter(pl.col("bad") == bad).get_column("at").sort().to_list())
+
+    def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> str:
+        """Return why a telemetry name has no value that could be used here, in words."""
+        import polars as pl
+
+        if _shaped(self._readings, _reading_columns()).is_empty():
+            return "no snapshot was taken in the hours in question"
+        if not self.times(bad=True):
+            return "no snapshot was taken in the bad hours"
+        rows = self._rows(name, kinds)
+        reasons = rows.get_column("reason").drop_nulls()
+        present = rows.filter(pl.col("number").is_not_null() | pl.col("text").is_not_null())
+        if present.is_empty() and reasons.is_empty():
+            return f"no snapshot holds {name}"
+        if present.is_empty():
+            return f"{name}: {reasons.mode().sort()[0]}"
+        return f"{name} was not read in the hours that would have to be compared"
+
+    def _rows(self, name: str, kinds: Sequence[str]) -> pl.DataFrame:
+        import polars as pl
+
+        key = ("rows", name)
+        if key not in self._kept:
+            readings = _shaped(self._readings, _reading_columns())
+            self._kept[key] = readings.filter(pl.col("name") == name)
+        return self._kept[key].filter(pl.col("kind").is_in(list(kinds)))
+
+    def _rates(self, name: str, kinds: Sequence[str], by_label: bool) -> pl.DataFrame:
+        import polars as pl
+
+        numbers = _numbers(self._rows(name, kinds)).sort("target", "label", "at")
+        one = ["target", "label"]
+        steps = numbers.with_columns(
+            before=pl.col("at").shift().over(one),
+            seconds=pl.col("at").diff().over(one).dt.total_microseconds() / 1e6,
+            grown=pl.col("value").diff().over(one),
+        ).filter(
+            (pl.col("seconds") > 0)
+            & (pl.col("seconds") <= _LONGEST_STEP.total_seconds())
+            & (pl.col("grown") >= 0)
+        )
+        steps = self._mostly(steps).with_columns(value=pl.col("grown") / pl.col("seconds"))
+        columns = ["at", "target", "server", "value", "seconds", "bad"]
+        if by_label:
+            return steps.select(*columns, "label").sort("at", "target", "label")
+        grouped = steps.group_by("at", "target", maintain_order=True).agg(
+            pl.col("server").first(),
+            pl.col("value").sum(),
+            pl.col("seconds").first(),
+            pl.col("bad").first(),
+        )
+        return grouped.select(columns).sort("at", "target")
+
+    def _in_stretches(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows within the stretches, with ``bad``."""
+        import polars as pl
+
+        bad, good = (holds(windows) for windows in (self._bad, self._good))
+        return frame.with_columns(bad=bad).filter(pl.col("bad") | good)
+
+    def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
+        """Return the steps that lie mostly in one of the stretches, with ``bad``."""
+        import polars as pl
+
+        bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
+        half = pl.col("seconds") / 2
+        found = steps.with_columns(bad_s=bad, good_s=good)
+        found = found.with_columns(bad=pl.col("bad_s") > half)
+        return found.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
+
+
+_KEPT: WeakKeyDictionary[Context, Observations] = WeakKeyDictionary()
+
+
+def _reading_columns() -> dict[str, pl.DataType]:
+    import polars as pl
+
+    text = pl.String()
+    return {
+        "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "server": text,
+        "name": text, "label": text, "number": pl.Float64(), "text": text, "reason": text,
+    }  # fmt: skip
+
+
+def _setting_columns() -> dict[str, pl.DataType]:
+    import polars as pl
+
+    text = pl.String()
+    return {
+        "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text, "value": text,
+    }  # fmt: skip
+
+
+def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Return the frame with the columns that it lacks as nulls; rows without a time left out."""
+    import polars as pl
+
+    lacking = [
+        pl.lit(None, dtype).alias(name)
+        for name, dtype in columns.items()
+        if name not in frame.columns
+    ]
+    shaped = frame.with_columns(lacking) if lacking else frame
+    if shaped.schema["at"].base_type() != pl.Datetime or shaped.get_column("at").null_count():
+        return pl.DataFrame(schema=columns)
+    return shaped
+
+
+def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    number = pl.col("number").cast(pl.Float64)
+    found = rows.filter(number.is_not_null() & number.is_finite())
+    return found.select("at", "target", "server", "label", number.alias("value"))
+
+
+def _folded(rows: pl.DataFrame, fold: Fold) -> pl.DataFrame:
+    import polars as pl
+
+    numbers = _numbers(rows)
+    if numbers.get_column("label").null_count() == numbers.height:
+        plain = numbers.drop("label")
+        return plain.unique(["at", "target"], keep="first", maintain_order=True)
+    value = pl.col("value")
+    folded = {"sum": value.sum(), "max": value.max(), "mean": value.mean(), "min": value.min()}
+    return numbers.group_by("at", "target", maintain_order=True).agg(
+        pl.col("server").first(), folded[fold]
+    )
+
+
+def holds(windows: Sequence[Window]) -> pl.Expr:
+    """Return an expression: whether ``at`` lies in one of the windows."""
+    import polars as pl
+
+    inside = [pl.col("at").is_between(window.from_, window.to) for window in windows]
+    return pl.any_horizontal(inside) if inside else pl.lit(False)
+
+
+def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
+    """Return how much of (``before``, ``at``] lies in the windows, seconds."""
+    import polars as pl
+
+    parts = []
+    for window in windows:
+        end = pl.min_horizontal(pl.col("at"), pl.lit(window.to, pl.Datetime("us", "UTC")))
+        start = pl.max_horizontal(pl.col("before"), pl.lit(window.from_, pl.Datetime("us", "UTC")))
+        parts.append(((end - start).dt.total_microseconds() / 1e6).clip(lower_bound=0))
+    return pl.sum_horizontal(parts) if parts else pl.lit(0.0)
+
+
+def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
+    import polars as pl
+
+    one = ["kind", "name", "target"]
+    rows = settings.filter(pl.col("value").is_not_null()).sort(*one, "at")
+    changed = rows.with_columns(
+        before=pl.col("value").shift().over(one), before_at=pl.col("at").shift().over(one)
+    ).filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
+    if changed.is_empty():
+        return ()
+    having = {
+        (kind, name): of
+        for kind, name, of in rows.group_by("kind", "name")
+        .agg(pl.col("target").n_unique())
+        .iter_rows()
+    }
+    alike = (
+        changed.group_by("kind", "name", "before", "value", "before_at", "at")
+        .agg(pl.col("target").unique().sort())
+        .sort("at", "name", "kind", "before", "value")
+    )
+    return tuple(
+        SettingChange(
+            name=row["name"],
+            kind=row["kind"],
+            before=row["before"],
+            after=row["value"],
+            before_at=row["before_at"],
+            at=row["at"],
+            targets=tuple(row["target"]),
+            of=having[row["kind"], row["name"]],
+        )
+        for row in alike.iter_rows(named=True)
+    )
