@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Keep results that others made: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
     ),
     "status": ("trimtab.cli.status", "Say where things stand, from what is kept."),
+    "event": ("trimtab.cli.event", "Write what has happened into the site's log book; list it."),
     "compare": (
         "trimtab.cli.compare",
         "Say by how much B differs from A: systems, dates, settings.",

@@ -1,0 +1,96 @@
+"""``trimtab event``: the site's log book."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+from trimtab.model.event import EventKind
+
+
+@click.group("event")
+def command() -> None:
+    """Write what has happened to a file system into its log book, and read it.
+
+    What is written here is held against every incident: a change of settings that nobody wrote
+    down is the hardest cause to find.
+    """
+
+
+@command.command("add")
+@click.argument("where", metavar="SITE")
+@click.argument("detail", metavar="TEXT")
+@options.as_json
+@options.store
+@click.option(
+    "--kind",
+    type=click.Choice([kind.value for kind in EventKind]),
+    required=True,
+    help="What sort of thing.",
+)
+@click.option("--at", metavar="TIME", help="When it was or began. Default: now.")
+@click.option("--until", metavar="TIME", help="When it ended. Default: it was a moment.")
+@click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
+def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: str | None) -> None:
+    """Write one thing that has happened: trimtab event add SITE --kind note "words"."""
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.log_book import add_event
+    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.stores import open_store
+
+    loaded = site_file(where)
+    with open_store(with_store(loaded and loaded.site, store_url)) as store:
+        event = add_event(
+            store,
+            where,
+            kind=said["kind"] or "note",
+            detail=detail,
+            now=utc_now(),
+            at=said["at"],
+            until=said["until"],
+            targets=said["targets"],
+        )
+        kept_in = str(store.location)
+    if as_json:
+        from trimtab.report.documents.events import EventsDocument, event_document
+
+        click.echo(EventsDocument(store=kept_in, events=(event_document(event),)).to_json())
+    else:
+        from trimtab.cli.render.events import print_event
+
+        print_event(event)
+
+
+@command.command("list")
+@click.argument("where", metavar="SITE")
+@options.as_json
+@options.store
+@click.option("--since", metavar="TIME", help="What began before is left out.")
+@click.option("--until", metavar="TIME", help="What began after is left out.")
+def list_(
+    where: str, as_json: bool, store_url: str | None, since: str | None, until: str | None
+) -> None:
+    """List what has happened, the oldest first."""
+    from trimtab.loop.log_book import place_of
+    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.stores import open_store
+    from trimtab.units import parse_moment
+
+    loaded = site_file(where)
+    with open_store(with_store(loaded and loaded.site, store_url)) as store:
+        place = place_of(store, where)
+        events = store.events(
+            site=place.name,
+            since=None if since is None else parse_moment(since, place.timezone),
+            until=None if until is None else parse_moment(until, place.timezone),
+        )
+        kept_in = str(store.location)
+    if as_json:
+        from trimtab.report.documents.events import EventsDocument, event_document
+
+        document = EventsDocument(store=kept_in, events=tuple(map(event_document, events)))
+        click.echo(document.to_json())
+    else:
+        from trimtab.cli.render.events import print_events
+
+        print_events(events)

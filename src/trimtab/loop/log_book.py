@@ -1,0 +1,112 @@
+"""A site's own log book: what people, probes and actions say has happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.loop.sites import site_file
+from trimtab.loop.status import site_of
+from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import new_identifier
+from trimtab.site.targets import unfold_targets
+from trimtab.units import parse_moment
+
+if TYPE_CHECKING:
+    from trimtab.model.site import Site
+    from trimtab.record.store import Store
+
+PERSON: Final = "person"
+_DETAIL_MAXIMUM: Final = 2000
+_FUTURE: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site as events, judgements and incidents are kept under it.
+
+    Attributes
+    ----------
+    name
+        In the store.
+    site
+        Of its file; ``None`` where there is none.
+    """
+
+    name: str
+    site: Site | None
+
+    @property
+    def timezone(self) -> str:
+        """The zone in which its people's days run."""
+        return "UTC" if self.site is None else self.site.timezone
+
+
+def place_of(store: Store, where: str) -> Place:
+    """Return the site that a word names: of a site file, or one that something is kept of.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    loaded = site_file(where)
+    if loaded is not None:
+        return Place(loaded.site.name, loaded.site)
+    return Place(site_of(store, where), None)
+
+
+def add_event(
+    store: Store,
+    where: str,
+    *,
+    kind: str,
+    detail: str,
+    now: datetime,
+    at: str | None = None,
+    until: str | None = None,
+    targets: str | None = None,
+    source: str = PERSON,
+) -> Event:
+    """Write an event into the log book of a site and return it.
+
+    Parameters
+    ----------
+    at, until
+        As `trimtab.units.parse_moment` reads them, in the site's zone; ``at`` is now by default.
+    targets
+        Those that it is about, as ``OST[0000-0003],MDT0000``; the whole site where ``None``.
+
+    Raises
+    ------
+    UsageError
+        There is no such site, a time is none or lies in the future, or nothing is said.
+    """
+    place = place_of(store, where)
+    words = detail.strip()
+    if not words:
+        raise UsageError("an event needs a few words: what happened")
+    if len(words) > _DETAIL_MAXIMUM:
+        raise UsageError(f"more than {_DETAIL_MAXIMUM} characters; a log book holds one thing")
+    begin = now if at is None else parse_moment(at, place.timezone)
+    end = None if until is None else parse_moment(until, place.timezone)
+    if begin > now + _FUTURE:
+        raise UsageError(
+            f"{begin.isoformat()} lies in the future", hint="a log book says what has happened"
+        )
+    if end is not None and end < begin:
+        raise UsageError(f"it ends at {end.isoformat()}, before it begins at {begin.isoformat()}")
+    event = Event(
+        id=new_identifier(begin),
+        site=place.name,
+        kind=EventKind(kind),
+        at=begin,
+        until=end,
+        targets=() if targets is None else unfold_targets(targets),
+        detail=words,
+        source=source,
+    )
+    store.add_event(event)
+    return event
