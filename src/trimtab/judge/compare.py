@@ -29,7 +29,7 @@ from trimtab.judge.spread import (
     mad_cv,
 )
 from trimtab.judge.target_count import TargetCount, taken_out
-from trimtab.judge.variability import higher_is_better
+from trimtab.judge.variability import sense_of
 from trimtab.model.compare import (
     Basis,
     Change,
@@ -37,7 +37,6 @@ from trimtab.model.compare import (
     Side,
     Stretch,
 )
-from trimtab.model.run import METRIC_UNITS
 from trimtab.model.verdict import Interval
 
 MARGIN: Final = 0.05
@@ -83,13 +82,20 @@ def compare(
     metric: str,
     basis: Basis = Basis.RUNS,
     terms: CompareTerms = DEFAULT_TERMS,
+    unit: str | None = None,
+    more_is_better: bool | None = None,
 ) -> Effect:
     """Return by how much the median of ``after`` differs from that of ``before``.
+
+    Parameters
+    ----------
+    unit, more_is_better
+        Of a metric of somebody else's; ``None``: as `METRIC_UNITS` has it.
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is not known and no unit is told.
     ValueError
         A value is not finite, or negative.
 
@@ -101,6 +107,7 @@ def compare(
     ``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
     differ by a fiftieth of what days bring.
     """
+    unit, more = sense_of(metric, unit, more_is_better)
     kept = _washed(before, after, terms.wash_out_s)
     weights = _weights(kept, basis, terms.timezone)
     sides = (
@@ -114,13 +121,13 @@ def compare(
         removed = taken_out(
             terms.targets,
             metric=metric,
-            unit=METRIC_UNITS[metric],
+            unit=unit,
             before=sides[0].middle,
             measured=None if measured is None else (measured, interval),
         )
     effect = Effect(
         metric=metric,
-        unit=METRIC_UNITS[metric],
+        unit=unit,
         basis=basis,
         before=sides[0],
         after=sides[1],
@@ -136,7 +143,7 @@ def compare(
         weighted=weights.how,
         taken_out=removed,
     )
-    return decided(effect, more_is_better=higher_is_better(metric))
+    return decided(effect, more_is_better=more)
 
 
 def _washed(before: Stretch, after: Stretch, wash_out_s: float) -> tuple[Stretch, Stretch]:

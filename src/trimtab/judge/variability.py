@@ -36,11 +36,26 @@ def higher_is_better(metric: str) -> bool:
     return METRIC_UNITS[metric] != "s"
 
 
-def slowest(values: Sequence[float], metric: str) -> float | None:
+def sense_of(metric: str, unit: str | None, more_is_better: bool | None) -> tuple[str, bool]:
+    """Return unit and sense of a metric: as told, else as known of it, else as its unit has it.
+
+    Raises
+    ------
+    KeyError
+        The metric is not known and no unit is told.
+    """
+    own = METRIC_UNITS[metric] if unit is None else unit
+    return own, own != "s" if more_is_better is None else more_is_better
+
+
+def slowest(
+    values: Sequence[float], metric: str, *, more_is_better: bool | None = None
+) -> float | None:
     """Return the worst value: the lowest bandwidth or rate, the longest time."""
     if not values:
         return None
-    return min(values) if higher_is_better(metric) else max(values)
+    more = higher_is_better(metric) if more_is_better is None else more_is_better
+    return min(values) if more else max(values)
 
 
 def judge_repetitions(
@@ -112,6 +127,8 @@ def judge_history(
     window_s: float = 48 * 3600.0,
     target: str | None = None,
     level: float = 0.95,
+    unit: str | None = None,
+    more_is_better: bool | None = None,
 ) -> Verdict:
     """Return whether the runs of the last window keep the COV under ``goal``.
 
@@ -123,11 +140,13 @@ def judge_history(
     window_s
         The window ends with the last run and leaves its own beginning out, so that consecutive
         windows share no run.
+    unit, more_is_better
+        Of a metric of somebody else's; ``None``: as `METRIC_UNITS` has it.
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is not known and no unit is told.
     ValueError
         A value is not finite.
 
@@ -138,15 +157,16 @@ def judge_history(
     that did not finish counts as bandwidth 0. In a metric that is a time 0 would be splendid
     instead: there unfinished runs are left out, and the verdict can no longer be ``met``.
     """
+    unit, more = sense_of(metric, unit, more_is_better)
     window = _window(points, metric, window_s)
-    counted = [p for p in window if higher_is_better(metric) or not p.unfinished]
+    counted = [p for p in window if more or not p.unfinished]
     values = [0.0 if p.unfinished else p.value for p in counted]
     evidence = _evidence(values, window, goal=goal, level=level)
     missing = _what_is_missing(counted, window_s)
     status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
     return Verdict(
         metric=metric,
-        unit=METRIC_UNITS[metric],
+        unit=unit,
         probe=probe,
         scope=Scope.HISTORY,
         status=status,
@@ -158,7 +178,7 @@ def judge_history(
         mean=fmean(values) if values else None,
         mean_interval=_mean_interval(values, level, evidence.n_independent),
         median=median(values) if values else None,
-        slowest=slowest(values, metric),
+        slowest=slowest(values, metric, more_is_better=more),
         cov=evidence.cov,
         cov_interval=evidence.interval,
         goal=goal,

@@ -1,0 +1,135 @@
+"""Everything that is said of one series: verdict, trend, spread, changes, days, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from trimtab.judge.daily import daily, missing
+from trimtab.judge.dispersion import dispersion
+from trimtab.judge.frame import between, frame_of, points_of, whole
+from trimtab.judge.regimes import confirmed_times, regimes
+from trimtab.judge.rolling import rolling
+from trimtab.judge.trend import trend
+from trimtab.judge.variability import judge_history
+from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.judge.changes import Changes
+
+__all__ = ["frame_of", "judge_series"]
+
+
+def judge_series(
+    frame: pl.DataFrame,
+    key: SeriesKey,
+    *,
+    goal: float = 0.08,
+    window_s: float = 48 * 3600.0,
+    timezone: str = "UTC",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    schedule: Sequence[datetime] | None = None,
+    invalid: Sequence[InvalidRun] = (),
+    asked: Mapping[str, object] | None = None,
+    changes: Changes | None = None,
+) -> SeriesJudgement:
+    """Return everything that is said of one series.
+
+    Parameters
+    ----------
+    frame
+        ``at`` (Datetime, UTC), ``value`` (in ``key.unit``; null where the run did not finish),
+        ``unfinished``, and where there are names ``run``.
+    goal
+        The COV not to exceed over ``window_s`` seconds, as a fraction.
+    timezone
+        IANA name of the zone in which the site's days and weeks run.
+    since, until
+        What is told of. Runs after ``until`` do not exist; runs before ``since`` still tell
+        levels, rhythm and the windows that reach back to them.
+    schedule
+        Times at which runs were due; ``None`` where that is not known.
+    invalid
+        Runs that did not do what was asked: left out where they are in the frame.
+    asked
+        What sets the series apart from others of its probe.
+    changes
+        Of the same runs; found here where ``None``.
+
+    Raises
+    ------
+    UsageError
+        The frame lacks a column or has one of another type.
+
+    Notes
+    -----
+    Pure: the last run, not the clock, is the end of the last window.
+    """
+    import polars as pl
+
+    tidy, refused = whole(frame)
+    left_out = (*invalid, *refused)
+    judged = tidy.filter(~pl.col("run").is_in([one.run for one in invalid]))
+    judged = between(judged, None, until)
+    shown = between(judged, since, None)
+    if changes is None:
+        changes = _changes_of(judged, key, timezone)
+    levels = confirmed_times(changes.points)
+    points = points_of(shown, key.metric)
+    more = key.more_is_better
+    name = f"{key.probe} ({key.kind})" if key.kind else key.probe
+    due = None if schedule is None else _within(schedule, since, until)
+    present = [one.at for one in left_out if one.at is not None]
+    verdict = judge_history(
+        points,
+        metric=key.metric,
+        probe=name,
+        goal=goal,
+        window_s=window_s,
+        target=key.target,
+        unit=key.unit,
+        more_is_better=more,
+    )
+    return SeriesJudgement(
+        key=key,
+        verdict=verdict,
+        trend=trend(points, metric=key.metric, probe=name, unit=key.unit, more_is_better=more),
+        dispersion=dispersion(_last(shown, window_s), more_is_better=more, changes=levels),
+        overall=dispersion(shown, more_is_better=more, changes=levels),
+        changes=tuple(p for p in changes.points if since is None or p.at >= since),
+        regimes=regimes(shown, levels),
+        days=daily(shown, timezone=timezone, schedule=due, present=present, more_is_better=more),
+        rolling=rolling(judged, goal=goal, window_s=window_s, since=since, more_is_better=more),
+        expected=None if due is None else len(due),
+        missing=None if due is None else len(missing(due, [*shown["at"].to_list(), *present])),
+        invalid=tuple(one for one in left_out if one.at is None or _holds(one.at, since, until)),
+        seasonal=changes.seasonal,
+        asked=dict(asked or {}),
+    )
+
+
+def _changes_of(frame: pl.DataFrame, key: SeriesKey, timezone: str) -> Changes:
+    from trimtab.judge.changes import find_changes
+
+    return find_changes(frame, more_is_better=key.more_is_better, timezone=timezone)
+
+
+def _last(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
+    """Return the runs of the window that ends with the last run."""
+    import polars as pl
+
+    return frame.filter(pl.col("at") > pl.col("at").max() - timedelta(seconds=window_s))
+
+
+def _holds(at: datetime, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or at >= since) and (until is None or at <= until)
+
+
+def _within(
+    times: Sequence[datetime], since: datetime | None, until: datetime | None
+) -> tuple[datetime, ...]:
+    return tuple(sorted({at for at in times if _holds(at, since, until)}))

@@ -1,0 +1,168 @@
+"""What is said of one series as a whole."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import polars as pl
+import pytest
+from tests.judge.frames import KEY, change, hour, series
+from tests.judge.history import noise, points
+
+from trimtab.errors import UsageError
+from trimtab.judge.changes import Changes
+from trimtab.judge.frame import frame_of, whole
+from trimtab.judge.series import judge_series
+from trimtab.judge.trend import trend
+from trimtab.judge.variability import judge_history
+from trimtab.model.series import ChangeStatus, InvalidRun, Noise
+from trimtab.model.verdict import VerdictStatus
+
+NONE = Changes((), seasonal=False, autocorrelation=0.0, scale=0.05, reason="none")
+
+
+def with_changes(*found):
+    return replace(NONE, points=found)
+
+
+def stepped(days=20, at=240, factor=0.83, cov=0.05):
+    values = noise(1, 24 * days, cov=cov, seed=2)[0] * 673e9
+    values[at:] *= factor
+    return values
+
+
+def test_verdict_and_trend_are_those_of_the_same_points():
+    values = stepped()
+    judged = judge_series(series(values, unfinished={470}), KEY, changes=NONE)
+    same = points(values, unfinished={470})
+    assert judged.verdict == judge_history(
+        same, metric="write_bandwidth", probe="ior (ior)", goal=0.08
+    )
+    assert judged.trend == trend(same, metric="write_bandwidth", probe="ior (ior)")
+
+
+def test_a_confirmed_step_is_taken_out_and_makes_two_regimes():
+    found = change(240, 673e9, 559e9)
+    judged = judge_series(series(stepped()), KEY, changes=with_changes(found))
+    assert judged.changes == (found,)
+    before, after = judged.regimes
+    assert (before.from_, before.to, before.n) == (hour(0), hour(239), 240)
+    assert (after.from_, after.n) == (hour(240), 240)
+    assert after.mean is not None
+    assert before.mean is not None
+    assert after.mean / before.mean == pytest.approx(0.83, abs=0.02)
+    assert judged.overall.noise is Noise.STEPS
+    assert judged.overall.cov_within_regimes == pytest.approx(0.05, abs=0.005)
+    assert judged.dispersion.noise is Noise.ALWAYS_NOISY  # the last two days hold no step
+
+
+@pytest.mark.parametrize(
+    "more", [{"status": ChangeStatus.SUSPECT}, {"dismissed_at": hour(300)}], ids=str
+)
+def test_a_suspect_makes_no_regime(more):
+    doubtful = change(240, 673e9, 559e9, **more)
+    judged = judge_series(series(stepped()), KEY, changes=with_changes(doubtful))
+    assert judged.changes == (doubtful,)
+    assert len(judged.regimes) == 1
+
+
+def test_changes_are_looked_for_where_none_are_given():
+    judged = judge_series(series(stepped(days=30, at=400)), KEY)
+    (found,) = [c for c in judged.changes if c.status is ChangeStatus.CONFIRMED]
+    assert abs(found.at - hour(400)) <= timedelta(hours=24)
+    assert found.effect == pytest.approx(0.83, abs=0.02)
+    assert len(judged.regimes) == 2
+
+
+def test_since_and_until_cut_what_is_told_but_not_what_is_known():
+    frame = series(stepped())
+    judged = judge_series(frame, KEY, changes=NONE, since=hour(120), until=hour(300))
+    assert [day.n for day in judged.days] == [24] * 7 + [13]
+    assert judged.overall.n == 181
+    assert judged.verdict.to == hour(300)
+    assert judged.rolling[0].at == hour(120)
+    assert judged.rolling[0].n == 48
+    earlier = judge_series(frame.head(301), KEY, changes=NONE, since=hour(120))
+    assert earlier == judged
+
+
+def test_what_was_due_and_did_not_run_is_missing():
+    due = [hour(place) for place in range(72)]
+    invalid = InvalidRun("run-50", hour(50), "moved 0.02 GiB instead of 1,536")
+    judged = judge_series(
+        series(noise(1, 72)[0], gaps={5, 6, 30}, unfinished={40}),
+        KEY,
+        changes=NONE,
+        schedule=due,
+        invalid=[invalid],
+    )
+    assert (judged.expected, judged.missing) == (72, 3)
+    assert [day.missing for day in judged.days] == [2, 1, 0]
+    assert [day.n for day in judged.days] == [22, 23, 23]
+    assert judged.invalid == (invalid,)
+    assert judged.verdict.unfinished == 1
+
+
+def test_values_that_are_none_are_told_and_not_judged():
+    frame = series([1.0, 2.0, 3.0, 4.0, 5.0])
+    frame = frame.with_columns(value=pl.Series([1.0, None, -3.0, float("nan"), 5.0]))
+    judged = judge_series(frame, KEY, changes=NONE)
+    assert judged.overall.n == 2
+    assert [(one.run, one.reason) for one in judged.invalid] == [
+        ("run-1", "it has no value"),
+        ("run-2", "its value is negative"),
+        ("run-3", "its value is not a finite number"),
+    ]
+
+
+def test_an_empty_series_says_that_nothing_can_be_told():
+    judged = judge_series(series([]), KEY)
+    assert judged.verdict.status is VerdictStatus.CANNOT_TELL
+    assert judged.days == judged.rolling == judged.regimes == judged.changes == ()
+    assert judged.overall.noise is Noise.CANNOT_TELL
+    assert (judged.expected, judged.missing) == (None, None)
+
+
+def test_somebody_elses_metric_is_judged_as_told():
+    key = replace(KEY, metric="wall clock", unit="min", kind="", more_is_better=False)
+    frame = series(noise(1, 48, cov=0.02)[0], unfinished={3})
+    judged = judge_series(frame, key, changes=NONE)
+    assert judged.verdict.unit == judged.trend.unit == "min"
+    assert judged.verdict.n == 47
+    assert judged.verdict.status is VerdictStatus.CANNOT_TELL
+    assert judged.verdict.slowest == pytest.approx(whole(frame)[0]["value"].max())
+    assert judged.verdict.reason.endswith("did not finish cannot be counted in a time")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pl.DataFrame({"value": [1.0]}), "no column 'at'"),
+        (pl.DataFrame({"at": ["x"], "value": [1.0]}), "the times are of type String"),
+        (pl.DataFrame({"at": [hour(0).replace(tzinfo=None)], "value": [1.0]}), "no zone"),
+        (pl.DataFrame({"at": [hour(0)], "value": ["x"]}), "the values are of type String"),
+    ],
+)
+def test_a_frame_of_another_shape_is_refused(frame, message):
+    with pytest.raises(UsageError, match=message):
+        judge_series(frame, KEY, changes=NONE)
+
+
+def test_a_frame_is_made_whole():
+    frame = pl.DataFrame(
+        {"at": [hour(2), hour(0), hour(1)], "value": [3, 1, 2], "run": ["b", "a", "b"]}
+    )
+    tidy, invalid = whole(frame)
+    assert tidy["value"].to_list() == [1.0, 2.0]
+    assert tidy["run"].to_list() == ["a", "b"]
+    assert tidy["unfinished"].to_list() == [False, False]
+    assert invalid == ()
+    numbered, _ = whole(frame.drop("run"))
+    assert numbered["run"].to_list() == ["row 2", "row 3", "row 1"]
+
+
+def test_points_become_a_frame_and_an_unfinished_one_has_no_value():
+    frame = frame_of(points([3.0, 2.0, 1.0], unfinished={1})[::-1])
+    assert frame["value"].to_list() == [3.0, None, 1.0]
+    assert frame["unfinished"].to_list() == [False, True, False]
+    assert frame["at"].is_sorted()
+    assert frame["run"].to_list() == ["run-0", "run-1", "run-2"]
