@@ -125,6 +125,8 @@ class Assessment:
         The condition is older than the record: nothing within it can clear or convict it.
     evidence
         The weightiest first.
+    measurement
+        What would decide whether it is the cause.
     """
 
     cause: str
@@ -133,6 +135,7 @@ class Assessment:
     evidence: tuple[Evidence, ...]
     because_of: str | None = None
     standing: bool = False
+    measurement: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,79 @@
+"""Why an incident: every cause of the table is asked, what was found is ranked and put in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.context import Context
+from trimtab.explain.instruments import instruments
+from trimtab.explain.ranking import NAMED, SHOWN, Weighed, assessment, confidence, rank, weigh
+from trimtab.model.incident import Assessment, Explanation, Found, Shape
+
+_NAMES_SHOWN = 3
+
+
+def explain(
+    context: Context, *, table: Sequence[Cause] = TABLE, standing: Sequence[Assessment] = ()
+) -> Explanation:
+    """Return why an incident came about, as far as what is known of it tells.
+
+    Parameters
+    ----------
+    table
+        Causes to hold against it.
+    standing
+        Conditions that are known to be older than the record, from `standing_conditions`.
+
+    Notes
+    -----
+    Every cause is asked for every piece of evidence. Weights are added to the prior odds, pieces
+    of one route shrunk; the best cause explains the others away a little; the sum is brought to a
+    confidence that was calibrated on simulated incidents (docs/explaining.md).
+    """
+    has_beginning = context.incident.shape is not Shape.STANDING
+    ranked = rank(
+        [weigh(cause, cause.assess(context), has_beginning=has_beginning) for cause in table]
+    )
+    shown = [
+        one for one in ranked if one.has_evidence_for and confidence(one.log_odds) >= SHOWN
+        and not one.throughout
+    ]  # fmt: skip
+    rest = [one for one in ranked if one not in shown]
+    stood = tuple(assessment(one, standing=True) for one in rest if one.throughout)
+    known = {one.cause for one in standing}
+    unexplained = not shown or confidence(shown[0].log_odds) < NAMED
+    return Explanation(
+        incident=context.incident,
+        causes=tuple(assessment(one) for one in shown),
+        cleared=tuple(assessment(one) for one in rest if one.could_be_assessed),
+        not_assessed=tuple(assessment(one) for one in rest if not one.could_be_assessed),
+        standing=(*standing, *(one for one in stood if one.cause not in known)),
+        unexplained=unexplained,
+        deciding=deciding(shown, rest),
+        instruments=instruments(context),
+    )
+
+
+def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> str:
+    """Return the measurement that would decide between the two likeliest, or what to look at next.
+
+    Where no cause is likely it is the likeliest of those that could not be assessed.
+    """
+    if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
+        first, second = shown[0].cause, shown[1].cause
+        return f"{first.title}, or {second.title}? {first.measurement}"
+    if shown:
+        return f"{shown[0].cause.title}? {shown[0].cause.measurement}"
+    blind = [one for one in rest if not one.could_be_assessed]
+    if not blind:
+        return "nothing that was looked for was found: the next incident may show more"
+    names = ", ".join(one.cause.title for one in blind[:_NAMES_SHOWN])
+    more = len(blind) - _NAMES_SHOWN
+    others = f" and {more} more" if more > 0 else ""
+    missing = next(
+        (p.reason for one in blind for p in one.evidence if p.found is Found.NOT_AVAILABLE), None
+    )
+    why = "" if missing is None else f" ({missing})"
+    return f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"

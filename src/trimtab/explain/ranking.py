@@ -1,0 +1,211 @@
+"""Evidence of many causes brought to one list: odds, chains, explaining away, confidence. Pure.
+
+```
+ pieces of one route ─ shrunk ─▶ weight of the cause ─┐
+ (they see the same thing)                            ├─▶ log odds ─ others ─▶ confidence
+ prior odds ──────────────────────────────────────────┘   explain it away     (calibrated)
+```
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.model.incident import Assessment, Evidence, Found, Route
+
+NAMED: Final = 0.5
+"""Confidence from which a cause is named; under it an incident is unexplained."""
+SHOWN: Final = 0.05
+"""Confidence from which a cause with evidence for it is listed at all."""
+
+_NEXT_PIECE: Final = 0.5
+"""What each further piece of one route counts of the one before it.
+
+Pieces of one route rest on the same hours, or the same targets: if one misleads, so do the
+others. 1 would take them for independent, 0 would count the weightiest alone.
+"""
+_ROUTE_MOST: Final = 2.5
+"""What all pieces of one route together weigh at most."""
+_CHAIN_LEAST: Final = 0.3
+"""Weight of its own from which an earlier link of a chain is said to have brought one about."""
+_EXPLAINED_AWAY: Final = 0.5
+"""log10 by which a cause goes down beside another, not of its chain, that is as good as certain.
+
+An incident mostly has one cause; two at once do happen, so it is little.
+"""
+
+CALIBRATION: Final = (0.0, 1.0)
+"""Intercept and slope of confidence = logistic(a + b x natural log odds).
+
+Fitted by ``scripts/fit_confidence.py`` on one half of the simulated incidents and tested on the
+other (benchmarks/results/explaining.json).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A cause with its evidence and what that comes to.
+
+    Attributes
+    ----------
+    own
+        log10 of the likelihood ratio of all its evidence.
+    log_odds
+        log10 of the odds after prior, evidence and the other causes.
+    throughout
+        Its condition was there in good hours as in bad ones: `Evidence.throughout`.
+    """
+
+    cause: Cause
+    evidence: tuple[Evidence, ...]
+    own: float
+    log_odds: float
+    throughout: bool
+    because_of: str | None = None
+
+    @property
+    def has_evidence_for(self) -> bool:
+        """Whether anything speaks for it."""
+        return any(piece.found is Found.FOR for piece in self.evidence)
+
+    @property
+    def could_be_assessed(self) -> bool:
+        """Whether anything that tells was available."""
+        return any(piece.found in (Found.FOR, Found.AGAINST) for piece in self.evidence)
+
+
+def weigh(cause: Cause, evidence: Iterable[Evidence], *, has_beginning: bool = True) -> Weighed:
+    """Return what the evidence of one cause comes to.
+
+    Parameters
+    ----------
+    has_beginning
+        Whether the incident began within the record. Then a condition that was there throughout
+        cannot be what began: an expectation that it misses counts nothing here, and a standing
+        condition is made of it.
+    """
+    pieces = tuple(sorted(evidence, key=lambda piece: -abs(piece.weight)))
+    throughout = any(piece.throughout for piece in pieces)
+    began = any(piece.found is Found.FOR and piece.route is Route.TIME for piece in pieces)
+    stood = has_beginning and throughout and not began
+    counted = [
+        piece
+        for piece in pieces
+        if not (stood and piece.route in _STANDING_ROUTES and piece.weight > 0)
+    ]
+    own = sum(_together(counted, route) for route in Route)
+    return Weighed(cause, pieces, own, math.log10(cause.prior) + own, stood)
+
+
+_STANDING_ROUTES: Final = frozenset({Route.EXPECTED, Route.TARGETS})
+
+
+def _together(pieces: Sequence[Evidence], route: Route) -> float:
+    """Return what all pieces of one route weigh together."""
+    total = 0.0
+    for sign in (1, -1):
+        weights = sorted(
+            (abs(p.weight) for p in pieces if p.route is route and p.weight * sign > 0),
+            reverse=True,
+        )
+        total += sign * sum(weight * _NEXT_PIECE**index for index, weight in enumerate(weights))
+    return max(-_ROUTE_MOST, min(_ROUTE_MOST, total))
+
+
+def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
+    """Return the causes, the likeliest first: chained, and explained away where another is better.
+
+    Within a chain the proximate cause stands first and names what brought it about.
+    """
+    chained = _chained(weighed)
+    links = {one.cause.id: one for one in chained}
+    adjusted = [replace(one, log_odds=_beside(one, chained, links)) for one in chained]
+    return tuple(sorted(adjusted, key=lambda one: (-one.log_odds, one.cause.id)))
+
+
+def confidence(log_odds: float) -> float:
+    """Return the calibrated probability of log10 odds.
+
+    Examples
+    --------
+    >>> confidence(-9) < 0.01 < 0.99 < confidence(9)
+    True
+    """
+    intercept, slope = CALIBRATION
+    exponent = intercept + slope * log_odds * math.log(10)
+    return 1 / (1 + math.exp(-max(-700.0, min(700.0, exponent))))
+
+
+def assessment(one: Weighed, *, standing: bool = False) -> Assessment:
+    """Return what is said of a cause."""
+    return Assessment(
+        cause=one.cause.id,
+        title=one.cause.title,
+        confidence=round(confidence(one.log_odds), 4),
+        evidence=one.evidence,
+        because_of=one.because_of,
+        standing=standing,
+        measurement=one.cause.measurement,
+    )
+
+
+def _chained(weighed: Sequence[Weighed]) -> list[Weighed]:
+    """Return the causes with what brought them about, where both have evidence."""
+    named: list[Weighed] = []
+    for one in weighed:
+        before = [
+            other
+            for other in weighed
+            if one.cause.id in other.cause.brings_about
+            and min(one.own, other.own) >= _CHAIN_LEAST
+            and _not_later(other, one)
+        ]
+        first = max(before, key=lambda other: other.own, default=None)
+        named.append(one if first is None else replace(one, because_of=first.cause.id))
+    return named
+
+
+def _not_later(earlier: Weighed, later: Weighed) -> bool:
+    """Return whether a cause can have come before another, as far as their times are known."""
+    begins = [
+        [piece.at for piece in one.evidence if piece.found is Found.FOR and piece.at is not None]
+        for one in (earlier, later)
+    ]
+    return not begins[0] or not begins[1] or min(begins[0]) <= max(begins[1])
+
+
+def _beside(one: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]) -> float:
+    """Return the log odds of a cause, lowered by the best other that is not of its chain."""
+    family = _family(one, links)
+    rivals = [
+        other.log_odds
+        for other in everyone
+        if other.cause.id not in family and other.log_odds > one.log_odds
+    ]
+    best = max(rivals, default=-math.inf)
+    share = 0.0 if best == -math.inf else 1 / (1 + 10**-best)
+    lowered = one.log_odds - _EXPLAINED_AWAY * share
+    # What a cause brought about is nearer to the slow runs: it stands before it.
+    brought = [
+        other.log_odds
+        for other in everyone
+        if other.because_of == one.cause.id and other.log_odds > 0
+    ]
+    return min([lowered, *(log_odds - 0.01 for log_odds in brought)])
+
+
+def _family(one: Weighed, links: Mapping[str, Weighed]) -> set[str]:
+    """Return the ids of the chain that a cause is of, itself included."""
+    family = {one.cause.id}
+    current: Weighed | None = one
+    while current is not None and current.because_of is not None:
+        if current.because_of in family:
+            break
+        family.add(current.because_of)
+        current = links.get(current.because_of)
+    family |= {other for other, link in links.items() if link.because_of in family}
+    return family

@@ -1,0 +1,170 @@
+"""Which hours an incident's evidence comes from: the bad stretch, and what it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.context import Window
+from trimtab.model.incident import Incident, Shape
+from trimtab.model.series import SeriesKey
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BAD_TIMES: Final = 24
+GOOD_TIMES: Final = 48
+"""Snapshots that are looked at: every look costs, and neighbours tell the same."""
+_FIRST_TIMES: Final = 3
+"""Of the record, besides: what was so from its first hours on has no beginning in it."""
+_BAD_LONGEST: Final = timedelta(days=4)
+"""Of a level that stays, from its beginning: later hours tell less and less of why it began."""
+_GOOD_LONGEST: Final = timedelta(days=7)
+"""A week has every hour of it: a busy Monday is held against one."""
+_GOOD_SHORTEST: Final = timedelta(hours=24)
+_RUN_LONGEST: Final = timedelta(hours=3)
+"""A run that is given no end is taken to reach to the next one, but no longer than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """The bad stretch, and the good one that it is held against."""
+
+    bad: tuple[Window, ...]
+    good: tuple[Window, ...]
+
+    def holds(self, at: datetime) -> bool:
+        """Return whether a time lies in either."""
+        return any(window.holds(at) for window in (*self.bad, *self.good))
+
+
+def windows_of(
+    incident: Incident,
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    record_from: datetime,
+    now: datetime,
+    *,
+    others: Iterable[Incident] = (),
+) -> Stretches:
+    """Return the hours in which an incident was bad, and those that they are held against.
+
+    Parameters
+    ----------
+    frames
+        ``at``, ``value``, ``unfinished`` of each series; the incident's own one tells how far
+        apart runs are.
+    others
+        Other incidents: their hours are not good ones, unless they began long before and last.
+
+    Notes
+    -----
+    Good hours lie before the incident, up to a week; where there is less than a day of them,
+    after its end as well. Between the last good hour and the first bad run one run's distance is
+    left out, three for a change of level: its beginning is known no better.
+    """
+    if incident.shape is Shape.STANDING:
+        return Stretches((Window(record_from, now),), ())
+    spacing = _spacing(frames.get(incident.key)) if incident.key is not None else _RUN_LONGEST
+    end = min(now, (incident.until or now) + spacing)
+    last = min(end, incident.at + _BAD_LONGEST) if incident.shape is Shape.STEP else end
+    begin = incident.at
+    if incident.shape is Shape.DRIFT:
+        begin = max(incident.at, last - _BAD_LONGEST)
+    bad = Window(begin, max(last, begin))
+    gap = spacing * (3 if incident.shape is Shape.STEP else 1)
+    before = Window(max(record_from, incident.at - _GOOD_LONGEST), incident.at - gap)
+    taken = [_hours(other, now) for other in others if _in_the_way(other, incident)]
+    good = without([before], taken)
+    if _length(good) < _GOOD_SHORTEST and incident.until is not None:
+        after = Window(end + gap, min(now, end + gap + _GOOD_LONGEST))
+        good = [*good, *without([after], taken)]
+    return Stretches((bad,), tuple(good))
+
+
+def snapshot_times(
+    stretches: Stretches, available: Iterable[datetime], record_from: datetime
+) -> tuple[datetime, ...]:
+    """Return which snapshots to load: at most 24 bad, 48 good and the record's first three.
+
+    Those nearest to the beginning of the bad stretch come first, the rest is spread evenly: the
+    beginning tells most, and counters give rates between neighbours.
+    """
+    times = sorted(set(available))
+    first = [at for at in times if at >= record_from][:_FIRST_TIMES]
+    bad = [at for at in times if any(window.holds(at) for window in stretches.bad)]
+    good = [at for at in times if any(window.holds(at) for window in stretches.good)]
+    begin = stretches.bad[0].from_ if stretches.bad else record_from
+    chosen = (
+        *_chosen(bad, BAD_TIMES),
+        *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
+        *first,
+    )
+    return tuple(sorted(set(chosen)))
+
+
+def without(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
+    """Return the windows with others cut out of them.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> hour = [datetime(2026, 3, 2, h, tzinfo=UTC) for h in range(4)]
+    >>> left = without([Window(hour[0], hour[3])], [Window(hour[1], hour[2])])
+    >>> [(one.from_.hour, one.to.hour) for one in left]
+    [(0, 1), (2, 3)]
+    """
+    left = [window for window in windows if window.to > window.from_]
+    for cut in taken:
+        left = [
+            part
+            for window in left
+            for part in (
+                Window(window.from_, min(window.to, cut.from_)),
+                Window(max(window.from_, cut.to), window.to),
+            )
+            if part.to > part.from_
+        ]
+    return left
+
+
+def _in_the_way(other: Incident, incident: Incident) -> bool:
+    """Return whether another incident's hours are no good ones.
+
+    A level that had changed more than a week before is the usual one for this incident; one that
+    is this incident's own trouble, seen elsewhere, has the same hours.
+    """
+    if other.id == incident.id or other.shape is Shape.STANDING:
+        return False
+    return other.shape is not Shape.STEP or other.at > incident.at - _GOOD_LONGEST
+
+
+def _hours(incident: Incident, now: datetime) -> Window:
+    begins = incident.at if incident.shape is not Shape.STEP else incident.at - _RUN_LONGEST
+    return Window(begins, (incident.until or now) + timedelta(hours=1))
+
+
+def _spacing(frame: pl.DataFrame | None) -> timedelta:
+    """Return how far apart runs of a series are, at most `_RUN_LONGEST`."""
+    if frame is None or frame.height < 2:
+        return _RUN_LONGEST
+    times = frame.get_column("at").unique().sort().to_list()
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    return min(_RUN_LONGEST, median(steps)) if steps else _RUN_LONGEST
+
+
+def _length(windows: Sequence[Window]) -> timedelta:
+    return sum((window.to - window.from_ for window in windows), timedelta())
+
+
+def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
+    """Return at most so many: the first two thirds of them in their order, the rest spread."""
+    if len(times) <= most:
+        return list(times)
+    near = 2 * most // 3
+    rest, wanted = times[near:], most - near
+    spread = [rest[(index * (len(rest) - 1)) // max(1, wanted - 1)] for index in range(wanted)]
+    return [*times[:near], *spread]
