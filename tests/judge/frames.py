@@ -1,4 +1,4 @@
-"""Frames of a series for the tests: hourly runs from a fixed time, with gaps and unfinished ones."""
+"""Frames of a series for the tests: hourly runs from a fixed time, some missing or unfinished."""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.judge.changes import Changes
+    from trimtab.model.check import HistoryPoint
+    from trimtab.model.verdict import Trend, Verdict
 
 __all__ = ["frame_of", "judge_series"]
 
@@ -69,35 +71,21 @@ def judge_series(
     -----
     Pure: the last run, not the clock, is the end of the last window.
     """
-    import polars as pl
-
     tidy, refused = whole(frame)
     left_out = (*invalid, *refused)
-    judged = tidy.filter(~pl.col("run").is_in([one.run for one in invalid]))
-    judged = between(judged, None, until)
+    judged = between(_without(tidy, invalid), None, until)
     shown = between(judged, since, None)
     if changes is None:
         changes = _changes_of(judged, key, timezone)
     levels = confirmed_times(changes.points)
-    points = points_of(shown, key.metric)
     more = key.more_is_better
-    name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     due = None if schedule is None else _within(schedule, since, until)
     present = [one.at for one in left_out if one.at is not None]
-    verdict = judge_history(
-        points,
-        metric=key.metric,
-        probe=name,
-        goal=goal,
-        window_s=window_s,
-        target=key.target,
-        unit=key.unit,
-        more_is_better=more,
-    )
+    verdict, heading = _answers(points_of(shown, key.metric), key, goal, window_s)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
-        trend=trend(points, metric=key.metric, probe=name, unit=key.unit, more_is_better=more),
+        trend=heading,
         dispersion=dispersion(_last(shown, window_s), more_is_better=more, changes=levels),
         overall=dispersion(shown, more_is_better=more, changes=levels),
         changes=tuple(p for p in changes.points if since is None or p.at >= since),
@@ -109,6 +97,36 @@ def judge_series(
         invalid=tuple(one for one in left_out if one.at is None or _holds(one.at, since, until)),
         seasonal=changes.seasonal,
         asked=dict(asked or {}),
+    )
+
+
+def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame:
+    import polars as pl
+
+    return frame.filter(~pl.col("run").is_in([one.run for one in invalid]))
+
+
+def _answers(
+    points: Sequence[HistoryPoint], key: SeriesKey, goal: float, window_s: float
+) -> tuple[Verdict, Trend]:
+    """Return verdict and trend of the runs, under the name that ``check`` gives their probe."""
+    name = f"{key.probe} ({key.kind})" if key.kind else key.probe
+    verdict = judge_history(
+        points,
+        metric=key.metric,
+        probe=name,
+        goal=goal,
+        window_s=window_s,
+        target=key.target,
+        unit=key.unit,
+        more_is_better=key.more_is_better,
+    )
+    return verdict, trend(
+        points,
+        metric=key.metric,
+        probe=name,
+        unit=key.unit,
+        more_is_better=key.more_is_better,
     )
 
 
