@@ -66,10 +66,6 @@ def judge_series(
     ------
     UsageError
         The frame lacks a column or has one of another type.
-
-    Notes
-    -----
-    Pure: the last run, not the clock, is the end of the last window.
     """
     tidy, refused = whole(frame)
     left_out = (*invalid, *refused)

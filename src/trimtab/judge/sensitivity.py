@@ -1,0 +1,211 @@
+"""What an instrument could have noticed: the rate of a single target below which it would.
+
+A file-per-process probe over all targets ends with its slowest one::
+
+    rate of each target  |####|####|#   |####|      every target holds a share b of the bytes
+                                 ^
+    the run takes T = bytes / bandwidth; a target at rate r takes b / r for its share,
+    and is noticed when b / r > T by more than chance, or beyond the time allowed
+
+Its bandwidth is bound by its clients long before the targets: Perlmutter's probe writes at
+673 GB/s to 274 OSTs, 2.5 GB/s each, where an OST does 15 to 20 (seeds, rows 23, 33, 37). An OST
+may lose four fifths of what it can do and the probe does not see it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.judge.effect import minimum_detectable_effect
+from trimtab.judge.spread import effective_n_mean
+from trimtab.units import format_bytes_per_s, format_duration
+
+WEEK_OF_HOURLY_RUNS: Final = 168.0
+"""How many runs are known from before, unless told."""
+
+
+@dataclass(frozen=True, slots=True)
+class StripedProbe:
+    """A probe whose files lie on many targets, and how it usually does.
+
+    Attributes
+    ----------
+    bytes_moved
+        In the phase that is looked at (write, or read): not the sum of both.
+    targets
+        Open for creation.
+    bandwidth_bytes_per_s
+        Its usual bandwidth.
+    cov
+        Of single runs, a fraction.
+    autocorrelation
+        Of neighbouring runs.
+    files, stripe_count
+        Files in all and stripes of each; ``None``: spread evenly. With fewer objects than targets
+        some targets hold nothing.
+    timeout_s
+        After which a run counts as unfinished; ``None``: never.
+    """
+
+    bytes_moved: float
+    targets: int
+    bandwidth_bytes_per_s: float
+    cov: float
+    autocorrelation: float = 0.0
+    files: int | None = None
+    stripe_count: int = 1
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        positive = (self.bytes_moved, self.targets, self.bandwidth_bytes_per_s, self.stripe_count)
+        if min(positive) <= 0 or self.cov < 0:
+            raise ValueError(
+                "bytes, targets, bandwidth and stripes are over 0, and no COV under it"
+            )
+        if not 0 <= self.autocorrelation < 1:
+            raise ValueError("an autocorrelation lies from 0 to under 1")
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeLimit:
+    """The rate of one target below which an instrument notices it.
+
+    Attributes
+    ----------
+    notices_below_bytes_per_s
+        A single target at less than it is noticed, four times in five or more.
+    unfinished_below_bytes_per_s
+        At less than it a run does not end in its time; ``None`` without a limit of time.
+    share_bytes
+        On one target in one run.
+    share_of_targets
+        Of the targets that a run touches; under 1 it may miss a slow one altogether.
+    detectable
+        The relative loss of bandwidth that is told from chance.
+    reason
+        In words.
+    """
+
+    notices_below_bytes_per_s: float
+    unfinished_below_bytes_per_s: float | None
+    share_bytes: float | None
+    share_of_targets: float
+    detectable: float
+    reason: str
+
+    def share_takes_s(self, rate_bytes_per_s: float) -> float | None:
+        """Return how long one target takes for its share at a rate; ``None`` where none is known.
+
+        A target at rate 0 never ends: infinity.
+        """
+        if self.share_bytes is None:
+            return None
+        return math.inf if rate_bytes_per_s <= 0 else self.share_bytes / rate_bytes_per_s
+
+
+def probe_limit(
+    probe: StripedProbe, *, runs: float = 1, runs_before: float = WEEK_OF_HOURLY_RUNS
+) -> NoticeLimit:
+    """Return the rate of one target below which a probe over all of them notices it.
+
+    Parameters
+    ----------
+    runs
+        That saw the slow target: more of them tell a smaller loss from chance.
+    runs_before
+        That tell what is usual.
+
+    Notes
+    -----
+    The usual run is bound elsewhere, and its slow target alone ends it later: with a share b and
+    the usual time T the bandwidth falls by d when b / r = T / (1 - d), so r = b (1 - d) / T for
+    the smallest d that is told from chance (`effect.minimum_detectable_effect`). Every other
+    target ends in its time: a lower bound of the effect where clients wait for one another.
+    """
+    usual_s = probe.bytes_moved / probe.bandwidth_bytes_per_s
+    share, touched = _share(probe)
+    detectable = _detectable(probe.cov, probe.autocorrelation, runs, runs_before)
+    limit = share * (1 - detectable) / usual_s
+    unfinished = None if probe.timeout_s is None else share / probe.timeout_s
+    if unfinished is not None and probe.timeout_s is not None and probe.timeout_s > usual_s:
+        limit = max(limit, unfinished)
+    return NoticeLimit(
+        notices_below_bytes_per_s=limit,
+        unfinished_below_bytes_per_s=unfinished,
+        share_bytes=share,
+        share_of_targets=touched,
+        detectable=detectable,
+        reason=_probe_in_words(probe, share, touched, limit, detectable),
+    )
+
+
+def survey_limit(
+    rate_bytes_per_s: float,
+    cov: float,
+    *,
+    runs: float = 1,
+    runs_before: float = 30,
+    autocorrelation: float = 0.0,
+) -> NoticeLimit:
+    """Return the rate of a target below which a survey of single targets notices it.
+
+    Parameters
+    ----------
+    rate_bytes_per_s
+        What the target usually does by itself.
+    cov
+        Of one target from survey to survey.
+    """
+    if rate_bytes_per_s <= 0 or cov < 0:
+        raise ValueError("a rate is over 0, and no COV under it")
+    detectable = _detectable(cov, autocorrelation, runs, runs_before)
+    limit = rate_bytes_per_s * (1 - detectable)
+    return NoticeLimit(
+        notices_below_bytes_per_s=limit,
+        unfinished_below_bytes_per_s=None,
+        share_bytes=None,
+        share_of_targets=1.0,
+        detectable=detectable,
+        reason=(
+            f"it measures each target by itself: usually {format_bytes_per_s(rate_bytes_per_s)} "
+            f"with COV {100 * cov:.3g} %, so a loss of {100 * detectable:.2g} % shows "
+            f"(under {format_bytes_per_s(limit)})"
+        ),
+    )
+
+
+def _detectable(cov: float, phi: float, runs: float, runs_before: float) -> float:
+    """Return the smallest loss told from chance, at most everything."""
+    after = max(1.0, effective_n_mean(runs, phi))
+    before = max(1.0, effective_n_mean(runs_before, phi))
+    # A single run is its own mean and median: the cost of a median comes with more of them.
+    statistic = "mean" if after <= 2 else "median"
+    return min(1.0, minimum_detectable_effect(cov, before, after, statistic=statistic))
+
+
+def _share(probe: StripedProbe) -> tuple[float, float]:
+    """Return the bytes on a target that holds any, and the share of targets that do."""
+    if probe.files is None:
+        return probe.bytes_moved / probe.targets, 1.0
+    objects = probe.files * min(probe.stripe_count, probe.targets)
+    touched = min(objects, probe.targets)
+    return probe.bytes_moved / touched, touched / probe.targets
+
+
+def _probe_in_words(
+    probe: StripedProbe, share: float, touched: float, limit: float, detectable: float
+) -> str:
+    asked = share * probe.bandwidth_bytes_per_s / probe.bytes_moved
+    words = (
+        f"it asks {format_bytes_per_s(asked)} of each of {probe.targets} targets and ends with "
+        f"the slowest; a loss of {100 * detectable:.2g} % shows, so it notices a single target "
+        f"under {format_bytes_per_s(limit)}"
+    )
+    if probe.timeout_s is not None:
+        below = format_bytes_per_s(share / probe.timeout_s)
+        words += f"; under {below} a run does not end in its {format_duration(probe.timeout_s)}"
+    if touched < 1:
+        words += f"; a run touches {100 * touched:.0f} % of the targets"
+    return words
