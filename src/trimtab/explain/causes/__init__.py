@@ -8,6 +8,29 @@ from __future__ import annotations
 
 from typing import Final
 
+from trimtab.explain.causes import (
+    array_degraded,
+    bad_checksums,
+    cached_read,
+    failover,
+    few_targets_open,
+    launch_failure,
+    target_filling,
+    target_silent,
+    targets_over_limit,
+    workload_mismatch,
+)
 from trimtab.explain.causes.cause import Cause
 
-TABLE: Final[tuple[Cause, ...]] = ()
+TABLE: Final[tuple[Cause, ...]] = (
+    targets_over_limit.CAUSE,
+    target_filling.CAUSE,
+    few_targets_open.CAUSE,
+    target_silent.CAUSE,
+    failover.CAUSE,
+    array_degraded.CAUSE,
+    launch_failure.CAUSE,
+    workload_mismatch.CAUSE,
+    cached_read.CAUSE,
+    bad_checksums.CAUSE,
+)

@@ -1,0 +1,80 @@
+"""Incidents: what is worth explaining, found in the judged series, the surveys and the runs.
+
+`find_incidents` collects spells, each as one series or survey shows it, and merges those that
+are of one trouble. A recovery is no incident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from trimtab.explain.context import RunFact, Window
+from trimtab.explain.incidents.dips import dips
+from trimtab.explain.incidents.failures import failures
+from trimtab.explain.incidents.integrity import BadChecksums, integrity
+from trimtab.explain.incidents.levels import drift, steps, unsteady
+from trimtab.explain.incidents.merging import merged
+from trimtab.explain.incidents.spell import Spell
+from trimtab.explain.incidents.targets import slow_targets
+from trimtab.model.incident import Incident
+from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.model.site import SiteLimits
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["BadChecksums", "find_incidents"]
+
+
+def find_incidents(
+    judgements: Sequence[SeriesJudgement],
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    surveys: pl.DataFrame,
+    bad_checksums: Iterable[BadChecksums] = (),
+    *,
+    site: str,
+    now: datetime,
+    runs: Sequence[RunFact] = (),
+    limits: SiteLimits | None = None,
+) -> tuple[Incident, ...]:
+    """Return the incidents of a site, the latest first.
+
+    Parameters
+    ----------
+    judgements
+        Of each series of the whole; dismissed suspects among their changes are passed over.
+    frames
+        The series themselves: ``at``, ``value``, ``unfinished``; by the judgements' keys.
+    surveys
+        Targets measured by themselves: ``at``, ``run``, ``target``, ``metric``, ``value``.
+    bad_checksums
+        Transfers with bad checksums, as snapshots counted them.
+    now
+        Up to when the record goes.
+    runs
+        Every run, whatever its status: those that failed, did not start, had another workload or
+        are not believed are incidents of their own.
+    """
+    limits = limits or SiteLimits()
+    spells: list[Spell] = []
+    for judgement in judgements:
+        frame = frames.get(judgement.key)
+        if frame is None or frame.is_empty():
+            continue
+        stepped = [*steps(judgement, frame), *drift(judgement)]
+        spells += [*stepped, *dips(judgement, frame)]
+    spells += [*slow_targets(surveys), *failures(runs)]
+    taken = [_hours(one, now) for one in spells]
+    for judgement in judgements:
+        spells += unsteady(judgement, taken, limits.window_s)
+    spells += integrity(bad_checksums, now)
+    return merged(spells, frames, site=site, now=now)
+
+
+def _hours(spell: Spell, now: datetime) -> Window:
+    """Return the hours whose spread a spell explains: a step's edges, the whole of a dip."""
+    end = spell.until or now
+    long = end - spell.at > timedelta(days=4)
+    return Window(spell.at, spell.at if long else end)

@@ -1,0 +1,180 @@
+"""Runs and short stretches far under the level of their series, and runs that did not finish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.explain.incidents.grouping import TOGETHER, apart, grouped
+from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.spread import corrected_autocorrelation
+from trimtab.model.incident import Shape
+from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SINGLE: Final = 12.0
+"""A run by itself is a dip from so many robust standard deviations under the level on.
+
+Heavy tails set it: of Student's t with 3 degrees of freedom one in 2,300 is as low. Normal noise
+never is. With `PAIR` and `STRETCH` noise of every tested shape gives less than one dip a month
+(tests/explain/incidents/test_dips.py, where the rates stand).
+"""
+PAIR: Final = 6.0
+"""Two runs within `TOGETHER`, each so far under the level, are one."""
+STRETCH: Final = 5.5
+"""The mean of a stretch, in standard errors that allow for autocorrelation, runs cut at
+`CLIPPED`."""
+CLIPPED: Final = 4.0
+LEAST: Final = 0.08
+"""Nothing is called a dip that loses less than this: the goal for the COV of 48 hours
+(facts/seeds.md row 43) is what a site takes for usual."""
+LENGTHS: Final = (3, 6, 12, 24)
+"""Runs of a stretch. Longer ones are changes of level, which `trimtab.judge.changes` finds."""
+_WEEK: Final = 7 * 86400.0
+_RUNS_LEAST: Final = 12
+_SCALE_LEAST: Final = 0.005
+"""Half a per cent: series steadier than that would show every hiccup."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """One regime's runs as arrays: seconds, log residual, whether it did not finish."""
+
+    times: Any
+    residuals: Any
+    unfinished: Any
+    scale: float
+    phi: float
+
+
+def dips(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[Spell]:
+    """Return the dips of one series, the earliest first; empty for fewer than twelve runs.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value``, ``unfinished``. A level is that of the runs around, up to half a week
+        to either side, within one regime.
+    """
+    if frame.height < _RUNS_LEAST:
+        return []
+    runs = _runs(judgement, frame)
+    bad = _bad(runs)
+    times = frame.get_column("at").to_list()
+    groups: dict[int, list[int]] = {}
+    for index, group in zip(bad, grouped((times[i] for i in bad), apart(times)), strict=True):
+        groups.setdefault(group, []).append(index)
+    return [_spell(judgement, runs, times, members) for members in groups.values()]
+
+
+def _runs(judgement: SeriesJudgement, frame: pl.DataFrame) -> _Runs:
+    import numpy as np
+    import polars as pl
+
+    times = frame.get_column("at").dt.epoch("us").to_numpy() / 1e6
+    values = frame.get_column("value").cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    unfinished = frame.get_column("unfinished").fill_null(value=True).to_numpy() | ~(values > 0)
+    sign = 1.0 if judgement.key.more_is_better else -1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.where(unfinished, np.nan, sign * np.log(values))
+    residuals = np.full(len(logs), np.nan)
+    for part in _parts(times, judgement.regimes):
+        residuals[part] = logs[part] - _level(times[part], logs[part])
+    known = residuals[np.isfinite(residuals)]
+    scale = 1.4826 * float(np.median(np.abs(known))) if len(known) else _SCALE_LEAST
+    # Runs far out are what is looked for: they must not make the rest look unrelated.
+    clipped = np.clip(known, -3 * scale, 3 * scale)
+    phi = corrected_autocorrelation(clipped[-720:].tolist())
+    return _Runs(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
+
+
+def _parts(times: Any, regimes: Sequence[Regime]) -> list[slice]:
+    import numpy as np
+
+    starts = [regime.from_.timestamp() for regime in regimes[1:]]
+    cuts = [0, *np.searchsorted(times, starts).tolist(), len(times)]
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+def _level(times: Any, logs: Any) -> Any:
+    """Return the median of the week around each run, taken at every sixth and carried over."""
+    import numpy as np
+
+    step = 6
+    centres = np.arange(0, len(times), step)
+    left = np.searchsorted(times, times[centres] - _WEEK / 2)
+    right = np.searchsorted(times, times[centres] + _WEEK / 2, side="right")
+    levels = np.array(
+        [
+            np.median(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
+            for a, b in zip(left, right, strict=True)
+        ]
+    )
+    return np.repeat(levels, step)[: len(times)]
+
+
+def _bad(runs: _Runs) -> list[int]:
+    """Return the indices of the bad runs."""
+    import numpy as np
+
+    z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scale)
+    z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
+    least = math.log(1 - LEAST) / runs.scale
+    bad = z < min(-SINGLE, least)
+    low = np.flatnonzero(z < min(-PAIR, least))
+    for a, b in pairwise(low.tolist()):
+        if runs.times[b] - runs.times[a] <= TOGETHER.total_seconds():
+            bad[[a, b]] = True
+    clipped = np.clip(z, -CLIPPED, CLIPPED)
+    total = np.concatenate([[0.0], np.cumsum(clipped)])
+    widen = math.sqrt((1 + runs.phi) / (1 - runs.phi))
+    for length in LENGTHS:
+        if len(z) < 2 * length:
+            break
+        means = (total[length:] - total[:-length]) / length
+        limit = min(-STRETCH * widen / math.sqrt(length), max(least, -CLIPPED + 0.5))
+        for start in np.flatnonzero(means < limit):
+            window = np.arange(start, start + length)
+            bad[window[z[window] < min(-1.0, least / 2)]] = True
+    return np.flatnonzero(bad).tolist()
+
+
+def _spell(
+    judgement: SeriesJudgement, runs: _Runs, times: Sequence[datetime], members: Sequence[int]
+) -> Spell:
+    import numpy as np
+
+    last = members[-1]
+    goes_on = last == len(times) - 1
+    unfinished = int(runs.unfinished[list(members)].sum())
+    finished = [one for one in runs.residuals[list(members)].tolist() if math.isfinite(one)]
+    middle = float(np.median(finished)) if finished else None
+    more = judgement.key.more_is_better
+    effect = None if middle is None else math.exp(middle if more else -middle)
+    said = [] if effect is None else [percent_off(effect, more_is_better=more)]
+    if unfinished:
+        said.append(f"{unfinished} of {len(members)} runs did not finish")
+    depth = SINGLE * 2 if unfinished else 0.0
+    if finished:
+        depth = max(depth, -min(finished) / runs.scale)
+    return Spell(
+        shape=Shape.DIP,
+        key=judgement.key,
+        name=name_of(judgement.key),
+        at=times[members[0]],
+        until=None if goes_on else times[last],
+        last=times[last],
+        detected_at=times[members[0]] if depth >= SINGLE else times[last],
+        certainty=ChangeStatus.CONFIRMED if unfinished or depth >= SINGLE else ChangeStatus.SUSPECT,
+        depth=depth,
+        what=", ".join(said),
+        effect=effect,
+        runs=len(members),
+        unfinished=unfinished,
+    )

@@ -1,0 +1,73 @@
+"""Runs that tell nothing of the file system: not started, failed, of another workload, cached.
+
+They are incidents all the same: while they last nobody watches, and a site that does not hear of
+it takes a broken probe for a slow file system (facts/statistics.md, Edison 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.explain.context import RunFact
+from trimtab.explain.incidents.grouping import apart, grouped
+from trimtab.explain.incidents.spell import Spell
+from trimtab.model.incident import Shape
+from trimtab.model.run import RunStatus
+from trimtab.model.series import ChangeStatus
+
+_BROKEN: Final = {
+    RunStatus.FAILED: "failed",
+    RunStatus.NOT_STARTED: "did not start",
+    RunStatus.INVALID_WORKLOAD: "did not do what the probe asks for",
+}
+_DEPTH: Final = 30.0
+"""More than any slow run: where nothing was measured nothing else is to be said."""
+_STANDS: Final = timedelta(days=2)
+
+
+def failures(runs: Sequence[RunFact]) -> list[Spell]:
+    """Return stretches of runs that gave nothing to judge, probe by probe and reason by reason."""
+    sorts: dict[tuple[str, str], list[RunFact]] = {}
+    last: dict[str, datetime] = {}
+    spacing: dict[str, list[datetime]] = {}
+    for run in sorted(runs, key=lambda one: one.at):
+        last[run.probe] = run.at
+        spacing.setdefault(run.probe, []).append(run.at)
+        why = _why(run)
+        if why is not None:
+            sorts.setdefault((run.probe, why), []).append(run)
+    groups: dict[tuple[str, str, int], list[RunFact]] = {}
+    for (probe, why), broken in sorts.items():
+        numbers = grouped((run.at for run in broken), apart(spacing[probe]))
+        for run, number in zip(broken, numbers, strict=True):
+            groups.setdefault((probe, why, number), []).append(run)
+    return [
+        _spell(probe, why, group, goes_on=group[-1].at == last[probe])
+        for (probe, why, _), group in groups.items()
+    ]
+
+
+def _why(run: RunFact) -> str | None:
+    if run.status in _BROKEN:
+        return _BROKEN[run.status]
+    return "gave figures that are not believed" if run.disbelieved else None
+
+
+def _spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> Spell:
+    first, last = group[0].at, group[-1].at
+    plural = "run" if len(group) == 1 else "runs"
+    return Spell(
+        shape=Shape.STEP if goes_on and last - first >= _STANDS else Shape.DIP,
+        key=None,
+        name=probe,
+        at=first,
+        until=None if goes_on else last,
+        last=last,
+        detected_at=first,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=_DEPTH,
+        what=f"{len(group)} {plural} {why}",
+        runs=len(group),
+    )

@@ -1,0 +1,67 @@
+"""Transfers with a bad checksum: data were at risk, whatever the speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.explain.incidents.spell import Spell
+from trimtab.model.incident import Shape
+from trimtab.model.series import ChangeStatus
+
+_TOGETHER: Final = timedelta(hours=24)
+"""Errors of one day are one incident: each of them asks for the same look at the same path."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadChecksums:
+    """Transfers with a bad checksum that one machine or target counted by a time.
+
+    Attributes
+    ----------
+    at
+        The snapshot that showed them first.
+    where
+        Machine or target that counted them.
+    count
+        More than the snapshot before had.
+    """
+
+    at: datetime
+    where: str
+    count: int
+
+
+def integrity(found: Iterable[BadChecksums], now: datetime) -> list[Spell]:
+    """Return the stretches in which transfers had bad checksums."""
+    groups: list[list[BadChecksums]] = []
+    for one in sorted(found, key=lambda bad: (bad.at, bad.where)):
+        if one.count <= 0:
+            continue
+        if groups and one.at - groups[-1][-1].at <= _TOGETHER:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [_spell(group, now) for group in groups]
+
+
+def _spell(group: list[BadChecksums], now: datetime) -> Spell:
+    where = sorted({one.where for one in group})
+    last = group[-1].at
+    count = sum(one.count for one in group)
+    noun = "transfer" if count == 1 else "transfers"
+    return Spell(
+        shape=Shape.INTEGRITY,
+        key=None,
+        name="checksums",
+        at=group[0].at,
+        until=None if now - last <= _TOGETHER else last,
+        last=last,
+        detected_at=group[0].at,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=1000.0,
+        what=f"{count} {noun} with a bad checksum, on {', '.join(where)}",
+        targets=tuple(one for one in where if one.startswith(("OST", "MDT"))),
+    )

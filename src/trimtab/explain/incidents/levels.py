@@ -1,0 +1,165 @@
+"""Changes of level for the worse, drifts, and stretches that spread wider than the goal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.model.incident import Shape
+from trimtab.model.series import ChangePoint, ChangeStatus, CovAt, SeriesJudgement
+from trimtab.model.verdict import TrendDirection, VerdictStatus
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.explain.context import Window
+
+_BACK: Final = 0.5
+"""The level is back when half of what was lost is: the effects' intervals leave no more."""
+_SHORT: Final = timedelta(days=2)
+"""A level that was back before this was a dip (`Shape.DIP`)."""
+_DRIFT_LEAST: Final = 0.05
+"""Lost over the days of the trend; under it a drift is no incident yet."""
+_UNSTEADY_LEAST: Final = timedelta(hours=12)
+"""The COV has to miss its goal for so long: one run more or less in a window is no incident."""
+
+
+def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
+    """Yield the changes for the worse of one series; a recovery ends one and is none itself."""
+    changes = [change for change in judgement.changes if change.dismissed_at is None]
+    times: list[datetime] = frame.get_column("at").to_list()
+    for index, change in enumerate(changes):
+        if not _is_worse(change, judgement.key.more_is_better):
+            continue
+        back = _recovery(change, changes[index + 1 :], judgement.key.more_is_better)
+        upto = times[-1] if back is None else max(at for at in times if at < back.at)
+        length = upto - change.at
+        short = back is not None and length < _SHORT
+        yield Spell(
+            shape=Shape.DIP if short else Shape.STEP,
+            key=judgement.key,
+            name=name_of(judgement.key),
+            at=change.at,
+            until=None if back is None else upto,
+            last=upto,
+            detected_at=change.detected_at,
+            certainty=change.status,
+            depth=_depth(change, judgement),
+            what=_said(change, judgement.key.more_is_better),
+            effect=change.effect,
+            effect_interval=change.effect_interval,
+            runs=sum(change.at <= at <= upto for at in times),
+            unfinished=_unfinished(frame, change.at, upto),
+        )
+
+
+def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
+    """Yield the trend of a series as a spell, where it loses day by day without any step."""
+    trend = judgement.trend
+    down = TrendDirection.FALLING if judgement.key.more_is_better else TrendDirection.RISING
+    if trend.direction is not down or trend.change_per_day is None:
+        return
+    if trend.from_ is None or trend.to is None:
+        return
+    lost = abs(trend.change_per_day) * (trend.to - trend.from_).total_seconds() / 86400
+    stepped = any(
+        change.dismissed_at is None and change.at >= trend.from_ for change in judgement.changes
+    )
+    if stepped or lost < _DRIFT_LEAST:
+        return
+    more = judgement.key.more_is_better
+    yield Spell(
+        shape=Shape.DRIFT,
+        key=judgement.key,
+        name=name_of(judgement.key),
+        at=trend.from_,
+        until=None,
+        last=trend.to,
+        detected_at=trend.to,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=lost / max(0.01, judgement.overall.mad_cv or 0.01),
+        what=f"{percent_off(1 - lost if more else 1 + lost, more_is_better=more)}, day by day",
+        effect=1 - lost if more else 1 + lost,
+        runs=sum(regime.n for regime in judgement.regimes),
+    )
+
+
+def unsteady(judgement: SeriesJudgement, taken: Sequence[Window], window_s: float) -> list[Spell]:
+    """Return the stretches in which the COV missed its goal and no spell of ``taken`` tells why."""
+    window = timedelta(seconds=window_s)
+    stretches: list[list[CovAt]] = []
+    for point in judgement.rolling:
+        free = not any(one.from_ <= point.at and one.to >= point.at - window for one in taken)
+        if point.status is not VerdictStatus.MISSED or not free:
+            continue
+        if stretches and point.at - stretches[-1][-1].at <= window / 2:
+            stretches[-1].append(point)
+        else:
+            stretches.append([point])
+    return [
+        _unsteady(judgement, one, window)
+        for one in stretches
+        if one[-1].at - one[0].at >= _UNSTEADY_LEAST
+    ]
+
+
+def _unsteady(judgement: SeriesJudgement, stretch: Sequence[CovAt], window: timedelta) -> Spell:
+    worst = max(point.cov or 0.0 for point in stretch)
+    last = stretch[-1].at
+    goes_on = last == judgement.rolling[-1].at
+    begins = max(stretch[0].at - window, judgement.rolling[0].at)
+    return Spell(
+        shape=Shape.UNSTEADY,
+        key=judgement.key,
+        name=name_of(judgement.key),
+        at=begins,
+        until=None if goes_on else last,
+        last=last,
+        detected_at=stretch[0].at,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=worst / 0.01,
+        what=f"COV up to {worst * 100:.1f} %",
+        runs=sum(begins <= point.at <= last for point in judgement.rolling),
+    )
+
+
+def _is_worse(change: ChangePoint, more_is_better: bool) -> bool:
+    if change.effect is None:
+        return change.after is None
+    return change.effect < 1 if more_is_better else change.effect > 1
+
+
+def _recovery(
+    change: ChangePoint, later: Sequence[ChangePoint], more_is_better: bool
+) -> ChangePoint | None:
+    """Return the change that brought the level back, ``None`` where it stayed."""
+    before, after = change.before, change.after or 0.0
+    if before is None:
+        return None
+    middle = after + _BACK * (before - after)
+    for one in later:
+        if one.after is None:
+            continue
+        if one.after >= middle if more_is_better else one.after <= middle:
+            return one
+    return None
+
+
+def _depth(change: ChangePoint, judgement: SeriesJudgement) -> float:
+    scale = max(0.01, judgement.overall.mad_cv or 0.01)
+    return 100.0 if change.effect is None else abs(1 - change.effect) / scale
+
+
+def _said(change: ChangePoint, more_is_better: bool) -> str:
+    if change.effect is None:
+        return "no run finished"
+    return percent_off(change.effect, more_is_better=more_is_better)
+
+
+def _unfinished(frame: pl.DataFrame, begin: datetime, end: datetime) -> int:
+    import polars as pl
+
+    within = frame.filter(pl.col("at").is_between(begin, end))
+    return int(within.get_column("unfinished").sum())

@@ -1,0 +1,177 @@
+"""Spells of many series brought to incidents: one for one trouble, not one for each series."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.incidents.spell import Spell, name_of
+from trimtab.model.incident import Incident, IncidentState, Shape
+from trimtab.model.series import ChangeStatus, SeriesKey
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHORT: Final = timedelta(days=2)
+_NEAR: Final = timedelta(hours=4)
+"""Short troubles so near to each other are one: probes are hourly, and do not start together."""
+_ONSET: Final = timedelta(hours=24)
+"""Levels that change within a day of each other change together: how well a change is placed."""
+_SURVEYED: Final = timedelta(hours=30)
+"""Surveys are daily: what they see may have begun the day before."""
+_LASTING: Final = timedelta(days=14)
+_WELL: Final = 2.5
+"""A series has not moved when its median within lies so near its level, in standard errors."""
+_RANK: Final = {
+    Shape.INTEGRITY: 0, Shape.STEP: 1, Shape.DIP: 2, Shape.DRIFT: 3, Shape.UNSTEADY: 4,
+    Shape.STANDING: 5,
+}  # fmt: skip
+
+
+def merged(
+    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
+) -> tuple[Incident, ...]:
+    """Return one incident for each group of spells that belong together, the latest first."""
+    groups: list[list[Spell]] = []
+    for spell in sorted(spells, key=lambda one: (one.at, one.name, one.shape)):
+        joined = [group for group in groups if any(_together(one, spell) for one in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(one for group in joined for one in group), spell])
+    found = [_incident(group, frames, site=site, now=now) for group in groups]
+    return tuple(sorted(found, key=lambda one: (one.at, one.id), reverse=True))
+
+
+def _together(one: Spell, other: Spell) -> bool:
+    """Return whether two spells are of one trouble."""
+    if Shape.INTEGRITY in (one.shape, other.shape):
+        return False
+    if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
+        return one.shape is other.shape and _overlap(one, other, timedelta())
+    surveyed = (one.key is None and bool(one.targets)) != (
+        other.key is None and bool(other.targets)
+    )
+    tolerance = _SURVEYED if surveyed else _ONSET
+    if _is_short(one) and _is_short(other):
+        return _overlap(one, other, _SURVEYED if surveyed else _NEAR)
+    if _is_short(one) or _is_short(other):
+        # A dip long after a level changed is another trouble; at its beginning it is the same.
+        long, short = (other, one) if _is_short(one) else (one, other)
+        begins = long.at - tolerance <= short.at <= long.at + tolerance
+        unsure = long.certainty is ChangeStatus.SUSPECT and one.key == other.key
+        return _overlap(one, other, _NEAR) and (begins or unsure)
+    return abs(one.at - other.at) <= tolerance
+
+
+def _is_short(spell: Spell) -> bool:
+    return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
+
+
+def _overlap(one: Spell, other: Spell, slack: timedelta) -> bool:
+    return one.at <= other.last + slack and other.at <= one.last + slack
+
+
+def _incident(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
+) -> Incident:
+    shown = [one for one in group if one.key is not None]
+    lead = max(shown or group, key=lambda one: (-_RANK[one.shape], one.depth, one.name))
+    at, last = min(one.at for one in group), max(one.last for one in group)
+    ended = all(one.until is not None for one in group)
+    until = max(one.until or last for one in group) if ended else None
+    shape = _shape(group, lead, at, last)
+    confirmed = any(one.certainty is ChangeStatus.CONFIRMED for one in group)
+    targets = tuple(sorted({target for one in group for target in one.targets}))
+    return Incident(
+        id=_id(site, lead, shape, at),
+        site=site,
+        key=lead.key,
+        shape=shape,
+        state=_state(shape, at, until, now),
+        certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
+        at=at,
+        until=until,
+        detected_at=min(one.detected_at for one in group),
+        effect=lead.effect,
+        effect_interval=lead.effect_interval,
+        runs=lead.runs,
+        unfinished=max(one.unfinished for one in group),
+        summary=_summary(group, lead, at, until),
+        moved_with=tuple(sorted({one.name for one in group} - {lead.name})),
+        unmoved=_unmoved(group, frames, at, last),
+        targets=targets,
+    )
+
+
+def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) -> Shape:
+    """Return the shape of the whole: dips that join to days are a change of level."""
+    if lead.shape is Shape.DIP and any(one.shape is Shape.STEP for one in group):
+        return Shape.STEP
+    if lead.shape is Shape.DIP and last - at >= _SHORT and any(one.until is None for one in group):
+        return Shape.STEP
+    return lead.shape
+
+
+def _state(shape: Shape, at: datetime, until: datetime | None, now: datetime) -> IncidentState:
+    if until is not None:
+        return IncidentState.ENDED
+    lasts = shape is Shape.STEP and now - at > _LASTING
+    return IncidentState.LASTING if lasts else IncidentState.OPEN
+
+
+def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
+    key = lead.key
+    series = (
+        lead.name if key is None else f"{key.probe}/{key.kind}/{key.metric}/{key.comparability}"
+    )
+    text = f"{site}\n{series}\n{shape}\n{at.isoformat()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime | None) -> str:
+    begun = f"{at:%Y-%m-%d %H:%M}"
+    when = f"since {begun} UTC" if until is None else f"{begun} to {until:%Y-%m-%d %H:%M} UTC"
+    parts = [f"{lead.name} {lead.what}"]
+    for one in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
+        said = f"{one.name} {one.what}"
+        if one.name != lead.name and said not in parts:
+            parts.append(said)
+    more = len(parts) - 3
+    return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
+
+
+def _unmoved(
+    group: Sequence[Spell],
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    at: datetime,
+    last: datetime,
+) -> tuple[str, ...]:
+    """Return the series that were as usual all the while."""
+    moved = {one.name for one in group}
+    still = {
+        name_of(key)
+        for key, frame in frames.items()
+        if name_of(key) not in moved and _is_still(frame, at, last)
+    }
+    return tuple(sorted(still))
+
+
+def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
+    import polars as pl
+
+    finished = frame.filter(pl.col("value").is_not_null())
+    within = finished.filter(pl.col("at").is_between(at, last)).get_column("value").to_numpy()
+    around = finished.filter(
+        pl.col("at").is_between(at - timedelta(days=7), at - timedelta(hours=1))
+    ).get_column("value").to_numpy()  # fmt: skip
+    if len(within) == 0 or len(around) < 6:
+        return False
+    import numpy as np
+
+    usual = float(np.median(around))
+    scale = max(1.4826 * float(np.median(np.abs(around - usual))), 0.005 * usual)
+    # The median of n has 1.25 times the standard error of their mean; neighbours are alike, so
+    # that no more than about one run in three counts.
+    error = 1.25 * scale / max(1.0, len(within) / 3) ** 0.5
+    return abs(float(np.median(within)) - usual) <= _WELL * error

@@ -1,0 +1,67 @@
+"""A spell: trouble as one series, one survey or one counter shows it, before spells are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from trimtab.model.incident import Shape
+from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.model.verdict import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A stretch in which one thing was not what it had been.
+
+    Attributes
+    ----------
+    name
+        For people: ``ior write_bandwidth``, ``surveys``.
+    at, until
+        First and last bad run; ``until`` is ``None`` while it goes on.
+    last
+        The last bad run or look so far, also while it goes on.
+    depth
+        How far out of the usual it is, in its own standard deviations: the deepest leads.
+    what
+        In words, without the times: "17 % lower".
+    """
+
+    shape: Shape
+    key: SeriesKey | None
+    name: str
+    at: datetime
+    until: datetime | None
+    last: datetime
+    detected_at: datetime
+    certainty: ChangeStatus
+    depth: float
+    what: str
+    effect: float | None = None
+    effect_interval: Interval | None = None
+    runs: int = 0
+    unfinished: int = 0
+    targets: tuple[str, ...] = ()
+
+
+def name_of(key: SeriesKey) -> str:
+    """Return what people call a series."""
+    target = "" if key.target is None else f" of {key.target}"
+    return f"{key.probe} {key.metric}{target}"
+
+
+def percent_off(effect: float, *, more_is_better: bool) -> str:
+    """Return an effect in words.
+
+    Examples
+    --------
+    >>> percent_off(0.83, more_is_better=True)
+    '17 % lower'
+    >>> percent_off(1.2, more_is_better=False)
+    '20 % longer'
+    """
+    change = abs(effect - 1) * 100
+    lower = "lower" if more_is_better else "shorter"
+    higher = "higher" if more_is_better else "longer"
+    return f"{change:.0f} % {lower if effect < 1 else higher}"

@@ -1,0 +1,209 @@
+"""All incidents of a site explained, and one moment of it: the same for a store as for a test.
+
+What is loaded is decided here and loaded by a `TelemetrySource`, so that a year of snapshots is
+never in memory at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
+from trimtab.explain.explain import explain
+from trimtab.explain.standing import standing_conditions
+from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
+from trimtab.model.event import Event, EventKind
+from trimtab.model.hardware import Hardware
+from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState, Shape
+from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.model.site import SiteLimits
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_EVENTS_FROM: Final = timedelta(days=14)
+_BEGINNING: Final = timedelta(days=2)
+"""Of the record, and as long at its end: what was so in both had no beginning in it."""
+_MOMENT: Final = timedelta(hours=1)
+
+
+class TelemetrySource(Protocol):
+    """Where snapshots come from: the store, or a test."""
+
+    def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+        """Return the times of the snapshots from ``since`` to ``until``, both within."""
+        ...
+
+    def frames(self, times: Sequence[datetime]) -> Telemetry:
+        """Return the snapshots of these times."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that is known of a site, beside its snapshots.
+
+    Attributes
+    ----------
+    series
+        Series to its frame: ``at``, ``value``, ``unfinished``.
+    runs, events
+        Of the whole record.
+    surveys
+        ``at``, ``run``, ``target``, ``metric``, ``value``.
+    """
+
+    site: str
+    record_from: datetime
+    now: datetime
+    series: Mapping[SeriesKey, pl.DataFrame]
+    surveys: pl.DataFrame
+    runs: tuple[RunFact, ...] = ()
+    events: tuple[Event, ...] = ()
+    limits: SiteLimits = field(default_factory=SiteLimits)
+    hardware: Hardware = field(default_factory=Hardware)
+    home: Mapping[str, str] = field(default_factory=dict)
+    profiles: tuple[CpuProfile, ...] = ()
+
+
+def explain_incidents(
+    incidents: Sequence[Incident], known: Known, source: TelemetrySource
+) -> tuple[Explanation, ...]:
+    """Return an explanation for each incident, in their order.
+
+    Where the site has conditions that are older than the record, every explanation lists them;
+    a site without any incident has them in `standing_explanation`.
+    """
+    standing = standing_of(known, source)
+    return tuple(
+        explain(context_of(incident, known, source, others=incidents), standing=standing)
+        for incident in incidents
+    )
+
+
+def standing_of(known: Known, source: TelemetrySource) -> tuple[Assessment, ...]:
+    """Return the conditions that were wrong in all of the record."""
+    first = Window(known.record_from, min(known.now, known.record_from + _BEGINNING))
+    last = Window(max(known.record_from, known.now - _BEGINNING), known.now)
+    contexts = [
+        _context(_standing_incident(known, window), known, source, Stretches((window,), ()))
+        for window in (first, last)
+    ]
+    return standing_conditions(contexts[0], contexts[1])
+
+
+def standing_explanation(known: Known, source: TelemetrySource) -> Explanation | None:
+    """Return what was wrong with a site all along, ``None`` where nothing was."""
+    standing = standing_of(known, source)
+    if not standing:
+        return None
+    window = Window(known.record_from, known.now)
+    titles = ", ".join(one.title for one in standing)
+    return Explanation(
+        incident=_standing_incident(known, window),
+        causes=(),
+        cleared=(),
+        not_assessed=(),
+        standing=standing,
+        unexplained=False,
+        deciding=standing[0].measurement,
+        notes=(f"older than the record: {titles}; nothing within it can clear or convict them",),
+    )
+
+
+def explain_moment(at: datetime, known: Known, source: TelemetrySource) -> Explanation:
+    """Return everything that is known of one moment, whether anything was wrong or not.
+
+    An hour to either side is held against the week before.
+    """
+    window = Window(at - _MOMENT, min(known.now, at + _MOMENT))
+    before = Window(max(known.record_from, at - timedelta(days=7)), at - 2 * _MOMENT)
+    good = (before,) if before.to > before.from_ else ()
+    moment = Incident(
+        id=_id(known.site, "moment", at),
+        site=known.site,
+        key=None,
+        shape=Shape.DIP,
+        state=IncidentState.ENDED,
+        certainty=ChangeStatus.SUSPECT,
+        at=window.from_,
+        until=window.to,
+        detected_at=at,
+        effect=None,
+        effect_interval=None,
+        runs=sum(window.holds(run.at) for run in known.runs),
+        unfinished=0,
+        summary=f"{at:%Y-%m-%d %H:%M} UTC",
+    )
+    context = _context(moment, known, source, Stretches((window,), good))
+    return explain(context, standing=standing_of(known, source))
+
+
+def context_of(
+    incident: Incident, known: Known, source: TelemetrySource, *, others: Sequence[Incident] = ()
+) -> Context:
+    """Return an incident with everything that may explain it."""
+    stretches = windows_of(incident, known.series, known.record_from, known.now, others=others)
+    return _context(incident, known, source, stretches)
+
+
+def _context(
+    incident: Incident, known: Known, source: TelemetrySource, stretches: Stretches
+) -> Context:
+    windows = (*stretches.bad, *stretches.good)
+    since = min(known.record_from, *(one.from_ for one in windows))
+    until = max(one.to for one in windows)
+    times = snapshot_times(stretches, source.times(since, until), known.record_from)
+    return Context(
+        incident=incident,
+        bad=stretches.bad,
+        good=stretches.good,
+        record_from=known.record_from,
+        now=known.now,
+        telemetry=source.frames(times),
+        surveys=known.surveys,
+        runs=tuple(run for run in known.runs if stretches.holds(run.at)),
+        events=_events(incident, known),
+        limits=known.limits,
+        hardware=known.hardware,
+        home=known.home,
+        profiles=known.profiles,
+    )
+
+
+def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
+    """Return the log book from two weeks before on, and the last trim before of each target."""
+    since = incident.at - _EVENTS_FROM
+    recent = [event for event in known.events if (event.until or event.at) >= since]
+    last: dict[tuple[str, ...], Event] = {}
+    for event in sorted(known.events, key=lambda one: one.at):
+        if event.kind is EventKind.TRIM and event not in recent:
+            last[event.targets] = event
+    return tuple(sorted((*last.values(), *recent), key=lambda event: event.at))
+
+
+def _standing_incident(known: Known, window: Window) -> Incident:
+    return Incident(
+        id=_id(known.site, "standing", known.record_from),
+        site=known.site,
+        key=None,
+        shape=Shape.STANDING,
+        state=IncidentState.LASTING,
+        certainty=ChangeStatus.CONFIRMED,
+        at=window.from_,
+        until=None,
+        detected_at=window.to,
+        effect=None,
+        effect_interval=None,
+        runs=0,
+        unfinished=0,
+        summary=f"all along, from the record's first run on {known.record_from:%Y-%m-%d}",
+    )
+
+
+def _id(site: str, what: str, at: datetime) -> str:
+    return hashlib.sha256(f"{site}\n{what}\n{at.isoformat()}".encode()).hexdigest()[:12]
