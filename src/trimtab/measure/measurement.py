@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.model.event import EventKind
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, LatencyHistogram, Layer, RunStatus, Sample, Timeline
+from trimtab.model.telemetry import Snapshot
 
 BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
 LATENCY: Final[dict[Access, str]] = {"write": "write_latency", "read": "read_latency"}
@@ -72,6 +74,25 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that a file says happened to the file system, beside what it measured.
+
+    Attributes
+    ----------
+    at, until
+        Aware UTC; ``until`` is ``None`` for a moment.
+    source
+        The column, line or counter that says so.
+    """
+
+    kind: EventKind
+    at: datetime
+    detail: str
+    source: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """One output of a benchmark, read.
 
@@ -108,6 +129,15 @@ class Measurement:
     identity
         What makes it this result whatever file it stands in, where a tool writes it to several;
         ``None`` where only the same file is the same result.
+    alike
+        Whether results of one identity tell the same, so that none has to be held against another.
+    site, probe
+        Which file system and which probe it is of, where the file says so: a table may hold
+        the runs of several. A person's word comes before it.
+    snapshot
+        What the file tells of the targets at the time of the run.
+    happenings
+        What it tells of events; each stands with one result of the file alone.
     """
 
     kind: str
@@ -128,6 +158,11 @@ class Measurement:
     warnings: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     identity: str | None = None
+    alike: bool = False
+    site: str | None = None
+    probe: str | None = None
+    snapshot: Snapshot | None = None
+    happenings: tuple[Happening, ...] = ()
 
     @property
     def moved_bytes(self) -> int | None:

@@ -23,6 +23,7 @@ from trimtab.measure import (
     mdtest,
     mlperf_storage,
     obdfilter_survey,
+    tokio_abc,
     wrf,
 )
 from trimtab.measure.measurement import Measurement
@@ -119,6 +120,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     mdtest.FORMAT,
     mlperf_storage.FORMAT,
     obdfilter_survey.FORMAT,
+    tokio_abc.FORMAT,
     wrf.FORMAT,
 )
 """What can be imported. Recognising looks at each in this order; no two should claim a file."""

@@ -153,6 +153,27 @@ def insert_snapshot(connection: Connection, site: str, row: dict[str, Any]) -> N
     connection.execute(insert_unless_there(connection, schema.snapshot, site=number, **row))
 
 
+def insert_snapshots(
+    connection: Connection, snapshots: Sequence[tuple[str, dict[str, Any]]]
+) -> None:
+    """Insert site and row of several snapshots, unless one of its id is there."""
+    names = {site for site, _ in snapshots}
+    numbers = {site: site_number(connection, site) for site in names}
+    for site, row in snapshots:
+        connection.execute(
+            insert_unless_there(connection, schema.snapshot, site=numbers[site], **row)
+        )
+
+
+def snapshots_there(connection: Connection, identifiers: Sequence[str]) -> set[str]:
+    """Return those of the ids under which a snapshot is kept."""
+    column, found = schema.snapshot.c.id, set[str]()
+    for start in range(0, len(identifiers), _RUNS_AT_ONCE):
+        query = select(column).where(column.in_(identifiers[start : start + _RUNS_AT_ONCE]))
+        found.update(connection.execute(query).scalars())
+    return found
+
+
 def runs() -> Select[Any]:
     """Return the question for all runs, each with its ``site_name``."""
     return select(schema.run, schema.site.c.name.label("site_name")).join(

@@ -342,6 +342,20 @@ class Store(WatchRecords, ExplainingRecords):
             queries.insert_snapshot(connection, site, row)
         return identifier
 
+    def add_snapshots(self, snapshots: Sequence[tuple[str, str, Snapshot]]) -> int:
+        """Keep site, id and snapshot of several in one transaction; return how many were new.
+
+        What is kept under an id stays as it is, and is not even encoded again.
+        """
+        with self._reading() as connection:
+            there = queries.snapshots_there(connection, [one for _, one, _ in snapshots])
+        new = {one: (site, seen) for site, one, seen in snapshots if one not in there}
+        values = [(site, rows.of_snapshot(seen, one)) for one, (site, seen) in new.items()]
+        if values:
+            with self._writing() as connection:
+                queries.insert_snapshots(connection, values)
+        return len(values)
+
     def snapshot(self, identifier: str) -> Snapshot | None:
         """Return the snapshot with that id; ``None`` when none is kept, or is kept no longer."""
         query = select(schema.snapshot).where(schema.snapshot.c.id == identifier)

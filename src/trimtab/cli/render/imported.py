@@ -24,6 +24,8 @@ _STYLES = {
 }
 _SHOWN = 40
 """Files that are told one by one; of a whole archive only the sum is, and what is wrong."""
+_RESULTS = 16
+"""Of one file that are told one by one: a table may hold a year of them."""
 _FIGURES = 4
 _WARNINGS = 2
 
@@ -67,14 +69,17 @@ def _print_file(out: Console, one: ImportedFile) -> None:
     out.print(line, soft_wrap=True)
     if one.part_of is not None:
         out.print(f"           read with {visible(one.part_of)}", style="dim", soft_wrap=True)
-    for result in one.results:
+    for result in one.results[:_RESULTS]:
         name = f"{visible(result.name)}: " if result.name else ""
         figures = _figures(result.samples)
         if result.snapshot is not None:
             figures = f"{len(result.snapshot.targets)} targets of {visible(result.site or '')}"
         if figures:
             out.print(f"           {name}{figures}", soft_wrap=True)
-    for result in one.results:
+    if len(one.results) > _RESULTS:
+        more = f"... and {len(one.results) - _RESULTS:,} results more (--json has every one)"
+        out.print(f"           {more}", style="dim")
+    for result in one.results[:_RESULTS]:
         for line in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
             out.print(f"           note: {visible(line)}", style="dim", soft_wrap=True)
     if one.reason:

@@ -16,14 +16,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from trimtab.errors import ToolError
 from trimtab.loop.importing import lfs_df
+from trimtab.loop.importing.beside import Beside
 from trimtab.loop.importing.files import Candidate, candidates
-from trimtab.loop.importing.keeping import IMPORTED, Terms, imported_run, run_of
+from trimtab.loop.importing.keeping import IMPORTED, Terms, imported_run, run_of, site_of
 from trimtab.loop.importing.reading import Reading, mains, read_file
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
@@ -37,6 +37,8 @@ from trimtab.record.store import Store
 
 BATCH = 100
 """Files of one task of a worker and of one transaction."""
+_REASONS = 8
+"""Of a file of many results: so many reasons are told one by one."""
 PUT_BYTES = 32 * 1024**2
 """So much is held in memory before it is put where raw outputs are kept."""
 FEW = 64
@@ -44,6 +46,8 @@ FEW = 64
 
 _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
+_ALIKE = "row "
+"""As well, of one that tells the same in each of them: copies are not held against one another."""
 
 Progress = Callable[[str, float], None]
 _STATUS = {
@@ -206,11 +210,14 @@ class _Keeper:
 
     terms: Terms
     store: Store | None
+    beside: Beside = field(default_factory=Beside)
 
     def keep(self, batch: Sequence[_Read]) -> list[ImportedFile]:
         """Keep the results of a batch; return what came of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(one, runs) for one in batch]
+        if self.store is not None:
+            self.beside.keep(self.store)
         if self.store is None or not runs:
             return [self._with_snapshots(file) for file in files]
         # In the order of the files and of the results in each, as the runs are.
@@ -281,10 +288,13 @@ class _Keeper:
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
         results = []
+        several = len({one.site for one in reading.measurements} - {None}) > 1
         for ordinal, (measurement, key) in enumerate(_keys(read)):
-            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal)
+            site = site_of(measurement, self.terms, several=several)
+            run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal, site=site)
             runs.append(imported_run(run, read.outputs, key))
-            results.append(_result(measurement, run.id, run.at, run.at_reason))
+            results.append(_result(measurement, run))
+            self.beside.add(measurement, site)
         status, reason = _overall(results)
         if reading.notes:
             status = FileStatus.PARTIAL if status is FileStatus.OK else status
@@ -323,18 +333,17 @@ class _Keeper:
         )
 
 
-def _result(
-    measurement: Measurement, run: str, at: datetime | None, at_reason: str | None
-) -> Imported:
+def _result(measurement: Measurement, run: Run) -> Imported:
     return Imported(
         name=measurement.name,
         status=_STATUS.get(measurement.status, FileStatus.FAILED),
         reason=measurement.problem,
         samples=measurement.samples,
         warnings=measurement.warnings,
-        run=run,
-        at=at,
-        at_reason=at_reason,
+        run=run.id,
+        at=run.at,
+        at_reason=run.at_reason,
+        site=run.site,
         told=measurement.told,
     )
 
@@ -345,7 +354,8 @@ def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
     for ordinal, measurement in enumerate(read.reading.measurements):
         key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
         if measurement.identity is not None:
-            key = _COPY + hashlib.sha256(measurement.identity.encode()).hexdigest()
+            prefix = _ALIKE if measurement.alike else _COPY
+            key = prefix + hashlib.sha256(measurement.identity.encode()).hexdigest()
             times[key] += 1
             key += f"#{times[key]}" if times[key] > 1 else ""
         yield measurement, key
@@ -372,9 +382,29 @@ def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
     """Return ``ok`` if all are, ``failed`` if all are, else ``partial``; with the reasons."""
     found = {one.status for one in results}
     status = found.pop() if len(found) == 1 else FileStatus.PARTIAL
+    if sum(one.reason is not None for one in results) > _REASONS:
+        return status, _summed(results)
     reasons = [
         f"{one.name}: {one.reason}" if one.name and len(results) > 1 else one.reason
         for one in results
         if one.reason
     ]
     return status, "; ".join(dict.fromkeys(reasons)) or None
+
+
+def _summed(results: Sequence[Imported]) -> str:
+    """Return the reasons of many results, the most frequent first, each with where it is met."""
+    told: dict[str, list[str | None]] = {}
+    for one in results:
+        if one.reason is not None:
+            told.setdefault(one.reason, []).append(one.name)
+    most = sorted(told.items(), key=lambda item: -len(item[1]))
+    said = [
+        f"{reason} ({len(names)} results, the first {names[0]})"
+        if len(names) > 1
+        else f"{names[0]}: {reason}"
+        for reason, names in most[:_REASONS]
+    ]
+    rest = sum(len(names) for _, names in most[_REASONS:])
+    more = [f"and {rest} more of {len(results)} results"] if rest else []
+    return "; ".join((*said, *more))

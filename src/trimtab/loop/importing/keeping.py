@@ -95,24 +95,61 @@ def _zone_of(printed: datetime, at: datetime) -> timezone | None:
     return timezone(quarters * _QUARTER) if abs(quarters * _QUARTER) <= _ZONE_MAXIMUM else None
 
 
-def run_of(measurement: Measurement, terms: Terms, *, file: str, ordinal: int) -> Run:
+def site_of(measurement: Measurement, terms: Terms, *, several: bool) -> str:
+    """Return under which site a result is kept: as a person says, else as the file does.
+
+    Parameters
+    ----------
+    several
+        Whether the file tells of several file systems. One name cannot stand for all of them, so
+        a person's then begins each.
+
+    Examples
+    --------
+    >>> from trimtab.model.run import RunStatus
+    >>> scratch = Measurement("tokio-abc", RunStatus.OK, site="edison-scratch1")
+    >>> site_of(scratch, Terms(), several=True)
+    'edison-scratch1'
+    >>> site_of(scratch, Terms(site="nersc"), several=True)
+    'nersc-edison-scratch1'
+    """
+    own = measurement.site
+    if own is None or (terms.site != IMPORTED and not several):
+        return terms.site
+    if terms.site == IMPORTED or own.startswith(f"{terms.site}-"):
+        return own
+    return f"{terms.site}-{own}"
+
+
+def probe_of(measurement: Measurement, terms: Terms) -> str:
+    """Return of which probe a result is a run: as a person says, else as the file does."""
+    if measurement.probe is not None:
+        own = measurement.probe
+        return own if terms.probe == IMPORTED else f"{terms.probe}: {own}"
+    return terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
+
+
+def run_of(
+    measurement: Measurement, terms: Terms, *, file: str, ordinal: int, site: str | None = None
+) -> Run:
     """Return the run of one result of a file, without outputs.
 
     Parameters
     ----------
     ordinal
         Of the result in its file.
+    site
+        As `site_of` gives it; ``None``: that of the terms.
     """
     began = moment_of(measurement.began, terms)
     until = _until(measurement, began, terms)
     if began.at is not None and until is not None and until < began.at:
         until = None
-    probe = terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
     told: Mapping[str, object] = {"result": ordinal, **measurement.told}
     return Run(
         id=new_identifier(began.at or utc_now()),
-        site=terms.site,
-        probe=probe,
+        site=site or terms.site,
+        probe=probe_of(measurement, terms),
         kind=measurement.kind,
         status=measurement.status,
         at=began.at,

@@ -1,0 +1,221 @@
+"""TOKIO summary tables: a year of daily probes with the telemetry of each run's moment.
+
+The tables of "A Year in the Life of a Parallel File System" (Lockwood et al., SC18) and what
+tokio-abcutils makes of a site's own Darshan logs, ``lfs df``, LMT and job records. A row is one
+run of a benchmark as Darshan saw it.
+
+The time of a run is ``darshan_start_time``. ``_datetime_start`` is of a wrong zone in both tables
+that are published: NERSC's is Pacific time written as UTC (7 h too early in summer, 8 h in
+winter), ALCF's is off by the same hours the other way (its ERRATA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import BANDWIDTH, Happening, Measurement, agrees
+from trimtab.measure.source import Format, Source
+from trimtab.measure.tokio_abc.rows import TableRow, header_of, rows_of
+from trimtab.measure.tokio_abc.telemetry import (
+    amounts,
+    counters_problem,
+    failovers,
+    is_percent,
+    snapshot_of,
+)
+from trimtab.measure.tokio_abc.workload import (
+    Kind,
+    Usual,
+    Workload,
+    difference,
+    file_systems,
+    kind_of,
+    usual,
+    workload_of,
+)
+from trimtab.model.run import RunStatus, Sample
+
+KIND: Final = "tokio-abc"
+
+_MIB: Final = 2**20
+_PERFORMANCE: Final = "darshan_agg_perf_by_slowest_posix"
+# Twelve digits in the table; both are Darshan's own figures.
+_TOLERANCE: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row with what it ran.
+
+    Attributes
+    ----------
+    workload
+        What it did, or why that cannot be told.
+    kind
+        Where it belongs; ``None`` where that cannot be told.
+    """
+
+    row: TableRow
+    workload: Workload | str
+    kind: Kind | None
+
+    @classmethod
+    def of(cls, row: TableRow, jobs: Mapping[str, str]) -> _Row:
+        if row.damage is not None:
+            return cls(row, row.damage, None)
+        workload = workload_of(row)
+        name = row.text("_file_system") or jobs.get(row.text("_jobid") or "")
+        if name is None:
+            return cls(row, "the table names no file system", None)
+        known = workload if isinstance(workload, Workload) else None
+        return cls(row, workload, kind_of(row, known, name))
+
+
+def recognises(source: Source) -> bool:
+    """Return whether the first line names the columns of such a table."""
+    return bool(header_of(source.head))
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return a result for each row; see `trimtab.measure.source`.
+
+    A run whose workload is not that of most runs of its probe is `RunStatus.INVALID_WORKLOAD`; one
+    that moved less and took far longer is `RunStatus.UNFINISHED`. A row without figures is a
+    failed run of the file system that the rest of its job worked in.
+
+    Raises
+    ------
+    DataError
+        The content is no such table, or holds no row that can be used.
+    """
+    rows = list(rows_of(source.text))
+    jobs = file_systems(rows)
+    read_rows = [_Row.of(row, jobs) for row in rows]
+    if not any(one.kind is not None for one in read_rows):
+        raise DataError("the table holds no row with a file system", line=2)
+    members: dict[Kind, list[tuple[TableRow, Workload]]] = {}
+    by_site: dict[str, list[TableRow]] = {}
+    for one in read_rows:
+        if one.kind is not None:
+            by_site.setdefault(one.kind.site, []).append(one.row)
+            if isinstance(one.workload, Workload):
+                members.setdefault(one.kind, []).append((one.row, one.workload))
+    rule = {kind: usual(found) for kind, found in members.items()}
+    happened = {line: one for found in by_site.values() for line, one in failovers(found).items()}
+    percent = is_percent(rows)
+    return tuple(_measurement(one, rule, happened, percent=percent) for one in read_rows)
+
+
+FORMAT: Final = Format(KIND, recognises, read)
+
+
+def _measurement(
+    one: _Row, rule: Mapping[Kind, Usual], happened: Mapping[int, Happening], *, percent: bool
+) -> Measurement:
+    row, kind = one.row, one.kind
+    began = row.time("darshan_start_time")
+    if isinstance(one.workload, str) or kind is None:
+        problem = one.workload if isinstance(one.workload, str) else None
+        return _without_figures(one, rule, problem or "the table names no file system")
+    workload = one.workload
+    expected = rule[kind]
+    status, problem = difference(row, workload, expected)
+    sample = _sample(row, workload, problem)
+    if not sample.believed and status is RunStatus.OK:
+        status, problem = RunStatus.FAILED, sample.reason
+    happening = happened.get(row.line)
+    return Measurement(
+        kind=KIND,
+        status=status,
+        problem=problem,
+        name=_name(row, kind),
+        layer="application",
+        began=began,
+        ended=row.time("darshan_end_time"),
+        asked={"application": _application(row), **expected.workload.asked()},
+        told=_told(row, workload, percent=percent),
+        samples=(sample,),
+        identity=_identity(row, kind),
+        alike=True,
+        site=kind.site,
+        probe=kind.probe,
+        snapshot=snapshot_of(row, workload, kind.site, percent=percent),
+        happenings=() if happening is None else (happening,),
+    )
+
+
+def _without_figures(one: _Row, rule: Mapping[Kind, Usual], problem: str) -> Measurement:
+    """Return a failed run: that it was there is all that its row tells."""
+    row, kind = one.row, one.kind
+    asked: dict[str, object] = {"application": _application(row)}
+    if kind is not None and kind in rule:
+        asked |= rule[kind].workload.asked()
+    walltime = row.number("darshan_walltime")
+    after = "" if walltime is None else f", and it ended after {walltime:.0f} s"
+    return Measurement(
+        kind=KIND,
+        status=RunStatus.FAILED,
+        problem=problem + after,
+        name=_name(row, kind),
+        layer="application",
+        began=row.time("darshan_start_time"),
+        ended=row.time("darshan_end_time"),
+        asked=asked,
+        told={"line": row.line, "job": row.text("_jobid")},
+        identity=None if kind is None else _identity(row, kind),
+        alike=True,
+        site=None if kind is None else kind.site,
+        probe=None if kind is None else kind.probe,
+    )
+
+
+def _sample(row: TableRow, workload: Workload, problem: str | None) -> Sample:
+    """Return the bandwidth, in MiB/s in the table, with why it is not to be believed."""
+    metric, line = BANDWIDTH[workload.access], row.line
+    mib_per_s, time = row.number(_PERFORMANCE), row.number("darshan_io_time")
+    if not mib_per_s:
+        return Sample(
+            metric, None, 0, output=0, line=line, reason=f"the table has no {_PERFORMANCE}"
+        )
+    value = mib_per_s * _MIB
+    # The time of the slowest rank is of files of its own alone: 0 where all share one file.
+    if time and workload.files > 1:
+        fits = agrees(value, workload.moved_bytes, time, tolerance=_TOLERANCE)
+        odd = None if fits else "bandwidth, bytes and time in the table do not fit together"
+        problem = "; ".join(filter(None, (problem, odd))) or None
+    return Sample(metric, value, 0, output=0, line=line, reason=problem)
+
+
+def _told(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, object]:
+    """Return what the row says besides, the figures of its moment under ``telemetry``."""
+    told: dict[str, object] = {
+        "line": row.line,
+        "job": row.text("_jobid"),
+        f"bytes_{'read' if workload.access == 'read' else 'written'}": workload.moved_bytes,
+        "walltime_s": row.number("darshan_walltime"),
+        "metadata_time_s": row.number("darshan_tot_f_meta_time_posix"),
+        "telemetry": amounts(row, workload, percent=percent),
+        "telemetry_problem": counters_problem(row, workload),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _application(row: TableRow) -> str:
+    return (row.text("darshan_app") or "unknown").rsplit("/", 1)[-1]
+
+
+def _name(row: TableRow, kind: Kind | None) -> str:
+    """Return what sets a row apart for a reader."""
+    began = row.time("darshan_start_time")
+    if kind is None or began is None:
+        return f"line {row.line}"
+    return f"{kind.site} {kind.probe} {began:%Y-%m-%d %H:%M:%S}"
+
+
+def _identity(row: TableRow, kind: Kind) -> str:
+    """Return what a row is known by in whatever table it stands, longer or shorter."""
+    parts = (kind.site, kind.probe, row.text("_jobid"), row.text("darshan_start_time"))
+    return " ".join(("tokio", *(part or "?" for part in parts)))

@@ -1,0 +1,203 @@
+"""What each row ran, and whether that is what its probe runs.
+
+A probe is a benchmark in one mode on one file system. The table does not say what was asked of it,
+but it holds hundreds of its runs: what most of them moved is the probe's workload. A run that
+moved something else says nothing about the file system, whatever its bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from statistics import median
+from typing import Final
+
+from trimtab.measure.tokio_abc.rows import TableRow
+from trimtab.model.run import Access, RunStatus
+from trimtab.units import format_bytes
+
+_MIB: Final = 2**20
+# HDF5 writes a few hundred bytes more or less of its own (VPIC-IO, 4e-11 of 2 TiB); the nearest
+# that was really less is 0.4 % (HACC-IO on Mira, 11 October 2017).
+_TOLERANCE: Final = 1e-3
+# How much longer than the median a run took that moved less: no smaller workload explains that.
+_MUCH_LONGER: Final = 2.0
+# Among so many of the most frequent workloads the usual one is looked for.
+_CANDIDATES: Final = 20
+_SYSTEM: Final = re.compile(r"/bin\.([A-Za-z0-9_]{1,40})/[^/]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a run did.
+
+    Attributes
+    ----------
+    moved_bytes
+        Written or read, by ``access``.
+    files
+        That Darshan kept a record of.
+    opens
+        Of all tasks together.
+    """
+
+    access: Access
+    tasks: int
+    files: int
+    opens: int
+    moved_bytes: float
+
+    def is_as(self, other: Workload) -> bool:
+        """Return whether both did the same, but for the bytes that a library adds of its own."""
+        mine, its = ((one.access, one.tasks, one.files, one.opens) for one in (self, other))
+        limit = _TOLERANCE * other.moved_bytes
+        return mine == its and abs(self.moved_bytes - other.moved_bytes) <= limit
+
+    def asked(self) -> dict[str, object]:
+        """Return what makes two runs comparable; bytes to the MiB, see `is_as`."""
+        return {
+            "accesses": [self.access],
+            "tasks": self.tasks,
+            "files": self.files,
+            "opens": self.opens,
+            "moved_bytes": round(self.moved_bytes / _MIB) * _MIB,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which series a row belongs to.
+
+    Attributes
+    ----------
+    site
+        File system, with the system that it is of where its own name does not say.
+    probe
+        Application and, for IOR, mode.
+    """
+
+    site: str
+    probe: str
+
+
+def workload_of(row: TableRow) -> Workload | str:
+    """Return what a row did, or why that cannot be told."""
+    read, written = (row.number(f"darshan_tot_bytes_{one}_posix") for one in ("read", "written"))
+    counts = (
+        row.whole("darshan_nprocs"),
+        row.whole("darshan_num_opens_posix"),
+        row.whole("darshan_tot_opens_posix"),
+    )
+    if read is None or written is None or None in counts:
+        return "Darshan saw it open no file: the table has no figures of it"
+    if (read > 0) == (written > 0):
+        return "it read and wrote" if read else "it moved nothing"
+    tasks, files, opens = (count or 0 for count in counts)
+    return Workload("read" if read else "write", tasks, files, opens, read or written)
+
+
+def kind_of(row: TableRow, workload: Workload | None, file_system: str) -> Kind:
+    """Return the file system and the probe of a row.
+
+    IOR's rows are of four probes: one file for each task or one for all of them, written or read.
+    """
+    path = row.text("darshan_app") or "unknown"
+    application = PurePosixPath(path).name
+    system = _SYSTEM.search(path)
+    site = file_system
+    if system is not None and not file_system.startswith(system.group(1)):
+        site = f"{system.group(1)}-{file_system}"
+    if application != "ior" or workload is None:
+        return Kind(site, application)
+    mode = "shared" if workload.files == 1 else "fpp"
+    return Kind(site, f"ior-{mode}-{workload.access}")
+
+
+def file_systems(rows: Iterable[TableRow]) -> Mapping[str, str]:
+    """Return the file system of each job that worked in one alone.
+
+    A run that opened nothing has none in its row; the others of its job were in the same place.
+    """
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        job, name = row.text("_jobid"), row.text("_file_system")
+        if job and name:
+            found.setdefault(job, set()).add(name)
+    return {job: next(iter(names)) for job, names in found.items() if len(names) == 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What the runs of a probe do as a rule.
+
+    Attributes
+    ----------
+    runs
+        That did so.
+    walltime_s
+        Their median; ``None`` where the table has none.
+    """
+
+    workload: Workload
+    runs: int
+    walltime_s: float | None
+
+
+def usual(members: Iterable[tuple[TableRow, Workload]]) -> Usual:
+    """Return the workload that most rows of a probe have; of equally many the larger.
+
+    Raises
+    ------
+    ValueError
+        There is no row.
+    """
+    found = list(members)
+    counts = Counter(workload for _, workload in found)
+    # Those that differ by a library's own bytes count together, or one probe would have two.
+    together = {
+        one: sum(count for other, count in counts.items() if other.is_as(one))
+        for one, _ in counts.most_common(_CANDIDATES)
+    }
+    chosen = max(together, key=lambda one: (together[one], counts[one], one.moved_bytes))
+    times = [
+        seconds
+        for row, workload in found
+        if workload.is_as(chosen) and (seconds := row.number("darshan_walltime")) is not None
+    ]
+    return Usual(chosen, together[chosen], median(times) if times else None)
+
+
+def difference(row: TableRow, workload: Workload, as_a_rule: Usual) -> tuple[RunStatus, str | None]:
+    """Return how a run counts, and where it did not do what its probe does: in what it differs."""
+    expected = as_a_rule.workload
+    if workload.is_as(expected):
+        return RunStatus.OK, None
+    said = ", ".join(_differing(workload, expected))
+    walltime_s = row.number("darshan_walltime")
+    took, usually = walltime_s or 0.0, as_a_rule.walltime_s or math.inf
+    if workload.moved_bytes < expected.moved_bytes and took > _MUCH_LONGER * usually:
+        # The slowest runs of all would go uncounted if they passed for another workload.
+        return (
+            RunStatus.UNFINISHED,
+            f"{said}, and took {took:.0f} s where those that did all of it take {usually:.0f} s:"
+            " it did not finish its work",
+        )
+    return RunStatus.INVALID_WORKLOAD, f"{said}: another workload than the probe's"
+
+
+def _differing(workload: Workload, expected: Workload) -> list[str]:
+    """Return each difference in words, the bytes first."""
+    verb = "wrote" if workload.access == "write" else "read"
+    said = []
+    if abs(workload.moved_bytes - expected.moved_bytes) > _TOLERANCE * expected.moved_bytes:
+        moved, usually = (format_bytes(one.moved_bytes) for one in (workload, expected))
+        said.append(f"{verb} {moved} in place of {usually}")
+    for name in ("tasks", "files", "opens"):
+        mine, its = getattr(workload, name), getattr(expected, name)
+        if mine != its:
+            said.append(f"{mine:,} {name} in place of {its:,}")
+    return said
