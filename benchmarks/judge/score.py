@@ -1,0 +1,100 @@
+"""False alarms and delays of what a detector told: the same rules for every detector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+Found = Sequence[tuple[int, int]]
+"""(index of the first run after the change, or of the alarm; 1 up, -1 down)."""
+
+TOLERANCE = 24
+"""Runs from the true step within which a change may be placed."""
+
+SAME = 48
+"""Runs within which two reruns that place a change speak of the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step in one series: index of the first run after it, and 1 up or -1 down."""
+
+    at: int
+    way: int
+
+
+def false_alarms(told: Sequence[tuple[int, Found]]) -> int:
+    """Return how many changes were ever told of a series in which there is none.
+
+    ``told``: at each end up to which the series was judged, what was said. A change that a later
+    rerun places within `SAME` runs, going the same way, is the same.
+    """
+    count, known = 0, list[tuple[int, int]]()
+    for _, found in sorted(told, key=lambda one: one[0]):
+        new = [(place, way) for place, way in found if not _near(place, way, known)]
+        count += len(new)
+        known += new
+    return count
+
+
+def _near(place: int, way: int, known: Found) -> bool:
+    return any(way == other and abs(place - at) <= SAME for at, other in known)
+
+
+def rerun_delay(told: Sequence[tuple[int, Found]], step: Step) -> int | None:
+    """Return after how many runs a rerun first placed a change at the step; ``None``: never.
+
+    What a rerun already placed there before the first run after the step was luck: it does not
+    count, nor does any later one.
+    """
+    for end, found in sorted(told, key=lambda one: one[0]):
+        if any(way == step.way and abs(place - step.at) <= TOLERANCE for place, way in found):
+            return end - step.at if end > step.at else None
+    return None
+
+
+def alarm_delay(found: Found, step: Step) -> int | None:
+    """Return after how many runs the first alarm that goes the step's way came; ``None``: never."""
+    after = [place - step.at + 1 for place, way in found if way == step.way and place >= step.at]
+    return min(after, default=None)
+
+
+def on_grid(delay: int | None, grid: Sequence[int]) -> int | None:
+    """Return the delay rounded up to the runs after which the slowest tool is asked."""
+    return None if delay is None else next((runs for runs in grid if runs >= delay), None)
+
+
+def loosest_within(rates: Sequence[tuple[float, float]], allowed: float) -> float | None:
+    """Return the loosest threshold whose false alarms, and every stricter one's, are allowed.
+
+    ``rates``: (threshold, false alarms per series-year), the strictest first. ``None`` where even
+    the strictest has too many.
+    """
+    kept = None
+    for threshold, rate in rates:
+        if rate > allowed:
+            break
+        kept = threshold
+    return kept
+
+
+def median_delay(delays: Sequence[int | None]) -> float | None:
+    """Return the median delay where what was never told counts as later than all; may be never."""
+    middle = median(math.inf if delay is None else delay for delay in delays)
+    return middle if math.isfinite(middle) else None
+
+
+def sign_test(first: Sequence[bool], second: Sequence[bool]) -> float:
+    """Return the two-sided p-value that two detectors hit alike, from where just one of them did.
+
+    Examples
+    --------
+    >>> sign_test([True] * 6, [False] * 6)
+    0.03125
+    """
+    ours = sum(a and not b for a, b in zip(first, second, strict=True))
+    theirs = sum(b and not a for a, b in zip(first, second, strict=True))
+    n, few = ours + theirs, min(ours, theirs)
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(few + 1)) / 2**n)
