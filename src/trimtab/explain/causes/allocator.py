@@ -1,0 +1,70 @@
+"""What the block allocator's counters, CPU and profiles say, for the causes that ask.
+
+Counters: ``mb_alloc_stats`` and ``mb_stats``; the driver has put the names of the loops right
+(LU-17744, ``facts/flash.md`` c), and all loops are summed here, so no name matters.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import Contrast, in_time
+from trimtab.explain.telemetry import OSTS, SERVERS, Observations
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PREFIXES: Final = ("ldiskfs_mb_", "ext4_mb_")
+_REQUESTS_LEAST: Final = 1.0
+"""Requests a second under which loops a request are no figure: an idle target."""
+
+
+def useless_per_request(seen: Observations) -> pl.DataFrame:
+    """Return useless loops an allocation request of each target and time, with ``bad``."""
+    return _per_request(seen, "allocator_useless_loops_total")
+
+
+def groups_per_request(seen: Observations) -> pl.DataFrame:
+    """Return block groups looked at an allocation request; older kernels do not count them."""
+    return _per_request(seen, "allocator_groups_considered_total")
+
+
+def cpu_up(seen: Observations, *, absent: float) -> Contrast:
+    """Return whether the servers' processors were busier in the bad hours."""
+    import polars as pl
+
+    of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
+    if not of_servers.filter(pl.col("bad")).height:
+        of_servers = seen.values("server_cpu_fraction", kinds=OSTS)
+    busiest = in_time(of_servers, over="max", ratio=1.15, by=0.05, absent=absent)
+    mean = in_time(of_servers, over="mean", ratio=1.15, by=0.05, absent=absent)
+    return mean if mean.weight > busiest.weight else busiest
+
+
+def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | None:
+    """Return the mean share of CPU samples in the block allocator, of the profiles of one side.
+
+    A profile without a time counts as one of the bad hours: somebody took it to find out why.
+    """
+    shares = [
+        sum(share for function, share in one.shares.items() if function.startswith(_PREFIXES))
+        for one in context.profiles
+        if one.shares
+        and ((one.at is None and bad)
+             or (one.at is not None and (context.is_bad if bad else context.is_good)(one.at)))
+    ]  # fmt: skip
+    return min(1.0, fmean(shares)) if shares else None
+
+
+def _per_request(seen: Observations, name: str) -> pl.DataFrame:
+    import polars as pl
+
+    requests = seen.rates("allocator_requests_total", kinds=OSTS)
+    counted = seen.rates(name, kinds=OSTS)
+    both = counted.join(
+        requests.select("at", "target", requests=pl.col("value")), on=["at", "target"]
+    )
+    busy = both.filter(pl.col("requests") >= _REQUESTS_LEAST)
+    return busy.with_columns(value=pl.col("value") / pl.col("requests")).drop("requests")

@@ -1,0 +1,95 @@
+"""`array-degraded`: an array runs without a drive, or rebuilds one.
+
+Each read of a missing piece is computed from all the others, and the rebuild takes bandwidth. In
+Lustre the flag also keeps new files away while others are open (``facts/lustre.md`` c.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.shared import UNSEEN, flags, logged, named, targets_of, timing
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import between_targets, breadth, not_available, presence, weighed
+from trimtab.explain.telemetry import Observations, observe
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Evidence, Route
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_WHAT: Final = "degraded arrays"
+_SOURCE: Final = "degraded"
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against a degraded array or a rebuild."""
+    import polars as pl
+
+    seen = observe(context)
+    degraded = seen.values("degraded")
+    rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
+    if degraded.filter(pl.col("bad")).is_empty():
+        why = seen.why_not("degraded")
+        return (
+            not_available(_WHAT, Route.TIME, why, source=_SOURCE),
+            not_available(f"{_WHAT} among slow and fast targets", Route.TARGETS, why),
+            rebuild,
+            _media_errors(seen),
+        )
+    names = targets_of(degraded)
+    who = f"{_WHAT} ({named(names)})" if names else _WHAT
+    around = breadth(context)
+    return (
+        presence(degraded, absent=-1.5).evidence(who, unit="1", targets=names, source=_SOURCE),
+        timing(context, degraded, who),
+        between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8).evidence(
+            f"{_WHAT} among slow and fast targets", unit="1", source=_SOURCE, targets=names
+        ),
+        _only_it(names, around.slow, degraded),
+        rebuild,
+        _media_errors(seen),
+    )
+
+
+def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
+    """Return whether slow targets are left that no degraded array explains."""
+    what = "slow targets whose arrays are whole"
+    if not slow or not names:
+        return weighed(f"{what}: nothing to hold together", Route.TARGETS, 0.0)
+    whole = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
+    weight = -0.5 if len(whole) > len(slow) / 2 else 0.0
+    said = f"{what}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
+    return weighed(said, Route.TARGETS, weight, value=float(len(whole)),
+                   reference=float(len(slow)), targets=whole)  # fmt: skip
+
+
+def _media_errors(seen: Observations) -> Evidence:
+    """Return whether drives counted media errors: a drive that is about to leave its array."""
+    import polars as pl
+
+    what = "media errors of drives"
+    source = "drive_media_errors_total"
+    grown = seen.rates(source)
+    if grown.filter(pl.col("bad")).is_empty():
+        return not_available(what, Route.TIME, seen.why_not(source), source=source)
+    errors = flags(grown, pl.col("value") > 0)
+    names = targets_of(errors)
+    found = presence(errors, absent=0.0)
+    who = f" beneath {named(names)}" if names else ": none"
+    return weighed(f"{what}{who}", Route.TIME, min(0.4, found.weight), value=found.value,
+                   reference=found.reference, unit="1", targets=names, at=found.at,
+                   source=source, throughout=found.throughout)  # fmt: skip
+
+
+CAUSE: Final = Cause(
+    id="array-degraded",
+    title="a degraded array, or its rebuild",
+    prior=UNSEEN,
+    assess=assess,
+    measurement=(
+        "Measure the target of the degraded array beside its neighbours now, and again when the "
+        "rebuild is done."
+    ),
+)

@@ -1,0 +1,141 @@
+"""`failover`: a server carries the targets of another one besides its own.
+
+Two targets then share one server's processors, links and memory. The seeds' surveys measured
+OSTs "regardless of their current failover status" (000, IV B): it is a state that lasts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.shared import UNSEEN, flags, logged, named, targets_of, timing
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import (
+    between_targets,
+    breadth,
+    expected,
+    not_available,
+    presence,
+)
+from trimtab.explain.telemetry import Observations, observe
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Evidence, Route
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SOURCE: Final = "failover_active, server"
+_DOUBLED: Final = 1.5
+"""Times the targets of the median server. Pairs of servers take over for one another."""
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against a failover."""
+    import polars as pl
+
+    seen = observe(context)
+    serving = _serving(seen)
+    away = _away(context, seen, serving)
+    log = logged(context, (EventKind.FAILOVER,), "a failover", weight=0.8)
+    if away.filter(pl.col("bad")).is_empty():
+        why = seen.why_not("failover_active")
+        return (
+            not_available("targets served away from home", Route.TIME, why, source=_SOURCE),
+            not_available("servers with twice the targets", Route.EXPECTED, why, source=_SOURCE),
+            not_available("whether their targets are the slow ones", Route.TARGETS, why),
+            log,
+        )
+    names = targets_of(away)
+    who = f" ({named(names)})" if names else ""
+    what = f"targets served away from home{who}"
+    return (
+        presence(away, absent=-1.5).evidence(what, unit="1", targets=names, source=_SOURCE),
+        timing(context, away, what),
+        _doubled(serving),
+        _slow_ones(context, serving, away),
+        log,
+    )
+
+
+def _serving(seen: Observations) -> pl.DataFrame:
+    """Return which server serves each target at each time, as text in ``value``."""
+    import polars as pl
+
+    told = seen.texts("server").filter(pl.col("label").is_null())
+    return told.select("at", "target", "value", "bad").sort("at", "target")
+
+
+def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.DataFrame:
+    """Return 1 where a target is not served by its home; the usual server where none is named."""
+    import polars as pl
+
+    flag = seen.values("failover_active").select("at", "target", "value", "bad")
+    usual = serving.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mode().sort())
+    home = {target: servers[0] for target, servers in usual.iter_rows() if servers}
+    home |= dict(context.home)
+    by_name = (
+        serving.with_columns(home=pl.col("target").replace_strict(home, default=None))
+        .filter(pl.col("home").is_not_null())
+        .with_columns(value=(pl.col("value") != pl.col("home")).cast(pl.Float64))
+        .select("at", "target", "value", "bad")
+    )
+    # A server that was away in all of the good hours looks like home here: the flag knows better.
+    both = pl.concat([by_name, flag])
+    return both.group_by("at", "target", "bad").agg(pl.col("value").max()).sort("at", "target")
+
+
+def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
+    """Return ``relative``: a server's number of targets over that of the median server."""
+    import polars as pl
+
+    osts = serving.filter(~pl.col("target").str.starts_with("MDT"))
+    return (
+        osts.group_by("at", "bad", "value")
+        .agg(n=pl.len())
+        .with_columns(relative=pl.col("n") / pl.col("n").median().over("at"))
+    )
+
+
+def _doubled(serving: pl.DataFrame) -> Evidence:
+    import polars as pl
+
+    what = "targets of the server that has most, as a multiple of the median server's"
+    bad = _per_server(serving).filter(pl.col("bad"))
+    most = None if bad.is_empty() else bad.group_by("at").agg(pl.col("relative").max())
+    value = None if most is None else most.get_column("relative").median()
+    found = expected(
+        None if value is None else float(value),  # pyright: ignore[reportArgumentType]
+        _DOUBLED, over=0.4, under=-0.4, scale=0.2, reason="who serves the targets is not told",
+    )  # fmt: skip
+    return found.evidence(what, source="server")
+
+
+def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> Evidence:
+    """Return whether the slow targets are those of the doubled servers."""
+    import polars as pl
+
+    what = "whether its server carries another's targets"
+    moved = away.filter(pl.col("value") > 0.5).select("at", "target")
+    crowded = serving.join(moved, on=["at", "target"], how="semi").select("at", "value").unique()
+    if serving.is_empty():
+        of_target = away
+    else:
+        marked = serving.join(
+            crowded.with_columns(crowded=pl.lit(True)), on=["at", "value"], how="left"
+        )
+        of_target = flags(marked, pl.col("crowded").fill_null(False))
+    found = between_targets(of_target, breadth(context), by=0.5, present_from=0.5, absent=-0.8)
+    return found.evidence(what, source="server", targets=targets_of(of_target))
+
+
+CAUSE: Final = Cause(
+    id="failover",
+    title="failover: a server carries another's targets",
+    prior=UNSEEN,
+    assess=assess,
+    measurement=(
+        "Measure the targets of the doubled server beside those of another one, fail back in a "
+        "quiet hour, and measure again."
+    ),
+)

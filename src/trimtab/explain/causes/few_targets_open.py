@@ -1,0 +1,234 @@
+"""`few-targets-open`: too few targets take new files, whatever closed them.
+
+Closing full targets is a cure that can become the cause: three of the seeds' bad days came when
+the load balancing had left about 50 of 298 OSTs open (000, VII; ``facts/seeds.md`` 43). The five
+ways to close a target are in ``facts/lustre.md`` c.1.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.shared import SLACK, flags, logged, named, targets_of, timing
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import expected, in_time, not_available, weighed
+from trimtab.explain.telemetry import MDTS, OSTS, Observations, observe
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Evidence, Route
+from trimtab.units import format_bytes_per_s, format_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SOURCE: Final = "create_enabled, read_only"
+_WHAT: Final = "targets closed to new files"
+_MANY: Final = 0.25
+"""Files of the usual layout are made on three quarters of the targets that they ask for, or not
+at all (``facts/lustre.md`` c.1, lod_stripe_count_min): from a quarter closed on layouts break, and
+each open target gets a third more."""
+_SOME: Final = 0.05
+_POLICY: Final = frozenset({"journal", "policy", "trimtab", "act"})
+"""Sources of entries that a policy makes, not a person."""
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against too few open targets."""
+    seen = observe(context)
+    closed = _closed(seen)
+    share = _share(closed)
+    if share is None:
+        why = seen.why_not("create_enabled", kinds=OSTS)
+        return (
+            not_available(f"share of {_WHAT}", Route.EXPECTED, why, source=_SOURCE),
+            not_available(f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE),
+            _logged(context),
+            not_available("why they are closed", Route.EXPECTED, why, source=_SOURCE),
+            _enough(context, None),
+        )
+    names = targets_of(closed)
+    mean = in_time(closed, over="mean", by=_SOME, present_from=_SOME, absent=-0.7)
+    there = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
+    return (
+        _now(share, names, closed),
+        mean.evidence(f"share of {_WHAT}", unit="1", source=_SOURCE, targets=names),
+        timing(context, there, f"{len(names)} {_WHAT}"),
+        _for_one_mdt(seen),
+        _logged(context),
+        _why_closed(context, seen, names),
+        _enough(context, 1 - share),
+    )
+
+
+def _closed(seen: Observations) -> pl.DataFrame:
+    """Return for each OST and time which share of it is closed: 1 by the server or by all MDTs.
+
+    A target that one of several MDTs does not use still takes files of the others.
+    """
+    import polars as pl
+
+    rows = seen.labelled("create_enabled", kinds=OSTS)
+    mdts = max(1, seen.values("create_enabled", kinds=MDTS).get_column("target").n_unique())
+    whole = pl.col("label").is_null()
+    creation = (
+        rows.group_by("at", "target", "bad")
+        .agg(
+            whole=pl.col("value").filter(whole).min(),
+            parts=(1 - pl.col("value")).filter(~whole).sum(),
+            n=(~whole).sum(),
+        )
+        .with_columns(
+            value=pl.when(pl.col("whole") == 0)
+            .then(1.0)
+            .when(pl.col("whole").is_not_null())
+            .then((pl.col("parts") / pl.max_horizontal("n", pl.lit(mdts))).clip(0, 0.5))
+            .otherwise(pl.col("parts") / pl.max_horizontal("n", pl.lit(1)))
+        )
+        .select("at", "target", "bad", "value")
+    )
+    read_only = seen.values("read_only", kinds=OSTS).select("at", "target", "bad", "value")
+    both = pl.concat([creation, read_only.filter(pl.col("value") > 0)])
+    return both.group_by("at", "target", "bad").agg(pl.col("value").max()).sort("at", "target")
+
+
+def _share(closed: pl.DataFrame) -> float | None:
+    """Return the median share of closed targets in the bad hours."""
+    import polars as pl
+
+    bad = _at_each_time(closed).filter(pl.col("bad")).get_column("value")
+    return None if bad.is_empty() else float(bad.median() or 0.0)  # pyright: ignore[reportArgumentType]
+
+
+def _at_each_time(closed: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return closed.group_by("at", "bad").agg(pl.col("value").mean()).sort("at")
+
+
+def _over(limit: float) -> pl.Expr:
+    import polars as pl
+
+    return pl.col("value") >= limit
+
+
+def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:
+    n = closed.get_column("target").n_unique()
+    if not names:
+        return weighed(f"all {n} targets took new files", Route.EXPECTED, -1.5, value=0.0,
+                       reference=_MANY, unit="1", source=_SOURCE)  # fmt: skip
+    what = f"{len(names)} of {n} targets took no new files ({named(names)}); in the median hour"
+    found = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
+    return found.evidence(what, unit="1", source=_SOURCE, targets=names)
+
+
+def _for_one_mdt(seen: Observations) -> Evidence:
+    """Return whether one MDT alone makes its files on few OSTs."""
+    import polars as pl
+
+    what = "OSTs that a single MDT does not use"
+    rows = seen.labelled("create_enabled", kinds=OSTS).filter(pl.col("label").is_not_null())
+    osts = seen.values("create_enabled", kinds=OSTS).get_column("target").n_unique()
+    closed = rows.filter(pl.col("value") == 0)
+    by_mdt = (
+        closed.group_by("label", "at", "bad")
+        .agg(value=pl.len() / max(1, osts))
+        .group_by("label", "bad")
+        .agg(pl.col("value").median())
+    )
+    bad, good = (
+        {label: value for label, value in
+         by_mdt.filter(pl.col("bad") == which).select("label", "value").iter_rows()}
+        for which in (True, False)
+    )  # fmt: skip
+    if not bad:
+        said = f"{what}: none is told of"
+        return weighed(said, Route.EXPECTED, 0.0, source="create_enabled")
+    worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
+    more = bad[worst] - good.get(worst, 0.0)
+    said = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file, before "
+    said += format_percent(good.get(worst, 0.0), 0)
+    weight = 0.4 if more >= _MANY and bad[worst] >= _MANY else 0.0
+    return weighed(said, Route.TIME, weight, value=bad[worst], reference=good.get(worst, 0.0),
+                   unit="1", source="create_enabled", throughout=more < _SOME)  # fmt: skip
+
+
+def _logged(context: Context) -> Evidence:
+    told = logged(context, (EventKind.TARGET_CLOSED,), "targets being closed", weight=0.6)
+    by = [
+        event
+        for event in context.events
+        if event.kind is EventKind.TARGET_CLOSED
+        and event.source in _POLICY
+        and context.incident.at - timedelta(days=14) <= event.at <= context.incident.at + SLACK
+    ]
+    if told.weight <= 0 or not by:
+        return told
+    return weighed(f"{told.what} (by a policy: the cure, not a failure)", told.route, told.weight,
+                   targets=told.targets, at=told.at, source=told.source)  # fmt: skip
+
+
+def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) -> Evidence:
+    """Return whether the closed targets are the full ones: then the mitigation is what is felt.
+
+    Weighs nothing: being closed for a good reason makes it neither likelier nor less likely that
+    it slows the file system. It links this cause to the fullness.
+    """
+    import polars as pl
+
+    what = "why they are closed"
+    if not names:
+        return weighed(f"{what}: none is", Route.EXPECTED, 0.0)
+    bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
+    by_target = bad.group_by("target").agg(pl.col("value").max())
+    if by_target.is_empty():
+        return not_available(what, Route.EXPECTED, seen.why_not("used_bytes", kinds=OSTS))
+    full = by_target.filter(pl.col("value") > context.limits.reopen).get_column("target").to_list()
+    said = (
+        f"{len(full)} of the {len(names)} closed targets are over "
+        f"{format_percent(context.limits.reopen, 0)} full"
+    )
+    if len(full) * 2 >= len(names):
+        said += ": closed for their fullness, so it is the mitigation that is felt"
+    return weighed(said, Route.EXPECTED, 0.0, value=float(len(full)), reference=float(len(names)),
+                   targets=sorted(full), source="used_bytes")  # fmt: skip
+
+
+def _enough(context: Context, open_share: float | None) -> Evidence:
+    """Return whether the open targets could carry the probe at its usual level at all."""
+    import polars as pl
+
+    what = "what the open targets can carry"
+    metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
+    usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]
+    surveys = context.surveys
+    if open_share is None or not usual or not {"metric", "value", "target"} <= set(surveys.columns):
+        return not_available(what, Route.EXPECTED, "open targets, level or surveys are not known")
+    rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
+    if rates.is_empty():
+        return not_available(what, Route.EXPECTED, f"no survey has {metric} of single targets")
+    one = float(rates.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
+    n = rates.get_column("target").n_unique()
+    level = sorted(usual)[len(usual) // 2]
+    carried = one * n * open_share
+    said = (
+        f"{open_share * n:.0f} open targets carry {format_bytes_per_s(carried)} at most; the "
+        f"probe usually reaches {format_bytes_per_s(level)}"
+    )
+    # Others write, too: with less than twice its own rate the probe does not get it all.
+    weight = 0.6 if carried < level else 0.3 if carried < 2 * level else -0.2
+    return weighed(said, Route.EXPECTED, weight if open_share < 1 else 0.0, value=carried,
+                   reference=level, unit="B/s")  # fmt: skip
+
+
+CAUSE: Final = Cause(
+    id="few-targets-open",
+    title="too few targets open for new files",
+    prior=0.3,  # 3 of the 13 bad days
+    assess=assess,
+    measurement=(
+        "Open the least full of the closed targets, as many as keep the others in reserve, and "
+        "see whether the next runs of the probe are well."
+    ),
+)

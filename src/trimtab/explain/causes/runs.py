@@ -1,0 +1,162 @@
+"""What the runs themselves say of a cause: writes or reads, tails, runs that did not end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.model.incident import Evidence, Route
+from trimtab.model.run import RunStatus
+from trimtab.units import format_percent
+
+WRITES: Final = ("write_bandwidth", "rewrite_bandwidth", "write_iops")
+READS: Final = ("read_bandwidth", "read_iops")
+TOGETHER: Final = 2
+"""So many runs on either side, or no ratio is made."""
+_MOVED: Final = 0.03
+"""log10-free: a loss of 3 % is the least that two medians of an hourly probe could tell."""
+_TAILS: Final = ("p99.9", "p99", "p95")
+_TAIL_UP: Final = 1.5
+"""Tail latency that grew by half. Garbage collection raises it "by orders of magnitude" for a few
+requests (``facts/seeds.md`` 7); a p99 sees part of that."""
+_BEYOND_MEDIAN: Final = 1.3
+"""By how much more than the median: where all requests are slower the tail tells nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Median of the bad runs over that of the good ones."""
+
+    value: float
+    bad: int
+    good: int
+
+
+def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
+    """Return the bad or the good runs of the series that the incident shows in, by time.
+
+    All runs where the incident belongs to no series.
+    """
+    key = context.incident.key
+    within = context.is_bad if bad else context.is_good
+    found = (
+        run
+        for run in context.runs
+        if within(run.at)
+        and (key is None or run.probe == key.probe)
+        and (key is None or not key.comparability or run.series in {"", key.comparability})
+    )
+    return tuple(sorted(found, key=lambda run: run.at))
+
+
+def value_of(context: Context, run: RunFact) -> float | None:
+    """Return the value of a run's metric in which the incident shows; 0 where it did not finish."""
+    if run.status is RunStatus.UNFINISHED:
+        return 0.0
+    metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
+    value = run.values.get(metric)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ratio]:
+    """Return (series, metric) to the ratio of finished runs, bad over good."""
+    values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    for run in context.runs:
+        is_bad = context.is_bad(run.at)
+        if not is_bad and not context.is_good(run.at):
+            continue
+        for metric in metrics:
+            value = run.values.get(metric)
+            if value is not None and math.isfinite(value) and value > 0:
+                sides = values.setdefault((f"{run.probe} {run.series}", metric), ([], []))
+                sides[0 if is_bad else 1].append(value)
+    return {
+        which: Ratio(median(bad) / median(good), len(bad), len(good))
+        for which, (bad, good) in values.items()
+        if len(bad) >= TOGETHER and len(good) >= TOGETHER
+    }
+
+
+def writes_and_reads(context: Context) -> Evidence:
+    """Return whether writes fell and reads did not, for causes that only writes feel.
+
+    Full targets, garbage collection, throttling and the allocator were seen in writes alone
+    (``facts/seeds.md`` 9, 24, 27: ETH wrote 9.5 of 36 GB/s and read 38 of 45).
+    """
+    what = "whether writes fell more than reads"
+    writes, reads = (_typical(ratios(context, metrics)) for metrics in (WRITES, READS))
+    if writes is None or reads is None:
+        lacking = "writes" if writes is None else "reads"
+        reason = f"there are not {TOGETHER} finished runs with {lacking} on either side"
+        return not_available(what, Route.RUNS, reason)
+    lost = [max(0.0, -math.log(one)) for one in (writes, reads)]
+    said = (
+        f"writes came to {format_percent(writes, 0)} and reads to {format_percent(reads, 0)} "
+        "of their usual level"
+    )
+    weight = 0.0
+    if max(lost) >= _MOVED:
+        selective = (lost[0] - lost[1]) / max(lost)
+        weight = 0.35 if selective >= 0.5 else -0.9 if selective <= -0.25 else -0.35
+    return weighed(said, Route.RUNS, weight, value=writes, reference=reads, unit="1")
+
+
+def latency_tail(context: Context) -> Evidence:
+    """Return whether the slowest writes became much slower while the usual ones did not."""
+    what = "whether the slowest writes became slower than the rest"
+    sides = [
+        [run.tails for run in context.runs if within(run.at)]
+        for within in (context.is_bad, context.is_good)
+    ]
+    for name in _TAILS:
+        tail = _tail_ratio(sides, name)
+        if tail is not None:
+            break
+    else:
+        reason = "the runs tell no latency of their slowest writes on both sides"
+        return not_available(what, Route.RUNS, reason)
+    middle = _tail_ratio(sides, "p50")
+    body = "" if middle is None else f", the median {middle:.1f} times"
+    said = f"the {name} of the write latency is {tail:.1f} times what it was{body}"
+    apart = tail / (1.0 if middle is None else max(middle, 1.0))
+    if tail >= _TAIL_UP and apart >= _BEYOND_MEDIAN:
+        weight = min(0.9, 0.4 + 0.5 * math.log10(apart))
+    else:
+        weight = -0.4 if tail < 1.1 else 0.0
+    return weighed(said, Route.RUNS, weight, value=tail, reference=middle, unit="1")
+
+
+def unfinished_share(runs: Sequence[RunFact]) -> float | None:
+    """Return which share of the runs that started did not end in their time."""
+    started = [run for run in runs if run.status is not RunStatus.NOT_STARTED]
+    if not started:
+        return None
+    return sum(run.status is RunStatus.UNFINISHED for run in started) / len(started)
+
+
+def _typical(found: Mapping[tuple[str, str], Ratio]) -> float | None:
+    """Return the median ratio, that of bandwidths where there are any."""
+    bandwidths = [one.value for (_, metric), one in found.items() if metric.endswith("bandwidth")]
+    values = bandwidths or [one.value for one in found.values()]
+    return median(values) if values else None
+
+
+def _tail_ratio(sides: list[list[Mapping[str, float]]], name: str) -> float | None:
+    medians = []
+    for tails in sides:
+        values = [
+            value
+            for one in tails
+            if (value := one.get(f"write_latency:{name}")) is not None
+            and math.isfinite(value)
+            and value > 0
+        ]
+        if len(values) < TOGETHER:
+            return None
+        medians.append(median(values))
+    return medians[0] / medians[1]

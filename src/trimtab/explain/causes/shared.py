@@ -1,0 +1,202 @@
+"""What several causes of storage look at: when a condition began, the log book, doubled servers.
+
+Priors
+------
+The seeds count 13 bad days in three months (``facts/seeds.md`` 43): 5 unexplained, 4 to 7 of a
+file system too full (1 of them one target filling, 3 few targets open), 1 silent target, 1 name
+resolution. A cause that was seen k times has odds of about k to 13. Of the others none was seen,
+or they had been cured before: half an event each, equal for want of better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import weighed
+from trimtab.explain.telemetry import OSTS, holds
+from trimtab.model.event import Event, EventKind
+from trimtab.model.incident import Evidence, Route, Shape
+
+if TYPE_CHECKING:
+    import polars as pl
+
+UNSEEN: Final = 0.04
+"""Odds of a cause that none of the 13 bad days had: half an event in 13."""
+SLACK: Final = timedelta(hours=3)
+"""A condition that begins within it of the first bad run began with it: probes are hourly, and
+what has begun between two of them is seen by the second."""
+_BEFORE: Final = timedelta(hours=24)
+"""How long before the first bad run an entry of the log book still is of interest."""
+_NAMED: Final = 4
+"""So many targets are named in a sentence."""
+
+
+def named(targets: Iterable[str]) -> str:
+    """Return the first targets in words: ``OST0001, OST0002 and 3 more``."""
+    names = sorted(targets)
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def heavier(*evidence: Evidence) -> Evidence:
+    """Return the weightiest of pieces that say the same in two ways; one that is there, if any."""
+    return max(evidence, key=lambda one: (one.reason is None, abs(one.weight)))
+
+
+def timing(context: Context, frame: pl.DataFrame, what: str) -> Evidence:
+    """Return whether a condition began with the incident and lasted as long.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value``, ``bad``; the condition is there where any value of a time is over 0.5.
+    what
+        The condition: "a server with two targets' load".
+
+    Notes
+    -----
+    A condition that began after the first bad run did not bring it about; one that was over while
+    the incident went on did not keep it up. Drifts and spread have no sharp beginning.
+    """
+    import polars as pl
+
+    if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
+        said = f"{what}: the incident began by degrees, so when it began tells nothing"
+        return weighed(said, Route.TIME, 0.0)
+    seen = frame.group_by("at", "bad").agg(pl.col("value").max()).sort("at")
+    bad = [(at, value > 0.5) for at, value, is_bad in seen.select("at", "value", "bad").rows()
+           if is_bad and value is not None]  # fmt: skip
+    there = [at for at, present in bad if present]
+    if not there:
+        return weighed(f"{what}: not seen in the bad hours", Route.TIME, 0.0)
+    slack = max(SLACK, _step(seen.get_column("at").to_list()) * 1.5)
+    late = there[0] - context.incident.at
+    absent_before = any(at < there[0] for at, _ in bad)
+    went_on = bad[-1][0] - there[-1]
+    if late > slack and absent_before:
+        said = f"{what}: it began {_hours(late)} after the first bad run"
+        return weighed(said, Route.TIME, -0.8, at=there[0])
+    if went_on > slack:
+        said = f"{what}: it was over {_hours(went_on)} before the last bad hour"
+        return weighed(said, Route.TIME, -0.5, at=there[-1])
+    good = seen.filter(~pl.col("bad"))
+    began = not good.is_empty() and not good.filter(pl.col("value") > 0.5).height
+    said = f"{what}: it " + ("began with the first bad runs" if began else "was there before")
+    return weighed(said, Route.TIME, 0.3 if began else 0.0, at=there[0])
+
+
+def logged(
+    context: Context, kinds: Iterable[EventKind], what: str, *, weight: float, late: float = -0.4
+) -> Evidence:
+    """Return what the log book tells of some kinds of events at the beginning of the incident.
+
+    Parameters
+    ----------
+    what
+        What was looked for: "a failover".
+    weight
+        Where one happened in the day before the first bad run, or with it, and was not over.
+    late
+        Where the first came after the first bad runs only.
+    """
+    wanted = frozenset(kinds)
+    events = sorted(
+        (one for one in context.events if one.kind in wanted and one.at <= context.now),
+        key=lambda one: one.at,
+    )
+    begun = context.incident.at
+    before = [
+        one
+        for one in events
+        if begun - _BEFORE <= one.at <= begun + SLACK and (one.until is None or one.until >= begun)
+    ]
+    if before:
+        return _told(before[-1], what, weight)
+    after = [one for one in events if one.at > begun + SLACK and context.is_bad(one.at)]
+    if after:
+        return _told(after[0], f"{what} after the first bad runs", late)
+    return weighed(f"the log book tells of no {what.removeprefix('a ')}", Route.LOG, 0.0)
+
+
+def _told(event: Event, what: str, weight: float) -> Evidence:
+    detail = f": {event.detail}" if event.detail else ""
+    said = f"the log book tells of {what} at {event.at:%d %B %H:%M}{detail}"
+    return weighed(
+        said, Route.LOG, weight, targets=event.targets, at=event.at, source=f"event {event.id}"
+    )
+
+
+def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
+    """Return a frame with ``value`` 1 where a condition holds, else 0."""
+    import polars as pl
+
+    return frame.with_columns(value=where.cast(pl.Float64))
+
+
+def surveyed(context: Context) -> pl.DataFrame | None:
+    """Return the surveys of single targets with ``bad``, those that gave no value with them.
+
+    ``None`` where the frame is not one of surveys.
+    """
+    import polars as pl
+
+    frame = context.surveys
+    if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
+        return None
+    frame = frame.filter(pl.col("at").is_not_null() & pl.col("target").is_not_null())
+    return _marked(context, frame)
+
+
+def settings(context: Context, ending: str) -> pl.DataFrame:
+    """Return the settings of OSTs whose name ends so, text in ``value``, with ``bad``.
+
+    A name may hold that of a device (``ldiskfs/md0/mb_c1_threshold``), another on each server.
+    """
+    import polars as pl
+
+    frame = context.telemetry.settings
+    if not {"at", "target", "kind", "name", "value"} <= set(frame.columns):
+        text = pl.String
+        frame = pl.DataFrame(schema={
+            "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text,
+            "value": text,
+        })  # fmt: skip
+    of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").str.ends_with(ending)
+    return _marked(context, frame.filter(of_osts & pl.col("value").is_not_null()))
+
+
+def commonest(frame: pl.DataFrame) -> str | None:
+    """Return the commonest text of ``value`` in the bad hours; ``None`` where there is none."""
+    import polars as pl
+
+    values = frame.filter(pl.col("bad")).get_column("value").drop_nulls()
+    return None if values.is_empty() else str(values.mode().sort()[0])
+
+
+def _marked(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows within the stretches, with ``bad``."""
+    import polars as pl
+
+    marked = frame.with_columns(bad=holds(context.bad))
+    return marked.filter(pl.col("bad") | holds(context.good))
+
+
+def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Return the targets whose value was over 0.5 at any time of the bad stretch."""
+    import polars as pl
+
+    found = frame.filter(pl.col("bad") & (pl.col("value") > 0.5)).get_column("target")
+    return tuple(found.drop_nulls().unique().sort().to_list())
+
+
+def _step(times: list[datetime]) -> timedelta:
+    steps = sorted(later - earlier for earlier, later in pairwise(times))
+    return steps[len(steps) // 2] if steps else timedelta()
+
+
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:.0f} h"

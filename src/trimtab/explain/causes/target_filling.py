@@ -1,0 +1,179 @@
+"""`target-filling`: one target, or a few, fills up far faster than the others.
+
+A single OST that filled very quickly made one of the seeds' bad days (000, VII; ``facts/seeds.md``
+43): a runaway job, or a file striped over too few targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.shared import flags, named, timing
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import breadth, expected, not_available, weighed
+from trimtab.explain.telemetry import observe
+from trimtab.model.incident import Evidence, Route
+from trimtab.units import format_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SOURCE: Final = "used_bytes, available_bytes"
+_WHAT: Final = "a target that fills far faster than the others"
+_DAY: Final = timedelta(hours=24)
+_GROWN: Final = 0.05
+"""Five points of fullness in a day beyond the others. A file system that takes its whole expected
+traffic (2.5 of 36 PB a day, ``facts/seeds.md`` 41, 42) and removes nothing grows by 7 points a
+day everywhere alike; between targets that the allocator balances little of that is left."""
+_LITTLE: Final = 0.02
+_SPREADS: Final = 6.0
+"""Robust standard deviations of the others' growth."""
+_SPREAD_LEAST: Final = 0.003
+_FEW: Final = 0.25
+"""When more than a quarter of all fill like this it is no longer one that fills."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """How far the fastest targets grew beyond the others, as fractions of their size."""
+
+    targets: tuple[str, ...]
+    of: int
+    grown: float
+    others: float
+    spreads: float
+    reached: float
+    usual: dict[str, float]
+
+    @property
+    def beyond(self) -> float:
+        return self.grown - self.others
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against a target that fills by itself."""
+    seen = observe(context)
+    full = seen.fullness()
+    growth = _growth(full, context.incident.at)
+    if isinstance(growth, str):
+        why = (
+            seen.why_not("used_bytes", kinds=("ost", "file-system")) if not full.height else growth
+        )
+        return tuple(
+            not_available(what, route, why, source=_SOURCE)
+            for what, route in (
+                (_WHAT, Route.TARGETS), ("how full it became", Route.EXPECTED),
+                ("whether it is slow itself", Route.TARGETS), ("when it filled", Route.TIME),
+            )
+        )  # fmt: skip
+    return (
+        _beyond_others(growth),
+        _reached(context, growth),
+        _slow_itself(context, growth),
+        _when(context, full, growth),
+    )
+
+
+def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | str:
+    """Return the growth from the last good day on of the targets that grew most."""
+    import polars as pl
+
+    good = full.filter(~pl.col("bad"))
+    last_day = good.filter((pl.col("at") >= begun - _DAY) & (pl.col("at") < begun))
+    start = (good if last_day.is_empty() else last_day).group_by("target").agg(
+        usual=pl.col("value").median()
+    )  # fmt: skip
+    end = full.filter(pl.col("bad")).group_by("target").agg(most=pl.col("value").max())
+    both = start.join(end, on="target").with_columns(grown=pl.col("most") - pl.col("usual"))
+    if both.height < 3:
+        return "fullness of fewer than 3 targets is known on both sides"
+    rows = both.sort("grown", "target", descending=[True, False]).rows(named=True)
+    middle = median(row["grown"] for row in rows)
+    top = rows[0]["grown"]
+    fast = [row for row in rows if row["grown"] - middle > (top - middle) / 2]
+    rest = [row["grown"] for row in rows if row not in fast] or [middle]
+    others = median(rest)
+    spread = 1.4826 * median(abs(one - others) for one in rest)
+    return _Growth(
+        targets=tuple(sorted(row["target"] for row in fast)) or (rows[0]["target"],),
+        of=len(rows),
+        grown=top,
+        others=others,
+        spreads=(top - others) / max(spread, _SPREAD_LEAST),
+        reached=max(row["most"] for row in fast or rows[:1]),
+        usual={row["target"]: row["usual"] for row in rows},
+    )
+
+
+def _beyond_others(growth: _Growth) -> Evidence:
+    said = (
+        f"{named(growth.targets)} grew by {_points(growth.grown)} of fullness since the day "
+        f"before, the others by {_points(growth.others)}"
+    )
+    few = len(growth.targets) <= max(1.0, _FEW * growth.of)
+    weight = 0.0
+    if growth.beyond < _LITTLE:
+        said, weight = f"no target filled faster than the others: {said}", -1.2
+    elif growth.beyond >= _GROWN and growth.spreads >= _SPREADS and few:
+        weight = min(1.5, 0.9 + 2.0 * (growth.beyond - _GROWN))
+    elif not few:
+        weight = -0.5
+    return weighed(
+        said, Route.TARGETS, weight, value=growth.grown, reference=growth.others, unit="1",
+        targets=growth.targets, source=_SOURCE,
+    )  # fmt: skip
+
+
+def _reached(context: Context, growth: _Growth) -> Evidence:
+    limit = context.limits.fullness
+    found = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
+    what = f"the fullness that {named(growth.targets)} reached"
+    return found.evidence(what, unit="1", source=_SOURCE, targets=growth.targets)
+
+
+def _slow_itself(context: Context, growth: _Growth) -> Evidence:
+    what = f"whether {named(growth.targets)} is slow itself"
+    around = breadth(context)
+    if growth.beyond < _LITTLE or not around.surveyed:
+        why = around.reason if growth.beyond >= _LITTLE else "no target stands out by its growth"
+        return not_available(what, Route.TARGETS, why)
+    slow = set(growth.targets) & set(around.slow)
+    if slow:
+        said = f"{named(slow)} is among the {len(around.slow)} targets that are slow themselves"
+        return weighed(said, Route.TARGETS, 0.7 if len(around.slow) <= 3 * len(slow) else 0.2,
+                       targets=sorted(slow))  # fmt: skip
+    said = f"{named(growth.targets)} is not slow in the surveys: {around.reason}"
+    return weighed(said, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets)
+
+
+def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
+    """Return whether it had begun to fill when the first runs were bad."""
+    import polars as pl
+
+    if growth.beyond < _LITTLE:
+        return weighed("no target filled by itself, at no time", Route.TIME, 0.0)
+    of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
+    usual = pl.col("target").replace_strict(growth.usual, return_dtype=pl.Float64)
+    begun = flags(of_them, pl.col("value") - usual > growth.beyond / 4)
+    return timing(context, begun, f"{named(growth.targets)} filling up")
+
+
+def _points(fraction: float) -> str:
+    return format_percent(fraction)
+
+
+CAUSE: Final = Cause(
+    id="target-filling",
+    title="one target filling fast",
+    prior=0.08,  # 1 of the 13 bad days
+    assess=assess,
+    measurement=(
+        "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
+        "stop or restripe them, and see whether the next runs are well."
+    ),
+    brings_about=("targets-over-limit", "few-targets-open"),
+)

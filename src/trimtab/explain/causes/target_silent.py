@@ -1,0 +1,221 @@
+"""`target-silent`: a target serves next to nothing and reports no error.
+
+One OST that failed silently made one of the seeds' bad days (000, VII); an OST at 260 MB/s, seen
+in their surveys (``facts/seeds.md`` 24), holds the last close of a run for most of an hour: the
+runs recorded as zeros. A Lustre that is asked calls such a target healthy
+(``facts/lustre-observed.md``), so what counts is what it serves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident, unfinished_share
+from trimtab.explain.causes.shared import flags, logged, named, surveyed, targets_of, timing
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import not_available, presence, weighed
+from trimtab.explain.telemetry import OSTS, Observations, observe
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.telemetry import CONNECTED, INACTIVE
+from trimtab.units import format_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NOTHING: Final = 0.1
+"""Of the median target of the same survey. The seeds' slow OSTs lost 25 to 50 %; the one that
+failed, and the 260 MB/s of 15.1 GB/s, are under 2 % (``facts/seeds.md`` 22 to 24)."""
+_WELL: Final = 0.5
+_NO_TRAFFIC: Final = 0.02
+_BUSY: Final = 0.3
+"""Shares of the median target's traffic: under the one it serves nothing, over the other it did."""
+_UNFINISHED: Final = 0.3
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against a target that fell silent."""
+    seen = observe(context)
+    return (
+        _surveyed(context),
+        *_traffic(context, seen),
+        _connection(seen),
+        _told(seen),
+        _errors(seen),
+        _runs(context),
+        logged(context, (EventKind.TARGET_FAILED,), "a failed target", weight=1.2, late=0.2),
+    )
+
+
+def _surveyed(context: Context) -> Evidence:
+    """Return whether a survey found a target at next to nothing, or did not come back from it."""
+    import polars as pl
+
+    what = "a target that serves next to nothing in a survey"
+    rows = surveyed(context)
+    if rows is None:
+        return not_available(what, Route.TARGETS, "there are no surveys of single targets")
+    middle = pl.col("value").median().over("run", "metric")
+    rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
+        middle > 0, pl.col("relative").is_finite()
+    )
+    bad, good = (rows.filter(pl.col("bad") == which) for which in (True, False))
+    if bad.is_empty():
+        why = "no survey of single targets was made in the bad hours"
+        return not_available(what, Route.TARGETS, why)
+    lowest, before = _lowest(bad), _lowest(good)
+    lacking = sorted(set(before) - set(lowest)) if bad.get_column("run").n_unique() else []
+    silent = sorted(name for name, value in lowest.items() if value < _NOTHING)
+    always = [name for name in silent if before.get(name, 1.0) < _NOTHING]
+    if silent:
+        share = format_percent(_NOTHING, 0)
+        said = f"{named(silent)} served under {share} of the median target in a survey"
+        fresh = len(silent) > len(always)
+        return weighed(said, Route.TARGETS, 1.5 if fresh else 0.0, value=min(lowest.values()),
+                       reference=1.0, unit="1", targets=silent, throughout=not fresh)  # fmt: skip
+    if lacking and len(lacking) <= len(before) / 4:
+        said = f"{named(lacking)} is missing from the surveys of the bad hours, the others are not"
+        return weighed(said, Route.TARGETS, 0.8, targets=lacking)
+    least = min(lowest.values())
+    said = f"every surveyed target served {format_percent(least, 0)} of the median one or more"
+    return weighed(said, Route.TARGETS, -1.3 if least >= _WELL else -0.4, value=least,
+                   reference=_NOTHING, unit="1")  # fmt: skip
+
+
+def _lowest(rows: pl.DataFrame) -> dict[str, float]:
+    import polars as pl
+
+    return dict(rows.group_by("target").agg(pl.col("relative").min()).iter_rows())
+
+
+def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
+    """Return whether a target served nothing while the others were busy, and since when.
+
+    A target that takes no new files serves little for that reason: it is left out.
+    """
+    import polars as pl
+
+    what = "a target without traffic while the others are busy"
+    rates = seen.rates("client_bytes_written_total", kinds=OSTS)
+    source = "client_bytes_written_total"
+    if not rates.filter(pl.col("bad")).height:
+        rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
+    closed = seen.values("create_enabled", kinds=OSTS).filter(pl.col("value") == 0)
+    rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
+    middle = pl.col("value").median().over("at")
+    relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
+        value=pl.col("value") / middle
+    )
+    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.col("value").median())
+    known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
+    if not known.filter(pl.col("bad")).height:
+        why = seen.why_not("client_bytes_written_total", kinds=OSTS)
+        return (not_available(what, Route.TARGETS, why, source=source),)
+    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
+    names = targets_of(idle)
+    few = len(names) <= max(1, usual.height / 4)
+    found = presence(idle, absent=-0.8) if few else None
+    if found is None:
+        said = f"{len(names)} of {usual.height} targets had hours without traffic: no single one"
+        return (weighed(said, Route.TARGETS, 0.0, targets=names, source=source),)
+    who = f" ({named(names)})" if names else ""
+    return (
+        found.evidence(f"{what}{who}", unit="1", targets=names, source=source),
+        timing(context, idle, f"{what}{who}"),
+    )
+
+
+def _connection(seen: Observations) -> Evidence:
+    """Return whether the connection to a target is lost. That it is whole tells little."""
+    import polars as pl
+
+    what = "a target whose connection is lost"
+    states = seen.texts("import_state", kinds=OSTS)
+    if states.filter(pl.col("bad")).is_empty():
+        why = seen.why_not("import_state", kinds=OSTS)
+        return not_available(what, Route.TIME, why, source="import_state")
+    well = [*CONNECTED, INACTIVE]
+    lost = flags(states.with_columns(state=pl.col("value")), ~pl.col("value").is_in(well))
+    names = targets_of(lost)
+    found = presence(lost, absent=-0.2)
+    who = f" ({named(names)})" if names else ""
+    return found.evidence(f"{what}{who}", unit="1", targets=names, source="import_state")
+
+
+def _told(seen: Observations) -> Evidence:
+    """Return whether a target dropped out of the snapshots while the others stayed in them."""
+    import polars as pl
+
+    what = "a target that no snapshot of the bad hours tells of"
+    used = seen.values("used_bytes", kinds=OSTS)
+    bad, good = (
+        set(used.filter(pl.col("bad") == which).get_column("target")) for which in (True, False)
+    )
+    if not bad or not good:
+        return not_available(what, Route.TIME, seen.why_not("used_bytes", kinds=OSTS))
+    gone = sorted(good - bad)
+    if gone and len(gone) <= len(good) / 4:
+        said = f"{named(gone)} is in no snapshot of the bad hours any more"
+        return weighed(said, Route.TIME, 0.8, targets=gone, source="used_bytes")
+    return weighed(f"{what}: none", Route.TIME, 0.0, source="used_bytes")
+
+
+def _errors(seen: Observations) -> Evidence:
+    """Return whether a target reported errors: then it failed, though not silently."""
+    import polars as pl
+
+    what = "file system errors, or a target gone read-only"
+    grown = seen.rates("errors_total", kinds=OSTS)
+    read_only = seen.values("read_only", kinds=OSTS)
+    parts = [
+        frame.select("at", "target", "value", "bad")
+        for frame in (flags(grown, pl.col("value") > 0), read_only)
+    ]
+    frame = pl.concat(parts)
+    if frame.filter(pl.col("bad")).is_empty():
+        why = seen.why_not("errors_total", kinds=OSTS)
+        return not_available(what, Route.TIME, why, source="errors_total, read_only")
+    names = targets_of(frame)
+    found = presence(frame, absent=0.0)
+    half = found.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
+    who = f" ({named(names)})" if names else ": none, which a silent failure does not tell either"
+    return weighed(f"{what}{who}", Route.TIME, half, value=found.value, reference=found.reference,
+                   unit="1", targets=names, at=found.at, source="errors_total, read_only",
+                   throughout=found.throughout)  # fmt: skip
+
+
+def _runs(context: Context) -> Evidence:
+    """Return whether runs hang or crawl: the last close waits for the silent target."""
+    what = "runs that do not end in their time"
+    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    share = unfinished_share(bad)
+    if share is None:
+        return not_available(what, Route.RUNS, "no run was started in the bad hours")
+    usual = unfinished_share(good) or 0.0
+    said = (
+        f"{format_percent(share, 0)} of the bad runs did not end, "
+        f"{format_percent(usual, 0)} of the good ones"
+    )
+    effect = context.incident.effect
+    if share >= _UNFINISHED and share > 2 * usual:
+        weight = 0.6
+    elif effect is not None and effect < 0.25:
+        weight, said = 0.4, f"{said}; those that did crawled"
+    elif effect is not None and effect > 0.6 and context.incident.shape is not Shape.UNSTEADY:
+        weight, said = -0.5, f"{said}; a probe that waits for a silent target loses more than that"
+    else:
+        weight = 0.0
+    return weighed(said, Route.RUNS, weight, value=share, reference=usual, unit="1")
+
+
+CAUSE: Final = Cause(
+    id="target-silent",
+    title="a target that failed silently",
+    prior=0.08,  # 1 of the 13 bad days
+    assess=assess,
+    measurement=(
+        "Write to every target by itself for a few seconds (trimtab survey): the silent one hangs "
+        "or reaches next to nothing."
+    ),
+)

@@ -1,0 +1,192 @@
+"""When each target was trimmed last, and what trims did to the level.
+
+Whether speed comes back after a trim tells the drives' route to "slow from 75 % full" from the
+block allocator's (``facts/flash.md`` f, reading 3), so several causes ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import fmean, median
+from typing import Final
+
+from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.shared import settings
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.telemetry import Observations
+from trimtab.model.event import Event, EventKind
+from trimtab.model.incident import Evidence, Route
+from trimtab.units import format_percent
+
+_NEAR: Final = timedelta(hours=24)
+"""Runs so near a trim are held against one another. Trim gives the room back at once."""
+_ENDS_WITH: Final = timedelta(hours=4)
+"""An incident whose last bad run lies so near the end of a trim ended with it."""
+_RUNS: Final = 2
+"""So many on either side, or nothing is said."""
+RECOVERED: Final = 0.5
+NOT_RECOVERED: Final = 0.2
+"""Shares of what was lost that came back: over the one it helped, under the other it did not."""
+_WEIGHT: Final = 1.0
+"""log10 of the likelihood ratio of a recovery.
+
+One trim after which it is well again may be chance where incidents end by themselves; ETH and
+the vendor saw it restore the level in full (``facts/seeds.md`` 6, 27). Nobody has counted how
+often it does, so the figure is a judgement.
+"""
+_WRITTEN_MORE: Final = 0.02
+"""Of a target's capacity discarded at once: a trim, not files removed under ``-o discard``."""
+_WORD: Final = re.compile(r"(?<!no)\b(discard|fstrim)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What trims within the incident did to the level.
+
+    Attributes
+    ----------
+    shares
+        For each trim that could be told, the share of what had been lost that came back with it.
+    last
+        The last of those trims.
+    """
+
+    shares: tuple[float, ...]
+    last: Event
+
+    @property
+    def share(self) -> float:
+        """The mean over the trims: many that did not help outweigh one that seemed to."""
+        return fmean(self.shares)
+
+
+def trims(context: Context) -> tuple[Event, ...]:
+    """Return the trims of the log book, the earliest first."""
+    found = (event for event in context.events if event.kind is EventKind.TRIM)
+    return tuple(sorted(found, key=lambda event: event.at))
+
+
+def end_of(event: Event) -> datetime:
+    """Return when an event was over; a moment is over at once."""
+    return event.at if event.until is None else max(event.at, event.until)
+
+
+def last_before(events: Sequence[Event], target: str, at: datetime) -> Event | None:
+    """Return the last trim of a target that was over at a time."""
+    of_it = [
+        event
+        for event in events
+        if (not event.targets or target in event.targets) and end_of(event) <= at
+    ]
+    return max(of_it, key=end_of, default=None)
+
+
+def last_seen(seen: Observations) -> dict[str, list[datetime]]:
+    """Return for each target the trims that telemetry shows, whoever made them.
+
+    Timers tell when they ran last (``last_trim_at``); a jump of ``bytes_discarded_total`` is a
+    trim as well.
+    """
+    import polars as pl
+
+    found: dict[str, list[datetime]] = {}
+    for target, text in seen.texts("last_trim_at").select("target", "value").unique().iter_rows():
+        at = _moment(text)
+        if at is not None:
+            found.setdefault(target, []).append(at)
+    capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
+    jumps = seen.rates("bytes_discarded_total").join(capacity, on="target")
+    grown = pl.col("value") * pl.col("seconds") >= pl.col("size") * _WRITTEN_MORE
+    for target, at in jumps.filter(grown).select("target", "at").iter_rows():
+        found.setdefault(target, []).append(at)
+    return found
+
+
+def mount_trims(context: Context) -> tuple[int, int] | None:
+    """Return how many targets trim by a mount option, and of how many that is known."""
+    import polars as pl
+
+    options = settings(context, "mount/options").filter(pl.col("bad"))
+    last = options.sort("at").group_by("target").agg(pl.col("value").last())
+    if last.is_empty():
+        return None
+    return sum(_WORD.search(text) is not None for text in last.get_column("value")), last.height
+
+
+def recovery(context: Context) -> Recovery | str:
+    """Return what the trims within the incident did, or why that cannot be told."""
+    within = [
+        event
+        for event in trims(context)
+        if event.at >= context.incident.at and not event.targets and end_of(event) <= context.now
+    ]
+    if not within:
+        return "nothing was trimmed as a whole since it began"
+    told = [(share, event) for event in within if (share := _share(context, event)) is not None]
+    if not told:
+        return "too few runs stand near the trims to tell what they did"
+    return Recovery(tuple(share for share, _ in told), told[-1][1])
+
+
+def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
+    """Return whether a trim brought the level back, as evidence.
+
+    Parameters
+    ----------
+    speaks_for
+        True for what a trim cures, false for what it leaves as it was.
+    """
+    found = recovery(context)
+    what = "whether a trim brought the level back"
+    if isinstance(found, str):
+        return not_available(what, Route.EXPECTED, found)
+    of = "the trim" if len(found.shares) == 1 else f"{len(found.shares)} trims, the last"
+    said = f"of what was lost, {format_percent(found.share, 0)} came back with {of} of "
+    said += f"{found.last.at:%d %B %H:%M}"
+    return weighed(
+        said, Route.EXPECTED, _weight(found, speaks_for=speaks_for), value=found.share,
+        reference=RECOVERED, unit="1", at=found.last.at, source=f"event {found.last.id}",
+    )  # fmt: skip
+
+
+def _weight(found: Recovery, *, speaks_for: bool) -> float:
+    if found.share >= RECOVERED:
+        return _WEIGHT if speaks_for else -_WEIGHT
+    if found.share > NOT_RECOVERED:
+        return 0.0
+    # The allocator is not the only thing that a trim does not cure: for it that says little.
+    certain = min(1.0, 0.6 + 0.2 * len(found.shares))
+    return -_WEIGHT * certain if speaks_for else 0.3 * certain
+
+
+def _share(context: Context, trim: Event) -> float | None:
+    """Return how much of what was lost came back with a trim; ``None`` if that cannot be told."""
+    end, until = end_of(trim), context.incident.until
+    good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
+    after = [run for run in (*bad, *good) if end < run.at <= end + _NEAR]
+    before = [run for run in bad if trim.at - _NEAR <= run.at < trim.at]
+    levels = [
+        median(values)
+        for runs in (before, after, good)
+        if len(values := [value for run in runs if (value := value_of(context, run)) is not None])
+        >= _RUNS
+    ]
+    if len(levels) == 3:
+        low, now, usual = levels
+        return max(-1.0, min(1.5, (now - low) / (usual - low))) if usual > low else None
+    # Good hours may all lie before it. What ended, and stayed so, came back.
+    if until is None or not before or context.now - end < _ENDS_WITH:
+        return None
+    return 1.0 if abs(end - until) <= _ENDS_WITH else None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
