@@ -1,0 +1,169 @@
+"""`bad-checksums`: data arrived otherwise than they were sent, whatever the speed was.
+
+An integrity incident: Lustre sends such a transfer again, which costs time, but what matters is
+that something on the way changes data. NERSC saw two such incidents after checksums had been
+turned on (seed 000, VI B). Only the kernel's log of a server tells (``BAD WRITE CHECKSUM``); it is
+a ring, so what was counted is the least that happened.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.shared import UNSEEN, named
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.telemetry import CLIENTS, SERVERS, TARGETS, observe
+from trimtab.model.incident import Evidence, Route, Shape
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NAME: Final = "checksum_errors_total"
+_KINDS: Final = (*SERVERS, *CLIENTS, *TARGETS)
+_WHAT: Final = "transfers with a bad checksum"
+_GREW: Final = 2.0
+_STOOD_BEFORE: Final = 0.0
+_NONE: Final = -2.0
+"""No transfer was bad where all were checked and counted: there is no such incident."""
+_OF_RUNS: Final = 2.0
+_TOLD: Final = 1.5
+_MESSAGE: Final = re.compile(r"bad[ -](?:write |read )?checksum|checksum (?:error|mismatch)", re.I)
+_WRONG_DATA: Final = re.compile(
+    r"not what was written|incorrect data|data (?:mismatch|corruption)"
+    r"|verify(?:ing)? (?:failed|bad)|verification (?:failed|error)",
+    re.I,
+)
+"""What the benchmarks' readers say of data that came back wrong (``trimtab.measure``)."""
+_OFF: Final = frozenset({"0", "off", "false", "n"})
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against transfers that arrived damaged."""
+    return (_counted(context), _told(context), _read_back(context), _checked(context))
+
+
+def _counted(context: Context) -> Evidence:
+    """Return whether bad transfers were counted in the bad hours."""
+    import polars as pl
+
+    seen = observe(context)
+    values = seen.labelled(_NAME, kinds=_KINDS)
+    bad = values.filter(pl.col("bad"))
+    if bad.is_empty():
+        why = seen.why_not(_NAME, kinds=_KINDS)
+        return not_available(_WHAT, Route.EXPECTED, why, source=_NAME)
+    grown = _growth(values)
+    if grown:
+        n = sum(count for count, _ in grown.values())
+        first = min(at for _, at in grown.values())
+        said = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
+        return weighed(
+            said, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
+            targets=sorted(grown), at=first, source=_NAME,
+        )  # fmt: skip
+    most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
+    if most > 0:
+        said = f"{most:.0f} {_WHAT} were counted before the bad hours, none in them"
+        return weighed(
+            said, Route.EXPECTED, _STOOD_BEFORE, value=0.0, reference=0.0, unit="errors",
+            source=_NAME,
+        )  # fmt: skip
+    machines = bad.get_column("target").n_unique()
+    said = f"no {_WHAT}: the kernel logs of {machines} machines tell of none"
+    return weighed(
+        said, Route.EXPECTED, _NONE, value=0.0, reference=0.0, unit="errors", source=_NAME
+    )
+
+
+def _growth(values: pl.DataFrame) -> dict[str, tuple[float, datetime]]:
+    """Return machine to how many were counted in the bad hours, and by when the first.
+
+    A count that goes down was set back by a boot, or has fallen out of the log: what is over its
+    least value since then is new. The first value of all counts where it is the first seen and
+    not the first of the record's good hours.
+    """
+    grown: dict[str, tuple[float, datetime]] = {}
+    before: dict[tuple[str, str | None], float] = {}
+    rows = values.sort("at").select("at", "target", "label", "value", "bad").iter_rows()
+    for at, target, label, value, is_bad in rows:
+        last = before.get((target, label))
+        before[target, label] = value
+        # Without a value before it, how many of them are new is not known.
+        more = 0.0 if last is None else value - last if value >= last else value
+        if is_bad and more > 0:
+            count, first = grown.get(target, (0.0, at))
+            grown[target] = (count + more, first)
+    return grown
+
+
+def _told(context: Context) -> Evidence:
+    """Return whether the log book holds such a message."""
+    what = f"a message of {_WHAT} in the log book"
+    found = sorted(
+        (one for one in context.events if _MESSAGE.search(one.detail) and context.is_bad(one.at)),
+        key=lambda one: one.at,
+    )
+    if not found:
+        return weighed(f"no {what.removeprefix('a ')}", Route.LOG, 0.0)
+    first = found[0]
+    said = f"{what} at {first.at:%d %B %H:%M}: {first.detail[:200]}"
+    return weighed(
+        said, Route.LOG, _TOLD, targets=first.targets, at=first.at, source=f"event {first.id}"
+    )
+
+
+def _read_back(context: Context) -> Evidence:
+    """Return whether a probe read other data than it had written."""
+    runs = [run for run in context.runs if context.is_bad(run.at)]
+    what = "runs that read other data than they had written"
+    if not runs:
+        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+    wrong = [run for run in runs if _wrong_data(run)]
+    if not wrong:
+        # Few probes verify what they read.
+        return weighed(f"no {what}, of those that look", Route.RUNS, 0.0)
+    return weighed(
+        f"{len(wrong)} of {len(runs)} {what}", Route.RUNS, _OF_RUNS, value=float(len(wrong)),
+        reference=0.0, unit="runs", at=wrong[0].at, source=f"run {wrong[0].id}",
+    )  # fmt: skip
+
+
+def _wrong_data(run: RunFact) -> bool:
+    return any(_WRONG_DATA.search(text) for text in (run.problem or "", *run.disbelieved))
+
+
+def _checked(context: Context) -> Evidence:
+    """Return whether transfers were checked at all: unchecked, none would be counted."""
+    import polars as pl
+
+    what = "whether transfers carry checksums"
+    if context.incident.shape is Shape.INTEGRITY:
+        return weighed("the incident is that transfers were damaged", Route.EXPECTED, 0.0)
+    found = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
+    if found.is_empty():
+        reason = "no snapshot holds the setting checksums"
+        return not_available(what, Route.EXPECTED, reason, source="checksums")
+    values = set(found.get_column("value").drop_nulls().to_list())
+    off = {value for value in values if value.strip().lower() in _OFF}
+    said = "transfers carry checksums"
+    if off == values and values:
+        said = "transfers carry no checksums: damage would not be noticed"
+    elif off:
+        said = "some transfers carry checksums, others none"
+    return weighed(said, Route.EXPECTED, 0.0, value=", ".join(sorted(values)), source="checksums")
+
+
+CAUSE: Final = Cause(
+    id="bad-checksums",
+    title="transfers with a bad checksum",
+    prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
+    assess=assess,
+    measurement=(
+        "Find the nodes that the messages name, take them out of service, and move verified data "
+        "(ior -W -R, or lnet_selftest with check=full) over each of their links; checksums stay on."
+    ),
+)

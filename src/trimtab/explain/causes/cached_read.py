@@ -1,0 +1,151 @@
+"""`cached-read`: reads that came out of memory, so that the series shows no file system.
+
+It goes both ways: where the bad hours were read from memory their figures are none, and where the
+good ones were, the "usual level" was memory's and what looks like a loss is the truth. Rules for
+single repetitions are in `trimtab.judge.credibility`; ``facts/statistics.md``, "Validity".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident
+from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.findings.cached_read import MARK
+from trimtab.model.incident import Evidence, Route
+from trimtab.units import format_bytes_per_s
+
+_READ: Final = "read"
+_CANNOT_BE: Final = 1.05
+"""Beyond what carries it, by more than a figure on a data sheet may be rounded."""
+_OTHER_METRIC: Final = -2.0
+"""The incident is in writes or metadata: reading from memory does nothing to those."""
+_CACHED: Final = 1.8
+_NOT_CACHED: Final = -1.2
+_TOO_FAST: Final = 1.8
+_WITHIN: Final = -0.5
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against reads that did not reach the file system."""
+    return (_metric(context), _disbelieved(context), _faster_than_carried(context))
+
+
+def _metric(context: Context) -> Evidence:
+    """Return whether the incident is in reads at all."""
+    key = context.incident.key
+    if key is None:
+        return weighed("the incident is of no one metric", Route.RUNS, 0.0)
+    if key.metric.startswith(_READ):
+        return weighed(f"the incident is in reads ({key.metric})", Route.RUNS, 0.0)
+    said = f"the incident is in {key.metric}: reading from memory does nothing to that"
+    return weighed(said, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe)
+
+
+def _disbelieved(context: Context) -> Evidence:
+    """Return whether reads were disbelieved as cached, in bad hours or in good ones alone."""
+    what = "reads that were answered from memory"
+    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    if not bad:
+        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+    cached = [[run for run in runs if _from_memory(run)] for runs in (bad, good)]
+    in_bad = len(cached[0]) / len(bad)
+    in_good = len(cached[1]) / len(good) if good else None
+    said = f"{len(cached[0])} of {len(bad)} runs in the bad hours read from memory"
+    said += "" if in_good is None else f", {len(cached[1])} of {len(good)} in the good ones"
+    different = abs(in_bad - (in_good or 0.0)) >= 0.5
+    if different:
+        weight = _CACHED * _sure(len(bad), len(good))
+    elif in_bad >= 0.5:
+        return weighed(said, Route.RUNS, 0.0, value=in_bad, reference=in_good, unit="1",
+                       throughout=True)  # fmt: skip
+    else:
+        weight = _NOT_CACHED * _sure(len(bad), len(good))
+    first = next((run for runs in cached for run in runs), None)
+    return weighed(
+        said, Route.RUNS, weight, value=in_bad, reference=in_good, unit="1",
+        at=None if first is None else first.at,
+        source=None if first is None else f"run {first.id}",
+    )  # fmt: skip
+
+
+def _sure(n_bad: int, n_good: int) -> float:
+    """Return what so few runs count: of one half, of many all."""
+    n = max(1, min(n_bad, max(n_good, 1)))
+    return n / (n + 1)
+
+
+def _from_memory(run: RunFact) -> bool:
+    return any(MARK in reason.lower() for reason in run.disbelieved)
+
+
+def _faster_than_carried(context: Context) -> Evidence:
+    """Return whether reads are faster than the network or the drives can carry them."""
+    what = "reads faster than network and drives can carry"
+    limits = _carries(context)
+    if not limits:
+        reason = "the site file does not say what network and drives carry"
+        return not_available(what, Route.EXPECTED, reason)
+    fastest: list[tuple[float, RunFact]] = []
+    for which in (True, False):
+        values = [
+            (value, run)
+            for run in of_incident(context, bad=which)
+            if (value := run.values.get("read_bandwidth")) is not None and math.isfinite(value)
+        ]
+        if values:
+            # One odd run is no level.
+            middle = median(value for value, _ in values)
+            fastest.append(min(values, key=lambda one: abs(one[0] - middle)))
+    if not fastest:
+        return not_available(what, Route.EXPECTED, "no run has a believed read bandwidth")
+    value, run = max(fastest, key=lambda one: one[0])
+    limit, of = min(limits + _of_clients(context, run))
+    said = f"reads at {format_bytes_per_s(value)}; {of} carries {format_bytes_per_s(limit)}"
+    weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
+    return weighed(
+        said, Route.EXPECTED, weight, value=value, reference=limit, unit="B/s", at=run.at,
+        source=f"run {run.id}",
+    )  # fmt: skip
+
+
+def _carries(context: Context) -> list[tuple[float, str]]:
+    """Return what servers' network and drives carry together, each with its name, B/s."""
+    hardware = context.hardware
+    found: list[tuple[float, str]] = []
+    if hardware.network is not None and hardware.oss:
+        upper = hardware.network.possible(zeros_are_filling=True)[1]
+        found.append((upper * hardware.oss, "the servers' network"))
+    each: Sequence[float] = [
+        figure.possible(zeros_are_filling=True)[1]
+        for figure in (hardware.drive_read, hardware.drive_link)
+        if figure is not None
+    ]
+    if each and hardware.drives:
+        found.append((min(each) * hardware.drives, "the drives together"))
+    return [(limit, of) for limit, of in found if limit > 0 and math.isfinite(limit)]
+
+
+def _of_clients(context: Context, run: RunFact) -> list[tuple[float, str]]:
+    figure, nodes = context.hardware.client_network, run.nodes or len(run.hosts)
+    if figure is None or not nodes:
+        return []
+    return [(figure.possible(zeros_are_filling=True)[1] * nodes, f"the network of {nodes} clients")]
+
+
+CAUSE: Final = Cause(
+    id="cached-read",
+    title="reads from memory instead of the file system",
+    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    assess=assess,
+    measurement=(
+        "Read with direct I/O more than all memory on the way holds, or on other nodes than those "
+        "that wrote."
+    ),
+)

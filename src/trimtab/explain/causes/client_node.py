@@ -1,0 +1,221 @@
+"""`client-node`: runs are slow that include one client node, and those without it are not.
+
+A run ends with its last task, so one bad node holds up all. Nodes differ from run to run, which is
+a contrast that needs nothing else. Of many nodes some stand in the slow runs by chance: the figure
+is a mean over all of them, so that looking at many convicts none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.telemetry import CLIENTS, observe
+from trimtab.model.incident import Evidence, Route
+from trimtab.model.run import RunStatus
+
+_SHARE_OF_LOSS: Final = 0.5
+"""Of what the incident lost; a run under it is slow."""
+_LEAST_LOSS: Final = 0.05
+_RUNS: Final = 4
+"""So many runs that tell their nodes, or nothing is said."""
+_BAD_NODE: Final = (4.0, 1.0)
+"""Runs with the node, slow and not, counted beforehand: a bad node slows most of its runs."""
+_COMMON: Final = (0.5, 0.5)
+"""The same for runs of which nothing is known (Jeffreys)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """How runs went with one node and without it.
+
+    Attributes
+    ----------
+    weight
+        log10 of the likelihood ratio of "this node is it" against "no node is".
+    """
+
+    name: str
+    slow_with: int
+    well_with: int
+    slow_without: int
+    well_without: int
+    weight: float
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against one bad client node."""
+    return (_by_node(context), _alone(context), _answered(context))
+
+
+def _by_node(context: Context) -> Evidence:
+    what = "runs with one node against runs without it"
+    runs = _since(context)
+    told = [run for run in runs if run.hosts]
+    if len(told) < _RUNS:
+        reason = f"of {len(runs)} runs since it began {len(told)} tell the nodes that they ran on"
+        return not_available(what, Route.RUNS, reason)
+    slow = [_is_slow(context, run) for run in told]
+    if not any(slow):
+        return weighed("no run that tells its nodes was slow", Route.RUNS, 0.0)
+    everywhere = set.intersection(*(set(run.hosts) for run in told))
+    names = sorted({host for run in told for host in run.hosts} - everywhere)
+    if not names:
+        said = "every run since it began was on the same nodes: none can be told from the others"
+        return weighed(said, Route.RUNS, 0.0)
+    base = _base(context)
+    nodes = [_node(name, told, slow, base) for name in names]
+    # One of them is as likely as the other beforehand; those in every run cannot be told apart.
+    weight = _mean_weight([one.weight for one in nodes], len(names) + len(everywhere))
+    most = max(nodes, key=lambda one: (one.weight, one.name))
+    said = (
+        f"{most.name}: {most.slow_with} of {most.slow_with + most.well_with} runs with it were "
+        f"slow, {most.slow_without} of {most.slow_without + most.well_without} without it"
+    )
+    if weight <= 0:
+        said = f"no one node tells slow runs from others; nearest {said}"
+    with_, without = most.slow_with + most.well_with, most.slow_without + most.well_without
+    return weighed(
+        said, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
+        reference=most.slow_without / without if without else None, unit="1",
+        source=f"nodes of {len(told)} runs",
+    )  # fmt: skip
+
+
+def _since(context: Context) -> list[RunFact]:
+    """Return the runs of the series since the incident began, good ones among them."""
+    key, incident = context.incident.key, context.incident
+    return sorted(
+        (
+            run
+            for run in context.runs
+            if run.at >= incident.at
+            and (incident.until is None or run.at <= incident.until)
+            and run.status in (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
+            and (key is None or run.probe == key.probe)
+            and (key is None or not key.comparability or run.series in {"", key.comparability})
+            and value_of(context, run) is not None
+        ),
+        key=lambda run: run.at,
+    )
+
+
+def _is_slow(context: Context, run: RunFact) -> bool:
+    value, limit = value_of(context, run), _limit(context)
+    if value is None or limit is None:
+        return context.is_bad(run.at)
+    key = context.incident.key
+    more_is_better = key is None or key.more_is_better
+    if run.status is RunStatus.UNFINISHED:
+        return True
+    return value < limit if more_is_better else value > limit
+
+
+def _limit(context: Context) -> float | None:
+    """Return the value between well and slow: half of what the incident lost."""
+    values = [
+        value
+        for run in of_incident(context, bad=False)
+        if (value := value_of(context, run)) is not None and value > 0
+    ]
+    if not values:
+        return None
+    effect = context.incident.effect
+    if effect is None or not math.isfinite(effect) or effect < 0:
+        effect = 0.7
+    loss = effect - 1
+    if abs(loss) < _LEAST_LOSS:
+        loss = math.copysign(_LEAST_LOSS, loss)
+    return median(values) * (1 + _SHARE_OF_LOSS * loss)
+
+
+def _base(context: Context) -> tuple[float, float]:
+    """Return slow and other runs of good hours: how often a run is slow with no bad node."""
+    good = [run for run in of_incident(context, bad=False) if value_of(context, run) is not None]
+    slow = sum(_is_slow(context, run) for run in good)
+    # Good hours say what is usual, not what is certain now: they count for at most ten runs.
+    scale = min(1.0, 10 / len(good)) if good else 0.0
+    return (0.5 + scale * slow, 2.0 + scale * (len(good) - slow))
+
+
+def _node(
+    name: str, runs: Sequence[RunFact], slow: Sequence[bool], base: tuple[float, float]
+) -> Node:
+    counts = {(with_, bad): 0 for with_ in (True, False) for bad in (True, False)}
+    for run, bad in zip(runs, slow, strict=True):
+        counts[name in run.hosts, bad] += 1
+    slow_with, well_with = counts[True, True], counts[True, False]
+    slow_without, well_without = counts[False, True], counts[False, False]
+    weight = (
+        _chance(slow_with, well_with, _BAD_NODE)
+        + _chance(slow_without, well_without, base)
+        - _chance(slow_with + slow_without, well_with + well_without, _COMMON)
+    )
+    return Node(name, slow_with, well_with, slow_without, well_without, weight)
+
+
+def _chance(slow: int, well: int, before: tuple[float, float]) -> float:
+    """Return log10 of the chance of such a sequence of runs, its rate not known (beta-binomial)."""
+    a, b = before
+    natural = (
+        math.lgamma(slow + a) + math.lgamma(well + b) - math.lgamma(slow + well + a + b)
+        + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    )  # fmt: skip
+    return natural / math.log(10)
+
+
+def _mean_weight(weights: Sequence[float], of: int) -> float:
+    """Return log10 of the mean of likelihood ratios; of those not given it is taken to be 1."""
+    most = max(*weights, 0.0) if len(weights) > 1 else max(weights[0], 0.0)
+    total = sum(10 ** (weight - most) for weight in weights) + (of - len(weights)) * 10**-most
+    return math.log10(total / of) + most if total > 0 else -math.inf
+
+
+def _alone(context: Context) -> Evidence:
+    """Return whether probes on other nodes were well meanwhile."""
+    key = context.incident.key
+    others = {
+        run.probe
+        for run in context.runs
+        if key is not None and run.probe != key.probe and context.is_bad(run.at)
+    }
+    what = "other probes, which run on other nodes"
+    if not others:
+        return not_available(what, Route.RUNS, "no other probe ran in the bad hours")
+    # How other probes fared says something of the whole, not of one node.
+    moved = len(context.incident.moved_with)
+    said = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
+    weight = -0.3 if moved else 0.0
+    return weighed(said, Route.RUNS, weight, value=float(moved), unit="series")
+
+
+def _answered(context: Context) -> Evidence:
+    """Return whether the client nodes that are asked showed anything."""
+    seen = observe(context)
+    what = "CPU of client nodes"
+    found = seen.values("server_cpu_fraction", kinds=CLIENTS)
+    if found.is_empty():
+        why = seen.why_not("server_cpu_fraction", kinds=CLIENTS)
+        return not_available(what, Route.TARGETS, why, source="server_cpu_fraction")
+    machines = found.get_column("target").n_unique()
+    return weighed(f"{what}: {machines} were looked at", Route.TARGETS, 0.0)
+
+
+CAUSE: Final = Cause(
+    id="client-node",
+    title="one bad client node",
+    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    assess=assess,
+    measurement=(
+        "Run the probe twice on the same nodes, once with the suspected one in place of another, "
+        "and lnet_selftest between that node and a server."
+    ),
+)

@@ -1,0 +1,214 @@
+"""`competing-load`: other jobs moved much more data than usual, and the probe shared with them.
+
+The servers count what all clients moved; what the probe moved itself is taken off.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.telemetry import OSTS, TARGETS, observe
+from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.units import format_bytes_per_s, format_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Step = tuple[datetime, float, float, bool]
+    """End, seconds, B/s of all targets, whether bad."""
+
+_OF_CLIENTS: Final = ("client_bytes_written_total", "client_bytes_read_total")
+_OF_DEVICES: Final = ("bytes_written_total", "bytes_read_total")
+_MORE: Final = 1.5
+"""Half as much again as in good hours; users' load varies by that from day to night."""
+_MORE_JOBS: Final = 1.3
+_MATTERS: Final = 0.15
+"""Of what the probe reaches alone: other load that is less takes no more than that from it."""
+_WHOLE: Final = 0.9
+"""Share of the targets that a sum has to hold."""
+_LONGEST_RUN: Final = timedelta(hours=8)
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against load of other jobs."""
+    steps, source, why = _others(context)
+    return (
+        _in_time(steps, source, why),
+        _against_the_probe(context, steps, source, why),
+        _jobs(context),
+        _shape(context),
+    )
+
+
+def _others(context: Context) -> tuple[list[Step], str, str]:
+    """Return what others moved at each time, from which counters, and why there is nothing."""
+    seen = observe(context)
+    for names in (_OF_CLIENTS, _OF_DEVICES):
+        frames = [seen.rates(name, kinds=OSTS) for name in names]
+        frames = [frame for frame in frames if not frame.is_empty()]
+        steps = _summed(frames) if frames else []
+        if any(is_bad for *_, is_bad in steps):
+            source = " and ".join(names)
+            own = _own_runs(context) if names is _OF_CLIENTS else []
+            return [_less(step, own) for step in steps], source, ""
+    return [], _OF_CLIENTS[0], seen.why_not(_OF_CLIENTS[0], kinds=OSTS)
+
+
+def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
+    """Return the sums over targets and directions; times at which many targets lack left out."""
+    import polars as pl
+
+    columns = ["at", "target", "value", "seconds", "bad"]
+    rows = pl.concat([frame.select(columns) for frame in frames])
+    times = (
+        rows.group_by("at")
+        .agg(
+            pl.col("seconds").median(),
+            pl.col("value").sum(),
+            pl.col("bad").any(),
+            pl.col("target").n_unique().alias("targets"),
+        )
+        .sort("at")
+    )
+    most = times.get_column("targets").max()
+    whole = times.filter(pl.col("targets") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
+    return whole.select("at", "seconds", "value", "bad").rows()
+
+
+def _own_runs(context: Context) -> list[RunFact]:
+    found = [
+        run
+        for run in context.runs
+        if run.until is not None
+        and timedelta() < run.until - run.at <= _LONGEST_RUN
+        and (run.bytes_written or run.bytes_read)
+    ]
+    return sorted(found, key=lambda run: run.at)
+
+
+def _less(step: Step, runs: Sequence[RunFact]) -> Step:
+    """Return a step without what the site's own probes moved in it."""
+    end, seconds, rate, is_bad = step
+    begin = end - timedelta(seconds=seconds)
+    own = 0.0
+    first = bisect_left(runs, begin - _LONGEST_RUN, key=lambda run: run.at)
+    for run in runs[first:]:
+        if run.at >= end:
+            break
+        if run.until is None or run.until <= begin:
+            continue
+        within = (min(run.until, end) - max(run.at, begin)).total_seconds()
+        moved = (run.bytes_written or 0.0) + (run.bytes_read or 0.0)
+        if math.isfinite(moved):
+            own += moved * within / (run.until - run.at).total_seconds()
+    return end, seconds, max(0.0, rate - own / seconds), is_bad
+
+
+def _in_time(steps: Sequence[Step], source: str, why: str) -> Evidence:
+    """Return whether others moved more in the bad hours than in good ones."""
+    import polars as pl
+
+    what = "bytes a second that others moved"
+    if not steps:
+        return not_available(what, Route.TIME, why, source=source)
+    frame = pl.DataFrame(
+        [(at, value, is_bad) for at, _, value, is_bad in steps],
+        schema={"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "bad": pl.Boolean},
+        orient="row",
+    )
+    contrast = in_time(frame, ratio=_MORE, absent=-1.5, over="sum")
+    return contrast.evidence(what, unit="B/s", source=source)
+
+
+def _against_the_probe(context: Context, steps: Sequence[Step], source: str, why: str) -> Evidence:
+    """Return whether what others moved more is enough to take from the probe what it lost."""
+    what = "what others moved more, of what the probe reaches"
+    bad = [value for *_, value, is_bad in steps if is_bad]
+    good = [value for *_, value, is_bad in steps if not is_bad]
+    if not bad:
+        return not_available(what, Route.EXPECTED, why or "no rate in the bad hours", source=source)
+    reach = _reach(context)
+    if reach is None:
+        reason = "no run of good hours tells what the probe reaches"
+        return not_available(what, Route.EXPECTED, reason, source=source)
+    more = median(bad) - (median(good) if good else 0.0)
+    share = more / reach
+    said = (
+        f"others moved {format_bytes_per_s(max(0.0, more))} more than in good hours, "
+        f"{format_percent(max(0.0, share), 0)} of what the probe reaches then"
+    )
+    if not good:
+        weight = 0.0
+    elif share >= _MATTERS:
+        weight = min(1.0, 0.5 + 0.5 * math.log10(share / _MATTERS))
+    else:
+        weight = -1.5 if share < _MATTERS / 3 else -0.7
+    return weighed(
+        said, Route.EXPECTED, weight, value=share, reference=_MATTERS, unit="1", source=source
+    )
+
+
+def _reach(context: Context) -> float | None:
+    key = context.incident.key
+    if key is None or not key.metric.endswith("bandwidth"):
+        return None
+    values = [
+        value
+        for run in of_incident(context, bad=False)
+        if (value := value_of(context, run)) is not None and value > 0
+    ]
+    return median(values) if values else None
+
+
+def _jobs(context: Context) -> Evidence:
+    """Return whether more jobs ran at the same time."""
+    seen = observe(context)
+    what = "jobs at the same time"
+    jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
+    if jobs.is_empty():
+        why = seen.why_not("concurrent_jobs")
+        return not_available(what, Route.RUNS, why, source="concurrent_jobs")
+    contrast = in_time(jobs, ratio=_MORE_JOBS, by=1.0, absent=-0.4, over="max")
+    if contrast.reason is not None:
+        return not_available(what, Route.RUNS, contrast.reason, source="concurrent_jobs")
+    # Jobs are no bytes: most move little. It counts beside them.
+    return weighed(
+        f"{what}: {contrast.in_words('jobs')}", Route.RUNS, min(0.5, contrast.weight),
+        value=contrast.value, reference=contrast.reference, unit="jobs", source="concurrent_jobs",
+    )  # fmt: skip
+
+
+def _shape(context: Context) -> Evidence:
+    """Return whether it came and went as jobs do."""
+    shape = context.incident.shape
+    if shape in (Shape.DIP, Shape.UNSTEADY):
+        return weighed("it came and went, as jobs do", Route.EXPECTED, 0.2)
+    end = context.incident.until or context.now
+    days = (end - context.incident.at) / timedelta(days=1)
+    if shape is Shape.STEP and days >= 4:
+        # The longest job of the first seed's site runs 24 h (seed 000, VII).
+        said = f"it has lasted {days:.0f} days; jobs come and go"
+        return weighed(said, Route.EXPECTED, -0.4, value=days, unit="days")
+    return weighed(f"its shape ({shape}) tells nothing of load", Route.EXPECTED, 0.0)
+
+
+CAUSE: Final = Cause(
+    id="competing-load",
+    title="load of other jobs",
+    prior=UNSEEN,  # the seeds name none of the 13 days so: equal to the others not named
+    assess=assess,
+    measurement=(
+        "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
+        "the probe again when that job has ended."
+    ),
+)

@@ -1,0 +1,331 @@
+"""`configuration-change`: something was changed, and the level is another one since then.
+
+The first seed has two: a mitigation of the processors (SafeRet, writes down 14 %) and checksums
+(down 17 %), each a lasting step of everything at once (``facts/seeds.md`` 36, 37). What is found
+says what a setting costs and never that it should be taken back: both protect, and stayed on.
+
+```
+   log book        ·   ·        x                 an entry, or
+   settings    0 0 0 0 0 0 0 0 0│1 1 1 1 1 1 1    a value that another snapshot had not
+   runs        ▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔│▁▁▁▁▁▁▁▁▁▁▁▁▁    a step right after it
+```
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.shared import named
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import breadth, not_available, weighed
+from trimtab.explain.telemetry import SettingChange, observe
+from trimtab.model.event import Event, EventKind
+from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.run import RunStatus
+from trimtab.units import format_percent
+
+KINDS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
+STATES: Final = re.compile(
+    r"brw_stats/|(?:.*/)?(?:mb_last_groups?|discard_stats|prealloc_table|lifetime_\w+|\w+_error_\w+)\Z"
+    r"|(?:.*/)?(?:degraded|readonly|no_create|no_precreate|active|max_create_count)\Z"
+    r"|(?:failover/|server\Z|hostname\Z|nids\Z|health_check\Z|devices\Z)"
+)
+"""Settings that move by themselves, count, or are another cause's: who serves a target, whether
+objects are created on it."""
+KNOWN_EFFECTS: Final = (
+    (re.compile(r"checksum", re.I), "checksums", 0.823),
+    (re.compile(r"saferet|srso|mitigation|inception|bios|microcode", re.I), "SafeRet", 0.86),
+)
+"""What the first seed measured: 673,320 to 554,012 MB/s, and 14 % (``facts/seeds.md`` 36, 37)."""
+_EFFECT_WITHIN: Final = 0.05
+
+_SOON: Final = timedelta(hours=3)
+_SAME_DAY: Final = timedelta(hours=12)
+_BEFORE: Final = timedelta(hours=48)
+_AFTER: Final = timedelta(hours=24)
+_CHANCE_OF_GAP: Final = ((_SOON, 0.8), (_SAME_DAY, 0.15), (_BEFORE, 0.05))
+"""How soon a change shows that does something: with the next runs, mostly. A judgement: of the two
+in the seeds only the day is known."""
+_RUNS_UNDISTURBED: Final = 3
+_EVENT_MOST: Final = 1.7
+_SETTING_MOST: Final = 1.6
+_SHOWN_TOO: Final = 0.4
+"""A setting that shows what the log book tells already: that it was really changed."""
+_NOTHING_LOGGED: Final = -0.4
+_NOTHING_SET: Final = -0.8
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against a change of configuration."""
+    event, weight = _event(context)
+    setting = _setting(context)
+    return (
+        _logged(context, event, weight),
+        _set(context, setting, logged=weight > 0),
+        _shape(context),
+        _alike(context, event, setting),
+        _taken_back(context, setting),
+        _as_large(context, event if weight > 0 else None, setting),
+    )
+
+
+def _event(context: Context) -> tuple[Event | None, float]:
+    """Return the entry of the log book that fits the beginning best, and what it weighs."""
+    changes = sorted(
+        (one for one in context.events if one.kind in KINDS and one.at <= context.now),
+        key=lambda one: one.at,
+    )
+    begun = context.incident.at
+    near = [one for one in changes if begun - _BEFORE <= _over(one) and one.at <= begun + _AFTER]
+    if not near:
+        return None, 0.0
+    best = [(one, _weight_of(context, one, changes)) for one in near]
+    return max(best, key=lambda one: one[1])
+
+
+def _over(event: Event) -> datetime:
+    return event.at if event.until is None else max(event.at, event.until)
+
+
+def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> float:
+    """Return log10 of how much likelier the entry is there if it did it than by chance."""
+    begun = context.incident.at
+    gap = begun - event.at
+    if event.at > begun and _down_before(context, event.at):
+        return -1.0
+    far = timedelta() if event.at <= begun <= _over(event) else abs(gap)
+    soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
+    # How often the log book has such an entry: where there are many, one near by is no wonder.
+    first = min([one.at for one in context.events] + [begun - timedelta(days=14)])
+    days = max((context.now - first) / timedelta(days=1), 1.0)
+    rate = (len(changes) - 1 + 0.5) / days
+    window = max(next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE), _SOON)
+    by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
+    return max(-0.3, min(_EVENT_MOST, math.log10(soon / by_chance)))
+
+
+def _down_before(context: Context, at: datetime) -> bool:
+    """Return whether runs were at the bad level already before a time."""
+    before = [
+        value
+        for run in of_incident(context, bad=True)
+        if run.at < at and (value := value_of(context, run)) is not None
+    ]
+    good = [
+        value
+        for run in of_incident(context, bad=False)
+        if run.status is not RunStatus.UNFINISHED
+        and (value := value_of(context, run)) is not None
+        and value > 0
+    ]
+    effect = context.incident.effect
+    if len(before) < _RUNS_UNDISTURBED or not good or effect is None or not math.isfinite(effect):
+        # The beginning of a small step is known to some hours only.
+        return at - context.incident.at > _SAME_DAY
+    half = 1 + (effect - 1) / 2
+    reached = median(before) / median(good)
+    return reached < half if effect < 1 else reached > half
+
+
+def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
+    begun = context.incident.at
+    if event is None:
+        if not context.events:
+            reason = "the log book is empty: what nobody wrote down is not in it"
+            return not_available("a change in the log book", Route.LOG, reason)
+        said = "the log book tells of no change in the two days before the first bad run"
+        return weighed(said, Route.LOG, _NOTHING_LOGGED)
+    hours = (begun - event.at) / timedelta(hours=1)
+    when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
+    said = (
+        f"the log book tells of a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
+        f"run: {event.detail[:160] or 'no more is said'}"
+    )
+    if weight < 0 and hours < 0:
+        said += "; it had begun by then"
+    return weighed(
+        said, Route.LOG, weight, targets=event.targets, at=event.at, source=f"event {event.id}"
+    )
+
+
+def _changes(context: Context) -> list[SettingChange]:
+    return [one for one in observe(context).setting_changes() if STATES.match(one.name) is None]
+
+
+def _setting(context: Context) -> tuple[SettingChange, ...]:
+    """Return the settings that changed about when it began."""
+    begun = context.incident.at
+    return tuple(
+        one
+        for one in _changes(context)
+        if one.before_at <= begun + _AFTER / 4
+        and one.at >= begun - _BEFORE / 4
+        and not (one.before_at > begun and _down_before(context, one.before_at))
+    )
+
+
+def _set(context: Context, near: Sequence[SettingChange], *, logged: bool) -> Evidence:
+    """Return whether snapshots show that a setting was changed when it began."""
+    what = "settings in snapshots before and after it began"
+    known = _times_of_settings(context)
+    begun = context.incident.at
+    if not any(at < begun for at in known) or not any(at >= begun for at in known):
+        reason = "no snapshots with settings on both sides of the first bad run"
+        return not_available(what, Route.EXPECTED, reason, source="settings")
+    others = [one for one in _changes(context) if one not in near]
+    if not near:
+        said = f"no setting was changed when it began; {len(others)} at other times"
+        # Mitigations, firmware and switches are not among the settings that are read.
+        return weighed(said, Route.EXPECTED, _NOTHING_SET, value=0.0, reference=float(len(others)))
+    widest = max(near, key=lambda one: (len(one.targets) / max(one.of, 1), -_gap_h(one, begun)))
+    more = f" and {len(near) - 1} more" if len(near) > 1 else ""
+    said = (
+        f"{widest.name} went from {widest.before[:60]} to {widest.after[:60]} between "
+        f"{widest.before_at:%d %B %H:%M} and {widest.at:%H:%M} on {len(widest.targets)} of "
+        f"{widest.of} that have it{more}"
+    )
+    return weighed(
+        said, Route.EXPECTED, _SHOWN_TOO if logged else _weight_of_setting(near, others, known),
+        value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
+        at=widest.at, source=f"setting {widest.name}",
+    )  # fmt: skip
+
+
+def _gap_h(change: SettingChange, begun: datetime) -> float:
+    return abs((change.at - begun) / timedelta(hours=1))
+
+
+def _weight_of_setting(
+    near: Sequence[SettingChange], others: Sequence[SettingChange], known: Sequence[datetime]
+) -> float:
+    """Return what a change among snapshots weighs: little where settings change all the time."""
+    days = max((known[-1] - known[0]) / timedelta(days=1), 1.0)
+    # Settings that were changed together are one change.
+    times = {one.at for one in others}
+    rate = (len(times) + 0.5) / days
+    window = max(min(one.at - one.before_at for one in near), _SOON)
+    by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
+    return max(0.2, min(_SETTING_MOST, math.log10(0.8 / by_chance)))
+
+
+def _times_of_settings(context: Context) -> list[datetime]:
+    frame = context.telemetry.settings
+    if "at" not in frame.columns:
+        return []
+    times = frame.get_column("at").drop_nulls().unique().sort().to_list()
+    return [at for at in times if isinstance(at, datetime)]
+
+
+def _shape(context: Context) -> Evidence:
+    """Return whether it is a lasting step, as a change makes one."""
+    incident = context.incident
+    match incident.shape:
+        case Shape.STEP:
+            weight = 0.4 if incident.until is None else 0.0
+            return weighed("a step: the level changed and stayed", Route.RUNS, weight)
+        case Shape.DRIFT:
+            said = "the level went down day by day; a change makes a step"
+            return weighed(said, Route.RUNS, -0.8)
+        case Shape.DIP:
+            return weighed("a dip: a change stays until it is taken back", Route.RUNS, -0.7)
+        case Shape.UNSTEADY:
+            return weighed("the level held; a change moves it", Route.RUNS, -0.3)
+        case _:
+            return weighed(f"its shape ({incident.shape}) does not tell", Route.RUNS, 0.0)
+
+
+def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
+    """Return whether every target lost alike, or those that were changed."""
+    what = "whether all targets changed alike"
+    found = breadth(context)
+    changed = set(event.targets) if event is not None else set()
+    for one in settings:
+        if len(one.targets) < one.of:
+            changed |= set(one.targets)
+    if found.slow and changed:
+        fits = len(changed & set(found.slow)) / len(changed | set(found.slow))
+        said = f"slow are {named(found.slow)}, changed were {named(changed)}"
+        weight = 0.8 if fits >= 0.5 else -0.6
+        return weighed(said, Route.TARGETS, weight, value=fits, unit="1", targets=found.slow)
+    if not found.surveyed:
+        return not_available(what, Route.TARGETS, found.reason)
+    if found.slow:
+        said = f"{named(found.slow)} were slow and the others were not; a change is of all"
+        return weighed(said, Route.TARGETS, -0.8, targets=found.slow)
+    level = "" if found.level is None else f" ({format_percent(found.level, 0)} of before)"
+    # The clients' settings do not show in a survey on the servers, whose level then holds.
+    return weighed(f"no target was slow by itself{level}", Route.TARGETS, 0.3, value=found.level,
+                   unit="1")  # fmt: skip
+
+
+def _taken_back(context: Context, near: Sequence[SettingChange]) -> Evidence:
+    """Return whether the level came back with the change or without it."""
+    until = context.incident.until
+    if until is None:
+        return weighed("it goes on", Route.TIME, 0.0)
+    close = timedelta(hours=6)
+    reversal = next(
+        (
+            one
+            for one in _changes(context)
+            if one not in near
+            and abs(one.at - until) <= close
+            and any(one.name == first.name and one.after == first.before for first in near)
+        ),
+        None,
+    )
+    if reversal is not None:
+        said = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
+        return weighed(said, Route.TIME, 0.8, at=reversal.at, source=f"setting {reversal.name}")
+    logged = [
+        one
+        for one in context.events
+        if one.kind in KINDS and abs(one.at - until) <= close and one.at > context.incident.at
+    ]
+    if logged:
+        said = f"it ended about when the log book tells of {logged[0].detail[:120] or 'a change'}"
+        return weighed(said, Route.TIME, 0.5, at=logged[0].at, source=f"event {logged[0].id}")
+    return weighed("the level came back and nothing was changed back", Route.TIME, -0.8, at=until)
+
+
+def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
+    """Return whether the effect is as large as the one that such a change is known to have."""
+    incident = context.incident
+    words = " ".join([*(one.name for one in settings), event.detail if event is not None else ""])
+    for pattern, name, known in KNOWN_EFFECTS:
+        if pattern.search(words) is None or incident.effect is None:
+            continue
+        interval = incident.effect_interval
+        low = interval.low if interval is not None else incident.effect - _EFFECT_WITHIN
+        high = interval.high if interval is not None else incident.effect + _EFFECT_WITHIN
+        fits = low - _EFFECT_WITHIN <= known <= high + _EFFECT_WITHIN
+        said = (
+            f"the level is at {format_percent(incident.effect)} of before; {name} took another "
+            f"system's writes to {format_percent(known)}"
+        )
+        return weighed(
+            said, Route.EXPECTED, 0.2 if fits else 0.0, value=incident.effect, reference=known,
+            unit="1", source="first seed, VI",
+        )  # fmt: skip
+    return weighed("no change whose effect elsewhere is known", Route.EXPECTED, 0.0)
+
+
+CAUSE: Final = Cause(
+    id="configuration-change",
+    title="a change of configuration",
+    prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
+    assess=assess,
+    measurement=(
+        "On one client or one target of a kind that is not in service, measure with the old value "
+        "and with the new one in turn, a dozen runs each; what protects data or the system stays "
+        "on, and its cost is known then."
+    ),
+    brings_about=("writeback-throttling", "allocator-loops", "few-targets-open"),
+)

@@ -1,0 +1,212 @@
+"""`launch-failure`: runs that were not started, by a launcher or by names that were not resolved.
+
+One of the 13 bad days in the first seed: "a system-wide issue with the proper resolution of DNS
+addresses" (seed 000, VII). Nothing was measured then, so nothing is known of the file system: it
+is never called slow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.telemetry import OSTS, observe
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Evidence, Route
+from trimtab.model.run import RunStatus
+from trimtab.units import format_percent
+
+NAMES: Final = re.compile(
+    r"could not resolve|cannot resolve|unable to resolve|failed to resolve|not resolve"
+    r"|name resolution|resolution of (?:host)?names?|getaddrinfo|gethostby|unknown host"
+    r"|name or service not known|no address associated|nodename nor servname|servfail|nxdomain"
+    r"|\bDNS\b|\bEAI_",
+    re.I,
+)
+"""How glibc, ssh, Slurm and MPI say that a name has no address (getaddrinfo(3), gai_strerror)."""
+LAUNCHER: Final = re.compile(
+    r"\b(?:srun|sbatch|salloc|slurm\w*|mpirun|mpiexec|orte\w*|prte\w*|pmix?\w*|prolog|epilog"
+    r"|munge|ssh|scheduler|queue|allocation|launch\w*|job)\b"
+    r"|not on PATH|was not found|may not be executed|cannot start|could not be started"
+    r"|no slot of .{0,80} was begun|did not start|the watch ended|pending",
+    re.I,
+)
+"""Launchers, and how `trimtab.launch` and `trimtab.loop.watching` say that nothing began."""
+_NOT_MEASURED: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED)
+_ALL_SILENT: Final = 1.2
+_MEASURED: Final = -1.5
+_WORDS_NAMES: Final = 1.8
+_WORDS_LAUNCHER: Final = 1.4
+_EVENT: Final = 1.2
+_NEAR: Final = timedelta(hours=2)
+_SLOW: Final = 0.5
+"""Share of what was lost at which a run that measured counts as slow."""
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against runs that were not started."""
+    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    return (
+        _silent(bad, good),
+        _words(bad, good),
+        _measured(context, bad),
+        _logged(context),
+        _others_served(context),
+    )
+
+
+def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
+    """Return whether runs of the bad hours measured nothing, more than those of good ones."""
+    what = "runs that were not started or failed"
+    if not bad:
+        return not_available(what, Route.TIME, "there is no run in the bad hours")
+    none = [run for run in bad if run.status in _NOT_MEASURED and not run.values]
+    before = [run for run in good if run.status in _NOT_MEASURED and not run.values]
+    share, reference = len(none) / len(bad), len(before) / len(good) if good else None
+    said = f"{len(none)} of {len(bad)} {what} in the bad hours"
+    said += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
+    sure = len(bad) / (len(bad) + 1)
+    more = share - (reference or 0.0)
+    weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
+    return weighed(
+        said, Route.TIME, weight, value=share, reference=reference, unit="1",
+        at=none[0].at if none else None, source=f"run {none[0].id}" if none else None,
+    )  # fmt: skip
+
+
+def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
+    """Return whether they say that names were not resolved, or a launcher failed."""
+    what = "words of a launcher or of name resolution"
+    ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
+    told = [run for run in ended if run.problem]
+    if not ended:
+        return weighed(f"no {what}: every run ended well", Route.RUNS, -0.8)
+    if not told:
+        return not_available(what, Route.RUNS, "the runs that did not end well do not say why")
+    names = [run for run in told if NAMES.search(run.problem or "")]
+    launcher = [run for run in told if run not in names and _of_launcher(run)]
+    some, strength = (names, _WORDS_NAMES) if names else (launcher, _WORDS_LAUNCHER)
+    if not some:
+        common = Counter(run.problem for run in told).most_common(1)[0][0]
+        said = f"no {what} in {len(told)} runs that did not end well; they say: {common}"[:240]
+        return weighed(said, Route.RUNS, -0.8 * len(told) / (len(told) + 1), value=0.0, unit="1")
+    # Of all bad runs: two that were not launched do not explain ten that were slow.
+    share = (len(names) + len(launcher)) / len(bad)
+    usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
+    kind = "name resolution" if names else "a launcher"
+    said = f"{len(some)} of {len(bad)} runs tell of {kind}: {some[0].problem}"[:240]
+    sure = len(some) / (len(some) + 0.5)
+    return weighed(
+        said, Route.RUNS, strength * sure * max(0.0, share - usually), value=share,
+        reference=usually, unit="1", at=some[0].at, source=f"run {some[0].id}",
+    )  # fmt: skip
+
+
+def _of_launcher(run: RunFact) -> bool:
+    """Return whether a launcher's words stand in a run that never measured.
+
+    A run that did not end in its time may name its launcher as well: it was running, and is the
+    file system's.
+    """
+    return run.status in _NOT_MEASURED and LAUNCHER.search(run.problem or "") is not None
+
+
+def _speaks(run: RunFact) -> bool:
+    return _of_launcher(run) or NAMES.search(run.problem or "") is not None
+
+
+def _measured(context: Context, bad: Sequence[RunFact]) -> Evidence:
+    """Return whether the bad runs that did measure were slow: a launcher slows none of them."""
+    what = "speed of the bad runs that did measure"
+    good = [
+        value for run in of_incident(context, bad=False)
+        if (value := value_of(context, run)) is not None and value > 0
+    ]  # fmt: skip
+    values = [
+        (run, value) for run in bad
+        if run.status in (RunStatus.OK, RunStatus.PARTIAL)
+        and (value := value_of(context, run)) is not None
+    ]  # fmt: skip
+    if not values:
+        return weighed("no run of the bad hours measured anything", Route.EXPECTED, 0.3)
+    if not good:
+        reason = "there is no run in good hours to hold them against"
+        return not_available(what, Route.EXPECTED, reason)
+    from statistics import median
+
+    usual = median(good)
+    effect = context.incident.effect
+    lost = 1 - min(effect, 0.95) if effect is not None and 0 < effect < 1 else 0.2
+    key = context.incident.key
+    sign = 1.0 if key is None or key.more_is_better else -1.0
+    slow = sum(sign * (1 - value / usual) > _SLOW * lost for _, value in values)
+    share = slow / len(bad)
+    said = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
+    weight = -1.5 * share if slow else 0.3
+    return weighed(said, Route.EXPECTED, weight, value=share, reference=0.0, unit="1")
+
+
+def _logged(context: Context) -> Evidence:
+    """Return whether the log book tells of runs that were not launched."""
+    found = sorted(
+        (
+            one
+            for one in context.events
+            if one.kind is EventKind.LAUNCH_FAILURE or NAMES.search(one.detail)
+        ),
+        key=lambda one: one.at,
+    )
+    within = [
+        one
+        for one in found
+        if any(
+            one.at <= window.to + _NEAR and (one.until or one.at) >= window.from_ - _NEAR
+            for window in context.bad
+        )
+    ]
+    if not within:
+        said = "the log book tells of no failed launch in the bad hours"
+        return weighed(said, Route.LOG, 0.0)
+    # Where they are frequent one of them in the bad hours tells less.
+    usual = len(found) - len(within)
+    first = within[0]
+    said = f"the log book tells of failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    return weighed(said, Route.LOG, _EVENT / (1 + usual), at=first.at, source=f"event {first.id}")
+
+
+def _others_served(context: Context) -> Evidence:
+    """Return whether the file system went on serving others meanwhile."""
+    seen = observe(context)
+    what = "whether the file system served others meanwhile"
+    rates = seen.rates("client_bytes_written_total", kinds=OSTS)
+    if rates.is_empty():
+        return not_available(what, Route.TIME, seen.why_not("client_bytes_written_total"))
+    contrast = in_time(rates, worse="lower", ratio=2.0, absent=0.0, over="sum")
+    if contrast.reason is not None or contrast.value is None:
+        return not_available(what, Route.TIME, contrast.reason or "no rate is known")
+    # The probe itself is missing from it, so only much less says something, and not much.
+    share = contrast.value / contrast.reference if contrast.reference else 1.0
+    said = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
+    return weighed(
+        said, Route.TIME, 0.0, value=contrast.value, reference=contrast.reference, unit="B/s",
+        source="client_bytes_written_total",
+    )  # fmt: skip
+
+
+CAUSE: Final = Cause(
+    id="launch-failure",
+    title="name resolution or launch failure: nothing was measured",
+    prior=0.08,  # 1 of the 13 bad days
+    assess=assess,
+    measurement=(
+        "On a client node resolve the servers' names (getent hosts) and start an empty job as the "
+        "probe is started; then run the probe once by hand."
+    ),
+)

@@ -1,0 +1,138 @@
+"""`metadata-load`: the metadata servers have more to do than usual.
+
+Creating and removing files feels it, and the opening and closing of a probe with a file per task;
+streaming feels it hardly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import Ratio, ratios
+from trimtab.explain.causes.shared import UNSEEN, heavier
+from trimtab.explain.context import Context
+from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.telemetry import MDTS, SERVERS, observe
+from trimtab.model.incident import Evidence, Route
+from trimtab.model.run import METRIC_UNITS
+from trimtab.units import format_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_OPERATIONS: Final = "metadata_operations_total"
+_CPU: Final = "server_cpu_fraction"
+_MORE: Final = 1.5
+"""Half as many again; users' operations vary by that from day to night."""
+_BUSIER: Final = 0.15
+"""Share of an MDS's processors."""
+_RATES: Final = tuple(
+    name for name in METRIC_UNITS if name.startswith(("file_", "directory_", "tree_"))
+)
+_BANDWIDTHS: Final = ("write_bandwidth", "read_bandwidth")
+_APART: Final = 0.1
+_FELL: Final = 0.9
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against load on the metadata servers."""
+    return (_operations(context), _cpu(context), _rates(context), _metric(context))
+
+
+def _operations(context: Context) -> Evidence:
+    """Return whether more metadata operations were asked for, in all or of one MDT."""
+    seen = observe(context)
+    what = "metadata operations a second"
+    rates = seen.rates(_OPERATIONS, kinds=MDTS)
+    if rates.is_empty():
+        why = seen.why_not(_OPERATIONS, kinds=MDTS)
+        return not_available(what, Route.TIME, why, source=_OPERATIONS)
+    # Users' directories are spread by name over the MDTs: one may be loaded alone (seed 000, II).
+    return heavier(
+        in_time(rates, ratio=_MORE, absent=-1.2, over="sum")
+        .evidence(f"{what}, all MDTs", unit="1/s", source=_OPERATIONS),
+        in_time(rates, ratio=_MORE, absent=-1.0, over="max")
+        .evidence(f"{what}, the busiest MDT", unit="1/s", source=_OPERATIONS),
+    )  # fmt: skip
+
+
+def _cpu(context: Context) -> Evidence:
+    """Return whether the processors of the metadata servers were busier."""
+    seen = observe(context)
+    what = "CPU of the busiest metadata server"
+    found = seen.values(_CPU, kinds=MDTS)
+    if found.is_empty():
+        found = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
+    if found.is_empty():
+        why = seen.why_not(_CPU, kinds=(*MDTS, *SERVERS))
+        return not_available(what, Route.EXPECTED, why, source=_CPU)
+    contrast = in_time(found, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
+    if contrast.reason is not None:
+        return not_available(what, Route.EXPECTED, contrast.reason, source=_CPU)
+    # Another counter of another machine: it counts beside the number of operations.
+    return weighed(
+        f"{what}: {contrast.in_words('1')}", Route.EXPECTED, contrast.weight,
+        value=contrast.value, reference=contrast.reference, unit="1", source=_CPU,
+    )  # fmt: skip
+
+
+def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    names = {server for target, server in context.home.items() if target.startswith("MDT")}
+    return machines.filter(pl.col("target").is_in(sorted(names)))
+
+
+def _rates(context: Context) -> Evidence:
+    """Return whether metadata rates fell more than bandwidths did."""
+    what = "creation and other metadata rates against bandwidth"
+    metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
+    if metadata is None:
+        reason = "no probe of metadata ran in good hours and in bad ones"
+        return not_available(what, Route.RUNS, reason)
+    said = f"metadata rates came to {format_percent(metadata, 0)} of their usual level"
+    if bandwidth is not None:
+        said += f", bandwidth to {format_percent(bandwidth, 0)}"
+    held = 1.0 if bandwidth is None else bandwidth
+    if metadata <= _FELL and metadata <= held - _APART:
+        weight = 0.9
+    elif metadata > _FELL:
+        weight = -1.0
+    else:
+        weight = -0.2
+    return weighed(said, Route.RUNS, weight, value=metadata, reference=bandwidth, unit="1")
+
+
+def _typical(found: dict[tuple[str, str], Ratio]) -> float | None:
+    return median(one.value for one in found.values()) if found else None
+
+
+def _metric(context: Context) -> Evidence:
+    """Return whether the incident shows in metadata or in bandwidth."""
+    key = context.incident.key
+    if key is None:
+        return weighed("the incident is of no one metric", Route.EXPECTED, 0.0)
+    if key.metric in _RATES or key.metric == "metadata_time":
+        weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
+        return weighed(f"the incident shows in {key.metric}", Route.EXPECTED, weight)
+    return weighed(f"the incident shows in {key.metric}", Route.EXPECTED, -0.2)
+
+
+def _any(names: Iterable[str], words: Iterable[str]) -> bool:
+    words = tuple(words)
+    return any(word in name for name in names for word in words)
+
+
+CAUSE: Final = Cause(
+    id="metadata-load",
+    title="load on the metadata servers",
+    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    assess=assess,
+    measurement=(
+        "Find who asks (lctl get_param mdt.*.job_stats on each MDS), and run mdtest in a directory "
+        "of the busiest MDT beside one of a quiet one."
+    ),
+)

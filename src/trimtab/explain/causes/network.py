@@ -1,0 +1,270 @@
+"""`network`: what carries data between clients and servers lost speed.
+
+Between them stands LNet selftest, which touches no drive: it decides. Without it there is what
+clients see and a survey on the servers does not (obdfilter-survey runs beneath the network), and
+connections that break on several servers at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.shared import UNSEEN, named
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import (
+    breadth,
+    expected,
+    in_time,
+    not_available,
+    presence,
+    weighed,
+)
+from trimtab.explain.telemetry import SERVERS, TARGETS, observe
+from trimtab.model.incident import Evidence, Route
+from trimtab.model.telemetry import CONNECTED, INACTIVE
+from trimtab.units import format_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SELFTEST: Final = "lnet-selftest"
+_MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")
+_SLOWER: Final = 1.1
+"""LNet selftest repeats itself within a few per cent; a tenth less is another network."""
+_LINE_RATE: Final = 0.7
+"""Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads (``facts/seeds.md`` 29).
+"""
+_SELFTEST_WELL: Final = -1.5
+_SATURATED: Final = 0.85
+_CLIENTS_ALONE: Final = 0.4
+"""Little: checksums, client nodes and load are seen by clients alone, too."""
+_SERVERS_TOO: Final = -1.0
+_WORDS: Final = re.compile(
+    r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
+    r"|router|routing|link (?:down|flap\w*|degraded))\b",
+    re.I,
+)
+_BEFORE: Final = timedelta(hours=12)
+_TOLD: Final = 0.9
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against the network."""
+    return (
+        _selftest(context),
+        _selftest_of_line_rate(context),
+        _clients_against_servers(context),
+        _connections(context),
+        _saturated(context),
+        _logged(context),
+    )
+
+
+def _selftest(context: Context) -> Evidence:
+    """Return whether LNet selftest was slower in the bad hours."""
+    what = "LNet selftest, of its usual figures"
+    frame = _relative(context)
+    if frame.is_empty():
+        return not_available(what, Route.TIME, "LNet selftest was not run in these hours")
+    # Whatever direction: a link may be slow in one alone.
+    contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
+    if contrast.weight > 0 and contrast.value is not None:
+        # One run in the bad hours is no accident: it repeats itself within a few per cent.
+        lost = (1 - contrast.value) / 0.1
+        said = f"{what}: {contrast.in_words('1')}"
+        return weighed(
+            said, Route.TIME, contrast.weight + min(0.6, 0.3 * lost), value=contrast.value,
+            reference=contrast.reference, unit="1", source=SELFTEST,
+        )  # fmt: skip
+    return contrast.evidence(what, unit="1", source=SELFTEST)
+
+
+def _tests(context: Context) -> Iterator[RunFact]:
+    for run in context.runs:
+        if run.kind.replace("_", "-") == SELFTEST:
+            yield run
+
+
+def _relative(context: Context) -> pl.DataFrame:
+    """Return every figure of LNet selftest over its median in good hours: ``at, value, bad``."""
+    import polars as pl
+
+    rows = [
+        (run.at, f"{run.probe} {run.series} {metric}", value, context.is_bad(run.at))
+        for run in _tests(context)
+        for metric, value in run.values.items()
+        if metric in _MOVED and (context.is_bad(run.at) or context.is_good(run.at))
+    ]
+    usual: dict[str, list[float]] = {}
+    for _, series, value, is_bad in rows:
+        if not is_bad:
+            usual.setdefault(series, []).append(value)
+    levels = {series: median(values) for series, values in usual.items()}
+    found = [
+        (at, value / levels[series], is_bad)
+        for at, series, value, is_bad in rows
+        if levels.get(series, 0.0) > 0
+    ]
+    schema = {"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "bad": pl.Boolean}
+    frame = pl.DataFrame(found, schema=schema, orient="row")
+    return frame.filter(pl.col("value").is_finite()).sort("at")
+
+
+def _selftest_of_line_rate(context: Context) -> Evidence:
+    """Return what LNet selftest reached of the line rate, in the bad hours."""
+    what = "LNet selftest of the line rate"
+    figure = context.hardware.network
+    if figure is None or figure.value <= 0:
+        reason = "the site file does not give the line rate of a server"
+        return not_available(what, Route.EXPECTED, reason)
+    values = [
+        value
+        for run in _tests(context)
+        if context.is_bad(run.at)
+        for metric, value in run.values.items()
+        if metric in _MOVED and metric != "rpc_rate"
+    ]
+    share = median(values) / figure.value if values else None
+    if share is not None and share > _LINE_RATE:
+        # Clients may limit it: reaching the line rate says more than missing it.
+        said = f"{what}: {format_percent(share, 0)}"
+        return weighed(said, Route.EXPECTED, -0.8, value=share, reference=_LINE_RATE, unit="1",
+                       source=SELFTEST)  # fmt: skip
+    contrast = expected(
+        share, _LINE_RATE, worse="lower", over=0.5, scale=0.1,
+        reason="LNet selftest was not run in the bad hours",
+    )  # fmt: skip
+    return contrast.evidence(what, unit="1", source=SELFTEST)
+
+
+def _clients_against_servers(context: Context) -> Evidence:
+    """Return whether clients are slow where a survey on the servers is not."""
+    what = "clients against a survey on the servers"
+    found = breadth(context)
+    if not found.surveyed:
+        return not_available(what, Route.TARGETS, found.reason)
+    kinds = _kinds_of_surveys(context)
+    if kinds and "obdfilter-survey" not in kinds:
+        reason = f"the survey of the bad hours went through the network ({', '.join(kinds)})"
+        return not_available(what, Route.TARGETS, reason)
+    key = context.incident.key
+    if key is not None and key.kind == "obdfilter-survey":
+        said = "the incident shows in a survey on the servers, beneath the network"
+        return weighed(said, Route.TARGETS, _SERVERS_TOO)
+    if found.slow:
+        said = f"{what}: there {named(found.slow)} are slow as well"
+        return weighed(said, Route.TARGETS, _SERVERS_TOO, targets=found.slow)
+    if found.level is None:
+        return not_available(what, Route.TARGETS, "there is no survey of good hours to compare")
+    said = f"{what}: its targets reach {format_percent(found.level, 0)} of their usual rate"
+    return weighed(
+        said, Route.TARGETS, _SERVERS_TOO if found.alike else _CLIENTS_ALONE, value=found.level,
+        reference=1.0, unit="1",
+    )  # fmt: skip
+
+
+def _kinds_of_surveys(context: Context) -> tuple[str, ...]:
+    """Return which benchmarks surveyed single targets in the bad hours, where that is known."""
+    frame = context.surveys
+    if "run" not in frame.columns or "at" not in frame.columns:
+        return ()
+    kinds = {run.id: run.kind for run in context.runs}
+    surveyed = {run for at, run in frame.select("at", "run").rows() if at and context.is_bad(at)}
+    return tuple(sorted({kinds[run] for run in surveyed if run in kinds}))
+
+
+def _connections(context: Context) -> Evidence:
+    """Return whether connections to the targets of several servers broke."""
+    import polars as pl
+
+    what = "connections that broke, on several servers"
+    seen = observe(context)
+    states = seen.texts("import_state", kinds=TARGETS)
+    if states.is_empty():
+        why = seen.why_not("import_state")
+        return not_available(what, Route.TIME, why, source="import_state")
+    well = [*CONNECTED, INACTIVE]
+    home = context.home
+    servers = pl.coalesce(
+        pl.col("server"),
+        pl.col("target").replace_strict(list(home), list(home.values()), default=None,
+                                        return_dtype=pl.String)
+        if home else pl.lit(None, pl.String),
+        pl.col("target"),
+    )  # fmt: skip
+    broken = states.with_columns(
+        machine=servers, broken=~pl.col("value").str.to_uppercase().is_in(well)
+    )
+    # One server's targets are that server's matter; only several at a time are the network's.
+    per_time = broken.group_by("at", "bad").agg(
+        machines=pl.col("machine").filter(pl.col("broken")).n_unique()
+    )
+    frame = per_time.with_columns(value=(pl.col("machines") >= 2).cast(pl.Float64))
+    at_once = per_time.filter(pl.col("bad")).get_column("machines").max()
+    return presence(frame, absent=-0.3).evidence(
+        f"{what} (at most {at_once} at a time): share of hours", unit="1", source="import_state"
+    )
+
+
+def _saturated(context: Context) -> Evidence:
+    """Return whether a server's network carried all that it can."""
+    import polars as pl
+
+    what = "what a server's network carried, of its line rate"
+    figure = context.hardware.network
+    if figure is None or figure.value <= 0:
+        reason = "the site file does not give the line rate of a server"
+        return not_available(what, Route.EXPECTED, reason)
+    seen = observe(context)
+    rates = seen.rates("network_bytes_total", kinds=SERVERS)
+    bad = rates.filter(pl.col("bad"))
+    if bad.is_empty():
+        why = seen.why_not("network_bytes_total", kinds=SERVERS)
+        return not_available(what, Route.EXPECTED, why, source="network_bytes_total")
+    # Sent and received together, and the line rate is each way: over it is over half of both.
+    middle = bad.group_by("target").agg(pl.col("value").median()).get_column("value").max()
+    share = float(middle or 0.0) / figure.value  # pyright: ignore[reportArgumentType]
+    said = f"{what}: {format_percent(share, 0)} on the busiest"
+    # Below it says nothing: a slow network carries less, too.
+    weight = 0.5 if share >= _SATURATED else 0.0
+    return weighed(
+        said, Route.EXPECTED, weight, value=share, reference=_SATURATED, unit="1",
+        source="network_bytes_total",
+    )  # fmt: skip
+
+
+def _logged(context: Context) -> Evidence:
+    """Return whether the log book tells of work on the network, or of trouble with it."""
+    begun = context.incident.at
+    found = sorted(
+        (
+            one
+            for one in context.events
+            if _WORDS.search(one.detail)
+            and (begun - _BEFORE <= one.at or (one.until is not None and one.until >= begun))
+            and (one.at <= begun + _BEFORE / 4 or context.is_bad(one.at))
+        ),
+        key=lambda one: one.at,
+    )
+    if not found:
+        return weighed("the log book tells nothing of the network", Route.LOG, 0.0)
+    first = found[0]
+    said = f"the log book tells of the network at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    return weighed(said, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}")
+
+
+CAUSE: Final = Cause(
+    id="network",
+    title="the network between clients and servers",
+    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    assess=assess,
+    measurement=(
+        "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "
+        "measures the network), and hold it against the same at a good time or the line rate."
+    ),
+)

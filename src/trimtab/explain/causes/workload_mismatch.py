@@ -1,0 +1,159 @@
+"""`workload-mismatch`: the probe did something else than it is asked for. Not a slow file system.
+
+Edison's `dbscan_read` moved 0.02 GiB in place of 1,536 from 23 August to 7 September 2017: a probe
+that was broken (``facts/statistics.md``, "Validity"; the errata of the tokio-abc data).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Final
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import of_incident
+from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.findings.cached_read import MARK
+from trimtab.model.incident import Evidence, Route
+from trimtab.model.run import RunStatus
+from trimtab.units import format_bytes, format_percent
+
+_OTHER: Final = 2.0
+_AS_ASKED: Final = -1.5
+_BYTES_APART: Final = 0.05
+"""Bytes moved that differ by a twentieth are another workload: a probe's are fixed, or follow from
+its bandwidth, and then `_bytes` says nothing."""
+_TELLS: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.INVALID_WORKLOAD)
+_SHARE: Final = 0.25
+
+
+def assess(context: Context) -> tuple[Evidence, ...]:
+    """Return what speaks for and against a probe that did not do what it is asked for."""
+    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    return (
+        _invalid(bad, good),
+        _bytes(bad, good),
+        _counts(bad, good, "nodes", lambda run: run.nodes),
+        _counts(bad, good, "tasks", lambda run: run.tasks),
+    )
+
+
+def _invalid(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
+    """Return whether runs are known to have done something else."""
+    what = "runs of another workload than asked for"
+    told = [run for run in bad if run.status in _TELLS]
+    if not told:
+        return not_available(what, Route.RUNS, "no run of the bad hours tells what it did")
+    wrong = [run for run in told if _is_other(run)]
+    usual = [run for run in good if run.status in _TELLS]
+    before = [run for run in usual if _is_other(run)]
+    share = len(wrong) / len(told)
+    reference = len(before) / len(usual) if usual else None
+    said = f"{len(wrong)} of {len(told)} {what} in the bad hours"
+    said += "" if reference is None else f", {len(before)} of {len(usual)} in the good ones"
+    if wrong:
+        reasons = Counter(filter(None, map(_reason, wrong)))
+        said += f": {reasons.most_common(1)[0][0][:160]}" if reasons else ""
+    sure = len(told) / (len(told) + 1)
+    throughout = reference is not None and min(share, reference) >= 0.9
+    if throughout:
+        weight = 0.0
+    elif not wrong:
+        weight = _AS_ASKED * sure
+    else:
+        weight = _OTHER * sure * min(1.0, max(0.0, share - (reference or 0.0)) / 0.5)
+    first = wrong[0] if wrong else None
+    return weighed(
+        said, Route.RUNS, weight, value=share, reference=reference, unit="1",
+        at=None if first is None else first.at,
+        source=None if first is None else f"run {first.id}", throughout=throughout,
+    )  # fmt: skip
+
+
+def _is_other(run: RunFact) -> bool:
+    if run.status is RunStatus.INVALID_WORKLOAD:
+        return True
+    # Figures that memory answered are another cause's.
+    return not run.values and any(MARK not in reason.lower() for reason in run.disbelieved)
+
+
+def _reason(run: RunFact) -> str | None:
+    return run.problem or next(iter(run.disbelieved), None)
+
+
+def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
+    """Return whether a run moved as much as it used to."""
+    what = "bytes that a run moved"
+    sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
+    if len(sides[0]) < 2 or len(sides[1]) < 2:
+        reason = "the runs do not say how much they moved, or too few do"
+        return not_available(what, Route.EXPECTED, reason)
+    value, reference = median(sides[0]), median(sides[1])
+    moved = (format_bytes(value), format_bytes(reference))
+    said = f"{what}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
+    weight = 0.0
+    if reference <= 0:
+        return weighed(said, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B")
+    if not _is_fixed(sides[1], reference):
+        said += "; what it moves is not fixed"
+    elif abs(value / reference - 1) > _BYTES_APART:
+        weight = 1.5
+        said += f" ({format_percent(value / reference, 1)})"
+    else:
+        weight = -1.0
+    return weighed(said, Route.EXPECTED, weight, value=value, reference=reference, unit="B")
+
+
+def _moved(run: RunFact) -> float | None:
+    if run.status not in _TELLS:
+        return None
+    parts = [one for one in (run.bytes_written, run.bytes_read) if one is not None]
+    moved = sum(parts)
+    return moved if parts and math.isfinite(moved) else None
+
+
+def _is_fixed(values: Sequence[float], middle: float) -> bool:
+    """Return whether runs move the same amount, so that another one is another workload."""
+    near = sum(abs(value / middle - 1) <= _BYTES_APART / 5 for value in values)
+    return near >= 0.8 * len(values)
+
+
+def _counts(
+    bad: Sequence[RunFact],
+    good: Sequence[RunFact],
+    noun: str,
+    of: Callable[[RunFact], int | None],
+) -> Evidence:
+    """Return whether runs had as many nodes, or tasks, as they used to."""
+    sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]
+    if not sides[0] or not sides[1]:
+        return not_available(f"{noun} of a run", Route.EXPECTED, f"the runs tell no {noun}")
+    usual = Counter(sides[1]).most_common(1)[0][0]
+    other = sum(n != usual for n in sides[0]) / len(sides[0])
+    before = sum(n != usual for n in sides[1]) / len(sides[1])
+    said = f"{format_percent(other, 0)} of the bad runs had other than the usual {usual} {noun}"
+    apart = other - before >= _SHARE
+    return weighed(
+        said,
+        Route.EXPECTED,
+        1.2 * other if apart else -0.3,
+        value=other,
+        reference=before,
+        unit="1",
+    )
+
+
+CAUSE: Final = Cause(
+    id="workload-mismatch",
+    title="a probe that did something else than asked",
+    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    assess=assess,
+    measurement=(
+        "Run the probe by hand and hold bytes, tasks, nodes and time against what its site file "
+        "asks for."
+    ),
+)
