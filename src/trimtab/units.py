@@ -218,7 +218,10 @@ def format_value(value: float | int | str | bool | None, unit: str | None) -> st
     formatter = _FORMATTERS.get(unit or "")
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a count that went through arithmetic is still a count
-    return f"{value:,} {unit or ''}".rstrip() if formatter is None else formatter(value)
+    if formatter is not None:
+        return formatter(value)
+    shown = f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
+    return f"{shown} {unit or ''}".rstrip()
 
 
 _FORMATTERS: Final[dict[str, Callable[[float], str]]] = {

@@ -37,6 +37,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Keep results that others made: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
     ),
     "status": ("trimtab.cli.status", "Say where things stand, from what is kept."),
+    "judge": (
+        "trimtab.cli.judge",
+        "Say what months of runs say: variability, changes of level, slow targets.",
+    ),
     "event": ("trimtab.cli.event", "Write what has happened into the site's log book; list it."),
     "compare": (
         "trimtab.cli.compare",

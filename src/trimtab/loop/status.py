@@ -43,11 +43,11 @@ def status(
     """
     site = None if where is None else site_of(store, where)
     kept = store.series(site)
-    sweeps = _sweeps(store, kept)
+    sweeps = sweeps_of(store, kept)
     of_sweeps = {(one.site, one.probe) for one in sweeps}
     kept = tuple(one for one in kept if (one.site, one.probe) not in of_sweeps)
     histories = {_key(one): store.history(*_key(one)) for one in kept}
-    apart = _apart(store, kept, histories)
+    apart = series_apart(store, kept, histories)
     series = tuple(
         one
         for own in kept
@@ -68,7 +68,7 @@ def status(
     )
 
 
-def _sweeps(store: Store, kept: Sequence[Series]) -> tuple[SweepStatus, ...]:
+def sweeps_of(store: Store, kept: Sequence[Series]) -> tuple[SweepStatus, ...]:
     """Return the sweeps among series: their settings, each a series, would hide the others."""
     found: dict[tuple[str, str], list[Series]] = {}
     for one in kept:
@@ -90,10 +90,15 @@ def _key(series: Series) -> _Key:
     return series.site, series.comparability
 
 
-def _apart(
-    store: Store, kept: Sequence[Series], histories: Mapping[_Key, Sequence[HistoryPoint]]
+def series_apart(
+    store: Store,
+    kept: Sequence[Series],
+    histories: Mapping[_Key, Sequence[HistoryPoint]],
 ) -> dict[_Key, dict[str, object]]:
-    """Return what sets series of one probe and kind apart; the last run speaks for each."""
+    """Return what sets series of one probe and kind apart; the last run speaks for each.
+
+    By site and comparability, and only of those that are not alone.
+    """
     alike: dict[tuple[str, str, str], list[Series]] = {}
     for one in kept:
         if histories[_key(one)]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select, update
 
-from trimtab.model.run import Run
+from trimtab.model.run import Run, RunStatus
 from trimtab.record import frames, queries, rows, schema
 from trimtab.record.door import Door
-from trimtab.record.kept import Judged, KeptIncident
+from trimtab.record.history import JUDGED
+from trimtab.record.kept import Judged, KeptIncident, LeftOut
 
 if TYPE_CHECKING:
     import polars as pl
@@ -97,6 +98,23 @@ class ExplainingRecords(Door):
             samples = queries.samples_of(connection, [row.number for row in found], whole=True)
         return tuple(
             (rows.to_run(row, samples.get(row.number, ()), ()), row.comparability) for row in found
+        )
+
+    def left_out(self, site: str, comparability: str) -> tuple[LeftOut, ...]:
+        """Return the runs of a series that are not judged, by time: failed, absent, another job."""
+        run = schema.run.c
+        query = (
+            select(run.id, run.at, run.status, run.problem)
+            .join(schema.site, schema.site.c.number == run.site)
+            .where(schema.site.c.name == site, run.comparability == comparability)
+            .where(run.status.not_in([status.value for status in JUDGED]))
+            .order_by(run.at, run.number)
+        )
+        with self._reading() as connection:
+            found = connection.execute(query).all()
+        return tuple(
+            LeftOut(one.id, one.at, RunStatus(one.status), one.problem or one.status)
+            for one in found
         )
 
     def keep_incidents(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from trimtab.model.run import RawOutput, Run
+from trimtab.model.run import RawOutput, Run, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +150,13 @@ class Judged:
 
     at: datetime
     until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A run of a series that is not judged: it failed, never started, or did something else."""
+
+    run: str
+    at: datetime | None
+    status: RunStatus
+    reason: str

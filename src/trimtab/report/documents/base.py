@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -36,6 +36,8 @@ def rfc3339(at: datetime) -> str:
 def _rfc3339(value: object) -> str:
     if isinstance(value, datetime):
         return rfc3339(value)
+    if isinstance(value, date):
+        return value.isoformat()
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 

@@ -169,12 +169,13 @@ def _series(one: SeriesStatus) -> SeriesDocument:
             "unit": one.verdict.unit,
             "asked": dict(one.asked),
             "verdict": verdict_document(one.verdict),
-            "trend": _trend(one.trend),
+            "trend": trend_document(one.trend),
         }
     )
 
 
-def _trend(trend: Trend) -> TrendDocument:
+def trend_document(trend: Trend) -> TrendDocument:
+    """Return a trend as its JSON document."""
     return TrendDocument.model_validate(
         {
             **fields(trend, TrendDocument),

@@ -1,0 +1,155 @@
+"""Incidents with their causes as text: open ones first, each with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.text import console, moment
+from trimtab.model.incident import (
+    Assessment,
+    Evidence,
+    Explanation,
+    Found,
+    Incident,
+    IncidentState,
+    Instrument,
+)
+from trimtab.units import format_percent, format_value
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_EVIDENCE_SHOWN = 3
+_STATES = {
+    IncidentState.OPEN: "bold red",
+    IncidentState.LASTING: "yellow",
+    IncidentState.ENDED: "dim",
+}
+_MARKS = {Found.FOR: "+", Found.AGAINST: "-", Found.NEUTRAL: "=", Found.NOT_AVAILABLE: "?"}
+_LEGEND = "+ speaks for it, - against it, = neither, ? not available"
+
+
+def print_incidents(
+    explanations: Sequence[Explanation], standing: Sequence[Assessment], notes: Sequence[str]
+) -> None:
+    """Print incidents, open ones first, and what was wrong all along."""
+    out = console()
+    for note in notes:
+        out.print(f"note  {visible(note)}", style="dim", soft_wrap=True)
+    if not explanations:
+        out.print("No incident was found.")
+    for one in explanations:
+        _print_incident(out, one, whole=False)
+        out.print()
+    if standing:
+        out.print("wrong in all of the record, so that no incident can convict or clear it")
+        for cause in standing:
+            _print_cause(out, cause, whole=False)
+    if explanations:
+        out.print(
+            f"{_LEGEND}; trimtab explain SITE --at TIME shows all that was looked for", style="dim"
+        )
+
+
+def print_explanation(explanations: Sequence[Explanation], now: Explanation | None) -> None:
+    """Print all that is known about one moment."""
+    out = console()
+    for one in explanations:
+        _print_incident(out, one, whole=True)
+        out.print()
+    if now is not None:
+        _print_incident(out, now, whole=True)
+    out.print(_LEGEND, style="dim")
+
+
+def _print_incident(out: Console, one: Explanation, *, whole: bool) -> None:
+    from rich.text import Text
+
+    incident = one.incident
+    head = Text(incident.state.value, style=_STATES[incident.state])
+    out.print(head.append(f"  {visible(incident.summary)}", style="bold"), soft_wrap=True)
+    for line in _facts(incident):
+        out.print(f"  {visible(line)}", style="dim", soft_wrap=True)
+    if one.unexplained:
+        out.print("  unexplained: no cause is likely enough to be named", style="yellow")
+    for cause in one.causes:
+        _print_cause(out, cause, whole=whole)
+    if whole:
+        _print_rest(out, one)
+    else:
+        for name, others in (("cleared", one.cleared), ("not assessed", one.not_assessed)):
+            if others:
+                out.print(f"  {name:<12}  {_titles(others)}", style="dim", soft_wrap=True)
+    out.print(f"  to decide     {visible(one.deciding)}", soft_wrap=True)
+    for instrument in one.instruments if whole else ():
+        out.print(f"  {_instrument(instrument)}", style="dim", soft_wrap=True)
+    for note in one.notes:
+        out.print(f"  note          {visible(note)}", style="dim", soft_wrap=True)
+
+
+def _facts(incident: Incident) -> Iterator[str]:
+    until = "goes on" if incident.until is None else f"to {moment(incident.until)}"
+    runs = f"{incident.runs} runs" if incident.runs != 1 else "1 run"
+    unfinished = f", {incident.unfinished} unfinished" if incident.unfinished else ""
+    yield (
+        f"{incident.shape.value} from {moment(incident.at)} {until}; {runs}{unfinished}; "
+        f"told {moment(incident.detected_at)}, {incident.certainty.value}; {incident.id[:13]}"
+    )
+    if incident.moved_with:
+        yield f"moved alike: {', '.join(incident.moved_with)}"
+    if incident.unmoved:
+        yield f"did not move: {', '.join(incident.unmoved)}"
+    if incident.targets:
+        yield f"targets: {', '.join(incident.targets)}"
+
+
+def _print_cause(out: Console, cause: Assessment, *, whole: bool) -> None:
+    because = "" if cause.because_of is None else f", because of {cause.because_of}"
+    standing = ", wrong in all of the record" if cause.standing else ""
+    confidence = "" if cause.standing else f"{format_percent(cause.confidence)}  "
+    out.print(f"  {confidence}{visible(cause.title)}{because}{standing}", soft_wrap=True)
+    shown = cause.evidence if whole else _weighty(cause.evidence)
+    for piece in shown:
+        out.print(_evidence(piece), soft_wrap=True)
+
+
+def _weighty(evidence: Iterable[Evidence]) -> Sequence[Evidence]:
+    return [one for one in evidence if one.weight][:_EVIDENCE_SHOWN]
+
+
+def _evidence(piece: Evidence) -> Text:
+    from rich.text import Text
+
+    text = Text(f"      {_MARKS[piece.found]} {visible(piece.what)}")
+    if piece.reason is not None:
+        text.append(f" ({visible(piece.reason)})", style="dim")
+    if piece.at is not None:
+        text.append(f" [{moment(piece.at)}]", style="dim")
+    if piece.source is not None:
+        text.append(f" {visible(piece.source)}", style="dim")
+    return text
+
+
+def _print_rest(out: Console, one: Explanation) -> None:
+    for name, others in (
+        ("looked for and not found", one.cleared),
+        ("not assessed: what it takes is not available", one.not_assessed),
+        ("wrong in all of the record", one.standing),
+    ):
+        if others:
+            out.print(f"  {name}", style="bold")
+        for cause in others:
+            _print_cause(out, cause, whole=True)
+
+
+def _titles(causes: Iterable[Assessment]) -> str:
+    return ", ".join(visible(cause.title) for cause in causes)
+
+
+def _instrument(one: Instrument) -> str:
+    limit = "" if one.notices_below is None else f", below {format_value(one.notices_below, 'B/s')}"
+    saw = "saw" if one.saw else "has no data"
+    return f"{visible(one.name)} ({one.metric}{limit}) {saw}: {visible(one.reason)}"

@@ -1,0 +1,249 @@
+"""``trimtab judge SITE``: from what is kept to what months of it say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.errors import UsageError
+from trimtab.judge.frame import frame_of
+from trimtab.judge.series import judge_series
+from trimtab.judge.targets import target_tails
+from trimtab.judge.variability import higher_is_better
+from trimtab.loop.log_book import Place, place_of
+from trimtab.loop.status import series_apart, sweeps_of
+from trimtab.loop.watching.agenda import PROBE_PREFIX
+from trimtab.model.check import HistoryPoint
+from trimtab.model.run import METRIC_UNITS, RunStatus
+from trimtab.model.series import (
+    InvalidRun,
+    SeriesJudgement,
+    SeriesKey,
+    SiteJudgement,
+    TargetTails,
+)
+from trimtab.model.site import SiteLimits
+from trimtab.units import parse_moment
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.record.kept import LeftOut, Series
+    from trimtab.record.store import Store
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is judged, and by what.
+
+    Attributes
+    ----------
+    since, until
+        As a person writes them; all that is kept where ``None``.
+    probe, metric
+        Only this one; all where ``None``.
+    goal, window_s
+        Of the site file where ``None``.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    probe: str | None = None
+    metric: str | None = None
+    goal: float | None = None
+    window_s: float | None = None
+
+    def limits(self, place: Place) -> SiteLimits:
+        """Return the limits of a site with what was asked in place of its own."""
+        own = SiteLimits() if place.site is None else place.site.limits
+        return SiteLimits(
+            fullness=own.fullness,
+            reopen=own.reopen,
+            cov=own.cov if self.goal is None else self.goal,
+            window_s=own.window_s if self.window_s is None else self.window_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was judged, with the frames that it was judged by.
+
+    Attributes
+    ----------
+    store, file
+        Where it comes from: one of them.
+    surveys
+        One row a target measured by itself: at, run, target, server, metric, value.
+    """
+
+    judgement: SiteJudgement
+    frames: Mapping[SeriesKey, pl.DataFrame] = field(default_factory=dict)
+    surveys: pl.DataFrame | None = None
+    left_out: Mapping[SeriesKey, tuple[LeftOut, ...]] = field(default_factory=dict)
+    store: str | None = None
+    file: str | None = None
+
+
+def judge_site(
+    store: Store,
+    where: str,
+    terms: Terms | None = None,
+    *,
+    progress: Progress = lambda text, fraction: None,
+) -> Judged:
+    """Return what is said of every series of a site, and of its targets one by one.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it, or nothing of what was asked for.
+    """
+    terms = terms or Terms()
+    place = place_of(store, where)
+    limits = terms.limits(place)
+    since, until = (_moment(text, place) for text in (terms.since, terms.until))
+    kept = _series(store, place.name, terms)
+    histories = {
+        (one.site, one.comparability): store.history(one.site, one.comparability, until=until)
+        for one in kept
+    }
+    apart = series_apart(store, kept, histories)
+    judged: list[SeriesJudgement] = []
+    frames: dict[SeriesKey, pl.DataFrame] = {}
+    left_out: dict[SeriesKey, tuple[LeftOut, ...]] = {}
+    for number, one in enumerate(kept):
+        progress(f"judging {visible(one.probe)}", number / (len(kept) + 1))
+        left = store.left_out(place.name, one.comparability)
+        due = _due(store, place.name, one)
+        points = histories[one.site, one.comparability]
+        for key, frame in _frames(one, points, terms.metric):
+            frames[key], left_out[key] = frame, left
+            judged.append(
+                judge_series(
+                    frame,
+                    key,
+                    goal=limits.cov,
+                    window_s=limits.window_s,
+                    timezone=place.timezone,
+                    since=since,
+                    schedule=due,
+                    invalid=_invalid(left),
+                    asked=apart.get((one.site, one.comparability), {}),
+                )
+            )
+    progress("judging single targets", len(kept) / (len(kept) + 1))
+    surveys = _surveys(store, place.name, since, until)
+    tails = _tails(surveys, place, terms)
+    if not judged and not tails:
+        raise UsageError(
+            f"nothing of that is kept of {visible(place.name)}",
+            hint="trimtab status shows what is; --since, --until, --probe and --metric narrow it",
+        )
+    found = SiteJudgement(
+        site=place.name,
+        from_=edge(frames, min),
+        to=edge(frames, max),
+        series=tuple(sorted(judged, key=_most_runs_first)),
+        tails=tails,
+    )
+    progress("judged", 1.0)
+    return Judged(found, frames, surveys, left_out, store=str(store.location))
+
+
+def _series(store: Store, site: str, terms: Terms) -> list[Series]:
+    """Return the series of a site that are judged; the settings of a sweep are not."""
+    kept = store.series(site)
+    of_sweeps = {(one.site, one.probe) for one in sweeps_of(store, kept)}
+    return [
+        one
+        for one in kept
+        if (one.site, one.probe) not in of_sweeps and terms.probe in (None, one.probe)
+    ]
+
+
+def _frames(
+    one: Series, points: Sequence[HistoryPoint], wanted: str | None
+) -> list[tuple[SeriesKey, pl.DataFrame]]:
+    """Return each metric of a series with its frame; amounts of bytes are no performance."""
+    found = []
+    for metric in dict.fromkeys(point.metric for point in points):
+        if METRIC_UNITS.get(metric) == "B" or wanted not in (None, metric):
+            continue
+        key = SeriesKey(
+            site=one.site,
+            probe=one.probe,
+            kind=one.kind,
+            metric=metric,
+            unit=METRIC_UNITS[metric],
+            comparability=one.comparability,
+            more_is_better=higher_is_better(metric),
+        )
+        found.append((key, frame_of([point for point in points if point.metric == metric])))
+    return found
+
+
+def _due(store: Store, site: str, one: Series) -> tuple[datetime, ...] | None:
+    """Return when runs of a probe were due, as the watch kept it; ``None``: it did not watch."""
+    slots = store.slots(site, item=PROBE_PREFIX + one.probe)
+    return tuple(slot.due_at for slot in slots) or None
+
+
+def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:
+    return tuple(
+        InvalidRun(one.run, one.at, one.reason)
+        for one in left
+        if one.status is RunStatus.INVALID_WORKLOAD
+    )
+
+
+def _surveys(
+    store: Store, site: str, since: datetime | None, until: datetime | None
+) -> pl.DataFrame:
+    """Return what was measured of single targets, each with the server that serves it now."""
+    import polars as pl
+
+    frame = store.survey_frame(site, since=since, until=until)
+    last = None if frame.is_empty() else store.latest_snapshot(site)
+    servers = {} if last is None else {one.target.name: one.target.server for one in last.targets}
+    named = pl.DataFrame(
+        {"target": list(servers), "server": list(servers.values())},
+        schema={"target": pl.String, "server": pl.String},
+    )
+    return frame.join(named, on="target", how="left", maintain_order="left")
+
+
+def _tails(surveys: pl.DataFrame, place: Place, terms: Terms) -> tuple[TargetTails, ...]:
+    import polars as pl
+
+    metrics = surveys["metric"].unique(maintain_order=True).to_list()
+    return tuple(
+        target_tails(surveys.filter(pl.col("metric") == metric), metric, timezone=place.timezone)
+        for metric in metrics
+        if terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B"
+    )
+
+
+def _moment(text: str | None, place: Place) -> datetime | None:
+    return None if text is None else parse_moment(text, place.timezone)
+
+
+def edge(
+    frames: Mapping[SeriesKey, pl.DataFrame], edge: Callable[[list[datetime]], datetime]
+) -> datetime | None:
+    """Return the first or last time of all frames; ``None`` where there is no run."""
+    times = [frame["at"][place] for frame in frames.values() if frame.height for place in (0, -1)]
+    return edge(times) if times else None
+
+
+def _most_runs_first(one: SeriesJudgement) -> tuple[int, bool, str, str]:
+    return (
+        -one.overall.n,
+        not one.key.metric.startswith("write"),
+        one.key.probe,
+        one.key.metric,
+    )
