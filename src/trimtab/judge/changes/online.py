@@ -1,0 +1,71 @@
+"""The first tier: has the level just moved? Asked after every run, of every recent moment.
+
+For each moment s within the last weeks, the runs since s are set against those before. A step of
+size d in an AR(1) series shows in the whitened residuals as d at s and as d (1 - phi) in each
+run after it, which is what the statistic is matched to::
+
+    residuals                     whitened
+         ____                        |
+    ____|                        ____|'''''''     first d, then d (1 - phi)
+
+The generalised likelihood ratio of a step at s with the level before it unknown is Z^2 / 2, and
+the largest |Z| over all s is what is compared to a threshold (T. L. Lai, "Sequential changepoint
+detection in quality control and dynamical systems", JRSS B 57 (1995)).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trimtab.judge.changes.noise import Noise
+    from trimtab.judge.changes.runs import Floats, Ints
+
+LENGTHS: Final = (
+    3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 57, 68, 80, 96, 114, 135, 160, 192,
+    228, 272, 336,
+)  # fmt: skip
+"""Runs since s: every fifth hour is near enough after a day, since the statistic changes slowly."""
+
+BEFORE_MINIMUM: Final = 18
+"""Runs before s: with fewer there is no level to have moved from."""
+
+
+def scores(white: Floats, noise: Noise, ends: Ints, lengths: Ints) -> Floats:
+    """Return Z of a step ``lengths`` runs before each of ``ends``: one row an end.
+
+    Parameters
+    ----------
+    white
+        Whitened residuals of one level, from its second run on.
+    ends
+        Places in ``white`` of the last run that is looked at.
+
+    Returns
+    -------
+    Floats
+        Above 0 where the level went up; 0 where fewer than `BEFORE_MINIMUM` runs come before.
+    """
+    import numpy as np
+
+    running = np.concatenate(([0.0], np.cumsum(white)))
+    whole = ends[:, None] + 1
+    start = whole - lengths
+    seen = start >= BEFORE_MINIMUM
+    start = np.where(seen, start, 0)
+    share = 1 - noise.autocorrelation
+    later = lengths - 1
+    weight = 1 + share * later
+    # Least squares of a step beside an unknown level, both seen through the whitening.
+    first = white[start] + share * (running[whole] - running[np.minimum(start + 1, whole)])
+    excess = first - weight / whole * running[whole]
+    norm = 1 + share * share * later - weight * weight / whole
+    error = noise.innovation * np.sqrt(np.maximum(norm, 1e-9) * _inflation(lengths, noise.slow))
+    return np.where(seen, excess / error, 0.0)
+
+
+def _inflation(lengths: Ints, slow: float) -> Floats:
+    """Return how much more sums of so many residuals vary: nothing for one, ``slow`` from 24 on."""
+    import numpy as np
+
+    return 1 + (slow - 1) * np.minimum(1.0, (lengths - 1) / 23)

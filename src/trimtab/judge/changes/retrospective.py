@@ -1,0 +1,156 @@
+"""The second tier: what the runs up to now say of each change since the last one that is sure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.changes.energy import energy_ratio
+from trimtab.judge.changes.noise import residuals, whitened
+from trimtab.judge.changes.online import scores
+from trimtab.judge.changes.partition import cuts
+from trimtab.judge.changes.rhythm import waves
+
+if TYPE_CHECKING:
+    from trimtab.judge.changes.noise import Noise
+    from trimtab.judge.changes.runs import Floats, Ints
+
+DAY_S: Final = 86400.0
+
+SEGMENT_S: Final = 12 * 3600.0
+SEGMENT_RUNS: Final = 6
+"""The shortest stretch that counts as a level: half a day, and half a dozen runs."""
+
+PLACES: Final = 480
+"""Into how many places a window is divided at most: 3 h apart in two months of hourly runs."""
+
+PENALTY: Final = 24.0
+ENERGY: Final = 7.0
+NO_RHYTHM: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The runs of one level and of what may follow it.
+
+    Attributes
+    ----------
+    time_s, height, hour
+        Of each run; heights with the weekly rhythm taken out.
+    level
+        About which residuals are taken.
+    """
+
+    time_s: Floats
+    height: Floats
+    hour: Ints
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A change of level that both detectors see: its first run's place, and which way it went."""
+
+    place: int
+    up: bool
+
+
+def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
+    """Return the changes of level within a window on which both detectors agree, by time."""
+    import numpy as np
+
+    clipped = residuals(window.height, window.level, noise.scale)
+    white = whitened(clipped, noise.autocorrelation)
+    n = len(white)
+    width = max(1, -(-n // PLACES))
+    begins = np.arange(0, n, width)
+    spacing_s = float(np.median(np.diff(window.time_s)))
+    runs = max(SEGMENT_RUNS, round(SEGMENT_S / max(spacing_s, 1.0)))
+    rough = cuts(
+        np.add.reduceat(white, begins) / noise.innovation,
+        np.diff(np.append(begins, n)),
+        PENALTY * noise.slow,
+        max(1, -(-runs // width)),
+    )
+    edges = (0, *(int(begins[cut]) + 1 for cut in rough), n + 1)
+    found: list[Shift] = []
+    begin = 0
+    for rough_place, end in pairwise(edges[1:]):
+        place = _sharpened(white[begin : end - 1], rough_place - begin, width, noise) + begin
+        shift = _agreed(window, clipped, (begin, place, end), noise)
+        if shift is not None:
+            found.append(shift)
+        begin = place
+    return tuple(found)
+
+
+def _sharpened(white: Floats, rough: int, width: int, noise: Noise) -> int:
+    """Return the likeliest first run of the new level within a few places of a rough one."""
+    import numpy as np
+
+    end = len(white) - 1
+    reach = 4 * width
+    firsts = np.arange(max(1, rough - reach), min(end, rough + reach) + 1)
+    # White residual k belongs to run k + 1, hence run f begins at white residual f - 1.
+    lengths = end - (firsts - 1) + 1
+    found = np.abs(scores(white, noise, np.array([end]), lengths)[0])
+    return int(firsts[int(np.argmax(found))]) if found.max() > 0 else rough
+
+
+def _agreed(
+    window: Window, clipped: Floats, edges: tuple[int, int, int], noise: Noise
+) -> Shift | None:
+    """Return the change at the middle edge if the days and no weekly rhythm bear it out."""
+    import numpy as np
+
+    begin, place, end = edges
+    part = clipped[begin:end]
+    days, first = _days(part, window.time_s[begin:end])
+    split = int(np.searchsorted(first, place - begin))
+    near = (k for k in (split - 1, split, split + 1) if 2 <= k <= len(days) - 2)
+    if max((energy_ratio(days, k) for k in near), default=0.0) < ENERGY * _memory(days):
+        return None
+    step = _beside_rhythm(part, place - begin, window.hour[begin:end], noise)
+    return Shift(place, step > 0) if abs(step) >= NO_RHYTHM else None
+
+
+def _days(part: Floats, time_s: Floats) -> tuple[Floats, Ints]:
+    """Return the medians of 24 h each, counted back from the last run, and where each begins."""
+    import numpy as np
+
+    day = np.floor((time_s[-1] - time_s) / DAY_S)
+    first = np.flatnonzero(np.concatenate(([True], np.diff(day) != 0)))
+    ends = np.append(first[1:], len(part))
+    return np.array([np.median(part[a:b]) for a, b in zip(first, ends, strict=True)]), first
+
+
+def _memory(days: Floats) -> float:
+    """Return by how much the likeness of neighbouring days raises chance values."""
+    import numpy as np
+
+    n = len(days)
+    near, far = np.diff(days), days[2:] - days[:-2]
+    size = float(np.median(np.abs(near))), float(np.median(np.abs(far)))
+    phi = (size[1] / size[0]) ** 2 - 1 - 2 / np.sqrt(n) if size[0] > 0 else 0.0
+    phi = min(max(float(phi), 0.0), 0.8)
+    return (1 + phi) / (1 - phi)
+
+
+def _beside_rhythm(part: Floats, place: int, hour: Ints, noise: Noise) -> float:
+    """Return Z of the step at ``place`` with any weekly and daily waves fitted beside it."""
+    import numpy as np
+
+    phi = noise.autocorrelation
+    step = np.zeros(len(part))
+    step[place:] = 1.0
+    beside = np.column_stack([np.ones(len(part)), waves(hour)])
+    rest = beside[1:] - phi * beside[:-1]
+    basis, triangle = np.linalg.qr(rest)
+    basis = basis[:, np.abs(np.diag(triangle)) > 1e-6 * len(part) ** 0.5]
+    own = step[1:] - phi * step[:-1]
+    own = own - basis @ (basis.T @ own)
+    norm = float(own @ own)
+    if norm < 1e-6:
+        return 0.0
+    return float(own @ whitened(part, phi)) / (noise.innovation * np.sqrt(norm * noise.slow))

@@ -1,0 +1,97 @@
+"""A series as plain arrays, turned so that up is better and equal ratios are equal distances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    import numpy
+    import polars
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+    Bools = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.bool_]]
+    Ints = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
+
+HOURS_A_WEEK: Final = 168
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of a series by time.
+
+    Attributes
+    ----------
+    at, time_s
+        The same times, for people and for arithmetic (seconds since 1970).
+    hour
+        Of the week, in the time zone in which people's weeks run: Monday 00:00 is 0.
+    value
+        In the unit of the series; NaN where there is none.
+    height
+        Natural logarithm of the value, with its sign turned where less is better; NaN where the
+        run did not finish or its value has no logarithm.
+    """
+
+    at: tuple[datetime, ...]
+    time_s: Floats
+    hour: Ints
+    value: Floats
+    height: Floats
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self.at)
+
+
+def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) -> Runs:
+    """Return the runs of a frame with ``at``, ``value`` and ``unfinished``, by time."""
+    values = frame["value"].to_list()
+    unfinished = frame["unfinished"].to_list()
+    finished = [None if lost else value for value, lost in zip(values, unfinished, strict=True)]
+    return of_sequences(
+        frame["at"].to_list(), finished, more_is_better=more_is_better, timezone=timezone
+    )
+
+
+def of_sequences(
+    at: Sequence[datetime],
+    values: Sequence[float | None],
+    *,
+    more_is_better: bool,
+    timezone: str,
+) -> Runs:
+    """Return the runs at the given times; a value of ``None`` is a run that did not finish.
+
+    Raises
+    ------
+    ValueError
+        Not as many values as times.
+    """
+    import numpy as np
+
+    pairs = sorted(zip(map(_aware, at), values, strict=True), key=lambda pair: pair[0])
+    zone = ZoneInfo(timezone)
+    value = np.array([math.nan if v is None else float(v) for _, v in pairs], dtype=np.float64)
+    measurable = np.isfinite(value) & (value > 0)
+    height = np.full(len(pairs), math.nan)
+    height[measurable] = np.log(value[measurable]) * (1.0 if more_is_better else -1.0)
+    return Runs(
+        at=tuple(time for time, _ in pairs),
+        time_s=np.array([time.timestamp() for time, _ in pairs], dtype=np.float64),
+        hour=np.array([_hour_of_week(time.astimezone(zone)) for time, _ in pairs], dtype=np.int64),
+        value=value,
+        height=height,
+    )
+
+
+def _aware(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _hour_of_week(local: datetime) -> int:
+    return local.weekday() * 24 + local.hour
