@@ -1,0 +1,169 @@
+"""Readings as values and rates: labels folded, resets and gaps respected, reasons given."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.explain.contexts import hours, plain_context
+
+from trimtab.explain.context import Telemetry
+from trimtab.explain.telemetry import CLIENTS, MDTS, OSTS, SERVERS, observe
+
+READINGS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "server": pl.String,
+    "name": pl.String, "label": pl.String, "number": pl.Float64, "text": pl.String,
+    "reason": pl.String,
+}  # fmt: skip
+SETTINGS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "name": pl.String,
+    "value": pl.String,
+}  # fmt: skip
+
+
+def row(hour: float, name: str, number: float | None, **changes: Any) -> dict[str, Any]:
+    values = {
+        "at": hours(hour), "target": "OST0000", "kind": "ost", "server": "oss1",
+        "name": name, "label": None, "number": number, "text": None, "reason": None,
+    }  # fmt: skip
+    return values | changes
+
+
+def seen(*rows: dict[str, Any], settings: tuple[tuple[Any, ...], ...] = ()):
+    telemetry = Telemetry(
+        pl.DataFrame(rows, schema=READINGS), pl.DataFrame(settings, schema=SETTINGS, orient="row")
+    )
+    return observe(plain_context(telemetry=telemetry))
+
+
+def test_the_same_context_is_worked_out_once() -> None:
+    context = plain_context()
+    assert observe(context) is observe(context)
+    assert observe(context) is not observe(plain_context())
+
+
+def test_values_are_folded_as_suits_their_name() -> None:
+    two = [("nvme0", 0.002), ("nvme1", 0.075)]
+    rows = [row(1, "wbt_latency_s", value, label=label) for label, value in two]
+    rows += [row(1, "drive_media_errors_total", value, label=label) for label, value in two]
+    rows += [row(1, "drive_write_amplification", value, label=label) for label, value in two]
+    found = seen(*rows)
+    assert found.values("wbt_latency_s").get_column("value").to_list() == [0.075]
+    assert found.values("drive_media_errors_total").get_column("value").item() == pytest.approx(
+        0.077
+    )
+    assert found.values("drive_write_amplification").get_column("value").item() == pytest.approx(
+        0.0385
+    )
+    assert found.labelled("wbt_latency_s").get_column("label").to_list() == ["nvme0", "nvme1"]
+
+
+def test_times_in_neither_stretch_are_left_out() -> None:
+    found = seen(*(row(hour, "used_bytes", 1.0) for hour in (-1, 0, 48, 48.5, 49, 84, 85)))
+    values = found.values("used_bytes")
+    assert values.get_column("at").to_list() == [hours(h) for h in (0, 48, 49, 84)]
+    assert values.get_column("bad").to_list() == [False, False, True, True]
+    assert found.times(bad=True) == (hours(49), hours(84))
+
+
+def test_rates_are_of_neighbours_and_a_reset_is_no_rate() -> None:
+    counted = [(50, 0.0), (51, 3600.0), (52, 10.0), (53, 7210.0)]
+    rates = seen(*(row(hour, "bytes_written_total", n) for hour, n in counted)).rates(
+        "bytes_written_total"
+    )
+    assert rates.get_column("at").to_list() == [hours(51), hours(53)]
+    assert rates.get_column("value").to_list() == [1.0, 2.0]
+    assert rates.get_column("seconds").to_list() == [3600.0, 3600.0]
+
+
+def test_a_rate_belongs_to_the_stretch_that_most_of_it_was_in() -> None:
+    counted = [(47, 0.0), (48, 3600.0), (48.9, 6840.0), (50, 10800.0), (51, 14400.0)]
+    rates = seen(*(row(hour, "bytes_written_total", n) for hour, n in counted)).rates(
+        "bytes_written_total"
+    )
+    # 48 to 48.9 lies between the stretches; 48.9 to 50 is bad but for its first tenth.
+    assert rates.select("at", "bad").rows() == [
+        (hours(48), False), (hours(50), True), (hours(51), True),
+    ]  # fmt: skip
+
+
+def test_no_rate_over_a_long_gap() -> None:
+    counted = [(1, 0.0), (1 + 27, 100.0), (1 + 27 + 20, 200.0)]
+    rates = seen(*(row(hour, "bytes_written_total", n) for hour, n in counted)).rates(
+        "bytes_written_total"
+    )
+    assert rates.get_column("at").to_list() == [hours(48)]
+
+
+def test_labels_of_a_counter_are_differenced_each_by_itself() -> None:
+    """A label that begins later must not look like a jump of the sum."""
+    rows = [row(h, "allocator_useless_loops_total", 100.0, label="c0") for h in (50, 51, 52)]
+    rows += [row(h, "allocator_useless_loops_total", 1000.0, label="c1") for h in (51, 52)]
+    rates = seen(*rows).rates("allocator_useless_loops_total")
+    assert rates.get_column("value").to_list() == [0.0, 0.0]
+    by_label = seen(*rows).rates("allocator_useless_loops_total", by_label=True)
+    assert by_label.select("at", "label").rows() == [
+        (hours(51), "c0"), (hours(52), "c0"), (hours(52), "c1"),
+    ]  # fmt: skip
+
+
+def test_fullness_is_of_what_users_can_have() -> None:
+    rows = [row(50, "used_bytes", 60.0), row(50, "available_bytes", 20.0)]
+    assert seen(*rows).fullness().get_column("value").to_list() == [0.75]
+    assert seen(row(50, "used_bytes", 60.0)).fullness().is_empty()
+
+
+def test_kinds_are_kept_apart() -> None:
+    rows = [
+        row(50, "server_cpu_fraction", 0.1),
+        row(50, "server_cpu_fraction", 0.2, target="MDT0000", kind="mdt"),
+        row(50, "server_cpu_fraction", 0.3, target="oss1", kind="server"),
+        row(50, "server_cpu_fraction", 0.4, target="login1", kind="client"),
+    ]
+    found = seen(*rows)
+    for kinds, value in ((OSTS, 0.1), (MDTS, 0.2), (SERVERS, 0.3), (CLIENTS, 0.4)):
+        assert found.values("server_cpu_fraction", kinds=kinds)["value"].to_list() == [value]
+
+
+def test_why_not() -> None:
+    assert observe(plain_context()).why_not("used_bytes").startswith("no snapshot was taken")
+    early = seen(row(1, "used_bytes", 1.0))
+    assert early.why_not("used_bytes") == "no snapshot was taken in the bad hours"
+    refused = seen(row(50, "degraded", None, reason="permission denied"))
+    assert refused.why_not("degraded") == "degraded: permission denied"
+    assert refused.why_not("read_only") == "no snapshot holds read_only"
+
+
+def test_setting_changes_are_told_once_for_all_that_changed_alike() -> None:
+    settings = tuple(
+        (hours(h), f"OST000{n}", "ost", "mb_c2_threshold", "15" if h < 50 or n == 2 else "25")
+        for h in (48, 49, 50, 51)
+        for n in range(3)
+    )
+    (change,) = seen(settings=settings).setting_changes()
+    assert (change.before, change.after, change.of) == ("15", "25", 3)
+    assert change.targets == ("OST0000", "OST0001")
+    assert (change.before_at, change.at) == (hours(49), hours(50))
+    found = seen(settings=settings).setting("mb_c2_threshold")
+    assert found.height == 12
+
+
+@pytest.mark.parametrize("readings", [pl.DataFrame(), pl.DataFrame({"at": [1, 2]})])
+def test_frames_that_lack_columns_give_nothing(readings: pl.DataFrame) -> None:
+    found = observe(plain_context(telemetry=Telemetry(readings, pl.DataFrame())))
+    assert found.values("used_bytes").is_empty()
+    assert found.rates("bytes_written_total").is_empty()
+    assert found.fullness().is_empty()
+    assert found.texts("import_state").is_empty()
+    assert found.setting("checksums").is_empty()
+    assert found.setting_changes() == ()
+    assert found.times(bad=True) == ()
+
+
+def test_numbers_that_are_none_are_left_out() -> None:
+    rows = [row(50 + n, "used_bytes", value) for n, value in enumerate((1.0, None, float("nan")))]
+    found = seen(*rows).values("used_bytes")
+    assert found.get_column("at").to_list() == [hours(50)]
+    assert found.get_column("at").to_list()[0] - timedelta(hours=50) == hours(0)

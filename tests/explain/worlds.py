@@ -1,0 +1,210 @@
+"""Simulated worlds brought to what explaining is given: known facts, and a source of snapshots.
+
+The worlds of `tests.incidents` are plain values that know nothing of the program; this is the
+only place where both meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+from tests.incidents.world import World
+
+from trimtab.explain.context import CpuProfile, RunFact, Telemetry
+from trimtab.explain.incidents import BadChecksums, find_incidents
+from trimtab.explain.site import Known
+from trimtab.judge.series import judge_series
+from trimtab.model.event import Event, EventKind
+from trimtab.model.incident import Incident
+from trimtab.model.run import METRIC_UNITS, RunStatus
+from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.model.site import SiteLimits
+
+READING_COLUMNS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "server": pl.String,
+    "name": pl.String, "label": pl.String, "number": pl.Float64, "text": pl.String,
+    "reason": pl.String,
+}  # fmt: skip
+SETTING_COLUMNS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "name": pl.String,
+    "value": pl.String,
+}  # fmt: skip
+_SURVEY_COLUMNS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String, "metric": pl.String,
+    "value": pl.Float64,
+}  # fmt: skip
+_SERIES_COLUMNS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "value": pl.Float64, "unfinished": pl.Boolean,
+    "run": pl.String,
+}  # fmt: skip
+_NOT_JUDGED = {RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD}
+
+
+@dataclass
+class WorldSource:
+    """The snapshots of a world, turned to frames when they are asked for."""
+
+    world: World
+    loaded: int = 0
+    _by_time: dict[datetime, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_time = {snapshot["at"]: snapshot for snapshot in self.world.snapshots}
+
+    def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+        """Return the times of the snapshots within."""
+        return [at for at in self._by_time if since <= at <= until]
+
+    def frames(self, times: Sequence[datetime]) -> Telemetry:
+        """Return the snapshots of these times as frames."""
+        self.loaded += len(times)
+        snapshots = [self._by_time[at] for at in times]
+        readings = [row for one in snapshots for row in _readings(one)]
+        settings = [row for one in snapshots for row in _settings(one)]
+        return Telemetry(
+            pl.DataFrame(readings, schema=READING_COLUMNS, orient="row"),
+            pl.DataFrame(settings, schema=SETTING_COLUMNS, orient="row"),
+        )
+
+
+def known_of(world: World) -> Known:
+    """Return all that is known of a world, beside its snapshots."""
+    runs = tuple(_run_fact(run) for run in world.runs)
+    times = [run.at for run in runs]
+    ends = [run.until or run.at for run in runs]
+    limits = world.site["limits"]
+    return Known(
+        site=world.site["name"],
+        record_from=min(times),
+        now=max(ends),
+        series=series_of(world, runs),
+        surveys=pl.DataFrame(
+            [tuple(row[name] for name in _SURVEY_COLUMNS) for row in world.surveys],  # pyright: ignore[reportGeneralTypeIssues]
+            schema=_SURVEY_COLUMNS,
+            orient="row",
+        ),
+        runs=runs,
+        events=tuple(_event(world, index) for index in range(len(world.events))),
+        limits=SiteLimits(
+            fullness=limits["fullness"],
+            cov=limits["cov"],
+            window_s=limits.get("window_s", 48 * 3600.0),
+        ),
+        home=world.site["home"],
+        profiles=tuple(
+            CpuProfile(one["at"], one["server"], one["shares"], "perf report")
+            for one in world.profiles
+        ),
+    )
+
+
+def series_of(world: World, runs: Sequence[RunFact]) -> Mapping[SeriesKey, pl.DataFrame]:
+    """Return each probe's metrics as series; runs that tell nothing of the file system left out."""
+    metrics: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
+    probes = {run.probe: set[str]() for run in runs}
+    kinds = {run.probe: run.kind for run in runs}
+    for run in runs:
+        probes[run.probe] |= set(run.values)
+    for run in runs:
+        if run.status in _NOT_JUDGED:
+            continue
+        for metric in probes[run.probe]:
+            doubted = any(metric in reason or metric.split("_")[0] in reason
+                          for reason in run.disbelieved)  # fmt: skip
+            unfinished = run.status is RunStatus.UNFINISHED
+            value = None if unfinished else run.values.get(metric)
+            if doubted or (value is None and not unfinished):
+                continue
+            row = (run.at, value, unfinished, run.id)
+            metrics.setdefault((run.probe, kinds[run.probe], metric), []).append(row)
+    return {
+        SeriesKey(world.site["name"], probe, kind, metric, METRIC_UNITS[metric]): pl.DataFrame(
+            sorted(rows, key=lambda row: row[0]), schema=_SERIES_COLUMNS, orient="row"
+        )
+        for (probe, kind, metric), rows in sorted(metrics.items())
+    }
+
+
+def judgements_of(known: Known) -> tuple[SeriesJudgement, ...]:
+    """Return every series judged."""
+    return tuple(judge_series(frame, key) for key, frame in known.series.items())
+
+
+def incidents_of(world: World, known: Known) -> tuple[Incident, ...]:
+    """Return the incidents that are found in a world, the latest first."""
+    return find_incidents(
+        judgements_of(known),
+        known.series,
+        known.surveys,
+        tuple(_bad_checksums(world)),
+        site=known.site,
+        now=known.now,
+        runs=known.runs,
+        limits=known.limits,
+    )
+
+
+def _bad_checksums(world: World) -> Iterator[BadChecksums]:
+    before: dict[str, float] = {}
+    for snapshot in world.snapshots:
+        for name, host in snapshot["hosts"].items():
+            count = host["readings"].get("checksum_errors_total")
+            if not isinstance(count, (int, float)):
+                continue
+            grown = count - before.get(name, count)
+            before[name] = count
+            if grown > 0:
+                yield BadChecksums(snapshot["at"], name, int(grown))
+
+
+def _run_fact(run: Mapping[str, Any]) -> RunFact:
+    return RunFact(
+        id=run["id"], at=run["at"], until=run["until"], probe=run["probe"], kind=run["kind"],
+        series=run["probe"], status=RunStatus(run["status"]), values=run["values"],
+        tails=run["tails"], disbelieved=tuple(run["disbelieved"]), problem=run["problem"],
+        hosts=tuple(run["hosts"]), bytes_written=run["bytes_written"],
+        bytes_read=run["bytes_read"], nodes=run["nodes"], tasks=run["tasks"],
+    )  # fmt: skip
+
+
+def _event(world: World, index: int) -> Event:
+    entry = world.events[index]
+    return Event(
+        id=f"event-{index}", site=world.site["name"], kind=EventKind(entry["kind"]),
+        at=entry["at"], until=entry["until"], detail=entry["detail"], source=entry["source"],
+        targets=tuple(entry["targets"]),
+    )  # fmt: skip
+
+
+def _readings(snapshot: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    at = snapshot["at"]
+    for name, target in snapshot["targets"].items():
+        about = (at, name, target["kind"], target["server"])
+        yield from _values(about, target["readings"], target["reasons"])
+    for name, host in snapshot["hosts"].items():
+        yield from _values((at, name, host["role"], name), host["readings"], host["reasons"])
+
+
+def _values(
+    about: tuple[Any, ...], readings: Mapping[str, Any], reasons: Mapping[str, str]
+) -> Iterator[tuple[Any, ...]]:
+    for full, value in readings.items():
+        name, _, rest = full.partition("{")
+        label = rest.removesuffix("}") or None
+        number = float(value) if isinstance(value, (bool, int, float)) else None
+        text = value if isinstance(value, str) else None
+        yield (*about, name, label, number, text, reasons.get(full) if value is None else None)
+
+
+def _settings(snapshot: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    at = snapshot["at"]
+    for name, target in snapshot["targets"].items():
+        for setting, value in target["settings"].items():
+            yield (at, name, target["kind"], setting, value)
+    for name, host in snapshot["hosts"].items():
+        for setting, value in host["settings"].items():
+            yield (at, name, host["role"], setting, value)
