@@ -27,6 +27,7 @@ _KINDS: Final = (*SERVERS, *CLIENTS, *TARGETS)
 _WHAT: Final = "transfers with a bad checksum"
 _GREW: Final = 2.0
 _STOOD_BEFORE: Final = 0.0
+_CAME_WITH: Final = 0.6
 _NONE: Final = -2.0
 """No transfer was bad where all were checked and counted: there is no such incident."""
 _OF_RUNS: Final = 2.0
@@ -43,7 +44,13 @@ _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against transfers that arrived damaged."""
-    return (_counted(context), _told(context), _read_back(context), _checked(context))
+    return (
+        _counted(context),
+        _in_time(context),
+        _told(context),
+        _read_back(context),
+        _checked(context),
+    )
 
 
 def _counted(context: Context) -> Evidence:
@@ -56,7 +63,7 @@ def _counted(context: Context) -> Evidence:
     if bad.is_empty():
         why = seen.why_not(_NAME, kinds=_KINDS)
         return not_available(_WHAT, Route.EXPECTED, why, source=_NAME)
-    grown = _growth(values)
+    grown = _growth(values, bad=True)
     if grown:
         n = sum(count for count, _ in grown.values())
         first = min(at for _, at in grown.values())
@@ -79,12 +86,34 @@ def _counted(context: Context) -> Evidence:
     )
 
 
-def _growth(values: pl.DataFrame) -> dict[str, tuple[float, datetime]]:
-    """Return machine to how many were counted in the bad hours, and by when the first.
+def _in_time(context: Context) -> Evidence:
+    """Return whether none were counted in good hours: then they came with the incident."""
+    import polars as pl
 
-    A count that goes down was set back by a boot, or has fallen out of the log: what is over its
-    least value since then is new. The first value of all counts where it is the first seen and
-    not the first of the record's good hours.
+    seen = observe(context)
+    values = seen.labelled(_NAME, kinds=_KINDS)
+    what = f"{_WHAT} in bad and in good hours"
+    for is_bad, which in ((True, "bad"), (False, "good")):
+        times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
+        if times < 2:
+            reason = f"they were counted less than twice in the {which} hours"
+            return not_available(what, Route.TIME, reason, source=_NAME)
+    bad, good = (
+        sum(count for count, _ in _growth(values, bad=which).values()) for which in (True, False)
+    )
+    said = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
+    weight = _CAME_WITH if bad and not good else 0.0
+    return weighed(
+        said, Route.TIME, weight, value=bad, reference=good, unit="errors", source=_NAME,
+        throughout=bool(bad and good),
+    )  # fmt: skip
+
+
+def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, datetime]]:
+    """Return machine to how many were counted in the bad (the good) hours, and when the first.
+
+    A count that goes down was set back by a boot, or messages have fallen out of the log: what it
+    is then was counted since.
     """
     grown: dict[str, tuple[float, datetime]] = {}
     before: dict[tuple[str, str | None], float] = {}
@@ -94,7 +123,7 @@ def _growth(values: pl.DataFrame) -> dict[str, tuple[float, datetime]]:
         before[target, label] = value
         # Without a value before it, how many of them are new is not known.
         more = 0.0 if last is None else value - last if value >= last else value
-        if is_bad and more > 0:
+        if is_bad == bad and more > 0:
             count, first = grown.get(target, (0.0, at))
             grown[target] = (count + more, first)
     return grown
@@ -142,7 +171,7 @@ def _checked(context: Context) -> Evidence:
 
     what = "whether transfers carry checksums"
     if context.incident.shape is Shape.INTEGRITY:
-        return weighed("the incident is that transfers were damaged", Route.EXPECTED, 0.0)
+        return weighed("the incident is that transfers were damaged", Route.EXPECTED, 1.0)
     found = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
     if found.is_empty():
         reason = "no snapshot holds the setting checksums"

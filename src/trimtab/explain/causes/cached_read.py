@@ -34,7 +34,12 @@ _WITHIN: Final = -0.5
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against reads that did not reach the file system."""
-    return (_metric(context), _disbelieved(context), _faster_than_carried(context))
+    return (
+        _metric(context),
+        _disbelieved(context),
+        _nothing_believed(context),
+        _faster_than_carried(context),
+    )
 
 
 def _metric(context: Context) -> Evidence:
@@ -73,6 +78,18 @@ def _disbelieved(context: Context) -> Evidence:
         at=None if first is None else first.at,
         source=None if first is None else f"run {first.id}",
     )  # fmt: skip
+
+
+def _nothing_believed(context: Context) -> Evidence:
+    """Return whether the bad hours hold no read that may be judged at all."""
+    what = "reads of the bad hours that may be judged"
+    bad = of_incident(context, bad=True)
+    if not bad:
+        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+    cached = [run for run in bad if _from_memory(run) and "read_bandwidth" not in run.values]
+    share = len(cached) / len(bad)
+    said = f"{len(bad) - len(cached)} of {len(bad)} {what}"
+    return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
 
 
 def _sure(n_bad: int, n_good: int) -> float:

@@ -53,24 +53,26 @@ class Node:
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against one bad client node."""
-    return (_by_node(context), _alone(context), _answered(context))
+    by_node, node = _by_node(context)
+    return (by_node, _before(context, node), _alone(context), _answered(context))
 
 
-def _by_node(context: Context) -> Evidence:
+def _by_node(context: Context) -> tuple[Evidence, str | None]:
+    """Return whether one node tells slow runs from others, and which, if one does."""
     what = "runs with one node against runs without it"
     runs = _since(context)
     told = [run for run in runs if run.hosts]
     if len(told) < _RUNS:
         reason = f"of {len(runs)} runs since it began {len(told)} tell the nodes that they ran on"
-        return not_available(what, Route.RUNS, reason)
+        return not_available(what, Route.RUNS, reason), None
     slow = [_is_slow(context, run) for run in told]
     if not any(slow):
-        return weighed("no run that tells its nodes was slow", Route.RUNS, 0.0)
+        return weighed("no run that tells its nodes was slow", Route.RUNS, 0.0), None
     everywhere = set.intersection(*(set(run.hosts) for run in told))
     names = sorted({host for run in told for host in run.hosts} - everywhere)
     if not names:
         said = "every run since it began was on the same nodes: none can be told from the others"
-        return weighed(said, Route.RUNS, 0.0)
+        return weighed(said, Route.RUNS, 0.0), None
     base = _base(context)
     nodes = [_node(name, told, slow, base) for name in names]
     # One of them is as likely as the other beforehand; those in every run cannot be told apart.
@@ -83,11 +85,32 @@ def _by_node(context: Context) -> Evidence:
     if weight <= 0:
         said = f"no one node tells slow runs from others; nearest {said}"
     with_, without = most.slow_with + most.well_with, most.slow_without + most.well_without
-    return weighed(
+    evidence = weighed(
         said, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
         reference=most.slow_without / without if without else None, unit="1",
         source=f"nodes of {len(told)} runs",
     )  # fmt: skip
+    return evidence, most.name if weight > 0 else None
+
+
+def _before(context: Context, node: str | None) -> Evidence:
+    """Return whether runs with that node were slow before as well: then it is not what began.
+
+    That they were well says nothing: so were those with every other node.
+    """
+    what = "runs with the node before it began"
+    if node is None:
+        return not_available(what, Route.TIME, "no one node tells slow runs from others")
+    runs = [
+        run for run in of_incident(context, bad=False)
+        if node in run.hosts and run.at < context.incident.at and value_of(context, run) is not None
+    ]  # fmt: skip
+    if len(runs) < _RUNS - 1:
+        return not_available(what, Route.TIME, f"{len(runs)} runs before it began had {node}")
+    slow = sum(_is_slow(context, run) for run in runs)
+    said = f"{slow} of {len(runs)} runs with {node} were slow before it began"
+    weight = -0.5 if slow > 0.3 * len(runs) else 0.0
+    return weighed(said, Route.TIME, weight, value=slow / len(runs), unit="1")
 
 
 def _since(context: Context) -> list[RunFact]:
@@ -193,7 +216,7 @@ def _alone(context: Context) -> Evidence:
     # How other probes fared says something of the whole, not of one node.
     moved = len(context.incident.moved_with)
     said = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
-    weight = -0.3 if moved else 0.0
+    weight = -0.3 if moved else 0.3 if context.incident.unmoved else 0.0
     return weighed(said, Route.RUNS, weight, value=float(moved), unit="series")
 
 

@@ -260,7 +260,12 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
         said = f"{named(found.slow)} were slow and the others were not; a change is of all"
         return weighed(said, Route.TARGETS, -0.8, targets=found.slow)
     level = "" if found.level is None else f" ({format_percent(found.level, 0)} of before)"
-    # The clients' settings do not show in a survey on the servers, whose level then holds.
+    if found.level is not None and settings:
+        # A survey on the servers does not feel what was changed on the clients.
+        of_clients = all(one.kind == "client" for one in settings)
+        if of_clients and found.alike:
+            said = f"the targets themselves lost{level}; what was changed is on the clients"
+            return weighed(said, Route.TARGETS, -0.4, value=found.level, unit="1")
     return weighed(f"no target was slow by itself{level}", Route.TARGETS, 0.3, value=found.level,
                    unit="1")  # fmt: skip
 

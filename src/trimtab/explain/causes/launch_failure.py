@@ -86,6 +86,8 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     what = "words of a launcher or of name resolution"
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
     told = [run for run in ended if run.problem]
+    if not bad:
+        return not_available(what, Route.RUNS, "there is no run in the bad hours")
     if not ended:
         return weighed(f"no {what}: every run ended well", Route.RUNS, -0.8)
     if not told:
@@ -134,8 +136,17 @@ def _measured(context: Context, bad: Sequence[RunFact]) -> Evidence:
         if run.status in (RunStatus.OK, RunStatus.PARTIAL)
         and (value := value_of(context, run)) is not None
     ]  # fmt: skip
+    hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
+    if hung:
+        # They were started, and waited for the file system.
+        said = f"{len(hung)} of {len(bad)} runs were started and did not end in their time"
+        return weighed(said, Route.EXPECTED, -1.5 * len(hung) / len(bad))
+    if not bad:
+        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
     if not values:
-        return weighed("no run of the bad hours measured anything", Route.EXPECTED, 0.3)
+        silent = all(run.status in _NOT_MEASURED for run in bad)
+        said = "no run of the bad hours measured anything"
+        return weighed(said, Route.EXPECTED, 0.3 if silent else 0.0)
     if not good:
         reason = "there is no run in good hours to hold them against"
         return not_available(what, Route.EXPECTED, reason)

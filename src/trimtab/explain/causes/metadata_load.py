@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import Ratio, ratios
-from trimtab.explain.causes.shared import UNSEEN, heavier
+from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import in_time, not_available, weighed
 from trimtab.explain.telemetry import MDTS, SERVERS, observe
@@ -51,11 +51,12 @@ def _operations(context: Context) -> Evidence:
         why = seen.why_not(_OPERATIONS, kinds=MDTS)
         return not_available(what, Route.TIME, why, source=_OPERATIONS)
     # Users' directories are spread by name over the MDTs: one may be loaded alone (seed 000, II).
-    return heavier(
+    return max(
         in_time(rates, ratio=_MORE, absent=-1.2, over="sum")
         .evidence(f"{what}, all MDTs", unit="1/s", source=_OPERATIONS),
-        in_time(rates, ratio=_MORE, absent=-1.0, over="max")
+        in_time(rates, ratio=_MORE, absent=-1.2, over="max")
         .evidence(f"{what}, the busiest MDT", unit="1/s", source=_OPERATIONS),
+        key=lambda one: (one.reason is None, one.weight),
     )  # fmt: skip
 
 

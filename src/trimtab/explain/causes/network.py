@@ -78,7 +78,7 @@ def _selftest(context: Context) -> Evidence:
         lost = (1 - contrast.value) / 0.1
         said = f"{what}: {contrast.in_words('1')}"
         return weighed(
-            said, Route.TIME, contrast.weight + min(0.6, 0.3 * lost), value=contrast.value,
+            said, Route.TIME, contrast.weight + min(0.9, 0.3 * lost), value=contrast.value,
             reference=contrast.reference, unit="1", source=SELFTEST,
         )  # fmt: skip
     return contrast.evidence(what, unit="1", source=SELFTEST)

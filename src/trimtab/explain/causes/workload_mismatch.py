@@ -23,7 +23,8 @@ from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes, format_percent
 
 _OTHER: Final = 2.0
-_AS_ASKED: Final = -1.5
+_AS_ASKED: Final = -0.8
+"""Not more: what was not asked for cannot be missed, as in runs that were imported."""
 _BYTES_APART: Final = 0.05
 """Bytes moved that differ by a twentieth are another workload: a probe's are fixed, or follow from
 its bandwidth, and then `_bytes` says nothing."""
@@ -34,23 +35,27 @@ _SHARE: Final = 0.25
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against a probe that did not do what it is asked for."""
     bad, good = (of_incident(context, bad=which) for which in (True, False))
+    usual = _usual_bytes(good)
     return (
-        _invalid(bad, good),
-        _bytes(bad, good),
+        _invalid(bad, good, usual),
+        _unjudged(bad),
+        _bytes(bad, good, usual),
         _counts(bad, good, "nodes", lambda run: run.nodes),
         _counts(bad, good, "tasks", lambda run: run.tasks),
     )
 
 
-def _invalid(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
+def _invalid(
+    bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None
+) -> Evidence:
     """Return whether runs are known to have done something else."""
     what = "runs of another workload than asked for"
     told = [run for run in bad if run.status in _TELLS]
     if not told:
         return not_available(what, Route.RUNS, "no run of the bad hours tells what it did")
-    wrong = [run for run in told if _is_other(run)]
+    wrong = [run for run in told if _is_other(run, usual_bytes)]
     usual = [run for run in good if run.status in _TELLS]
-    before = [run for run in usual if _is_other(run)]
+    before = [run for run in usual if _is_other(run, usual_bytes)]
     share = len(wrong) / len(told)
     reference = len(before) / len(usual) if usual else None
     said = f"{len(wrong)} of {len(told)} {what} in the bad hours"
@@ -74,9 +79,22 @@ def _invalid(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     )  # fmt: skip
 
 
-def _is_other(run: RunFact) -> bool:
+def _unjudged(bad: Sequence[RunFact]) -> Evidence:
+    """Return whether the runs themselves forbid that they are judged at all."""
+    what = "runs that may not be judged"
+    if not bad:
+        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+    share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
+    said = f"{format_percent(share, 0)} of the bad runs did another workload: they tell no speed"
+    return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
+
+
+def _is_other(run: RunFact, usual_bytes: float | None) -> bool:
     if run.status is RunStatus.INVALID_WORKLOAD:
         return True
+    moved = _moved(run)
+    if usual_bytes is not None and moved is not None and run.status is RunStatus.OK:
+        return abs(moved / usual_bytes - 1) > _BYTES_APART
     # Figures that memory answered are another cause's.
     return not run.values and any(MARK not in reason.lower() for reason in run.disbelieved)
 
@@ -85,7 +103,14 @@ def _reason(run: RunFact) -> str | None:
     return run.problem or next(iter(run.disbelieved), None)
 
 
-def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
+def _usual_bytes(good: Sequence[RunFact]) -> float | None:
+    """Return what a run moves, where it is always the same: then another amount is another work."""
+    values = [moved for run in good if (moved := _moved(run)) is not None]
+    middle = median(values) if len(values) >= 2 else 0.0
+    return middle if middle > 0 and _is_fixed(values, middle) else None
+
+
+def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
     """Return whether a run moved as much as it used to."""
     what = "bytes that a run moved"
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
@@ -98,7 +123,7 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     weight = 0.0
     if reference <= 0:
         return weighed(said, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B")
-    if not _is_fixed(sides[1], reference):
+    if usual is None:
         said += "; what it moves is not fixed"
     elif abs(value / reference - 1) > _BYTES_APART:
         weight = 1.5
