@@ -33,6 +33,7 @@ from trimtab.measure.tokio_abc.workload import (
     difference,
     file_systems,
     kind_of,
+    spec_of,
     usual,
     workload_of,
 )
@@ -113,7 +114,11 @@ FORMAT: Final = Format(KIND, recognises, read)
 
 
 def _measurement(
-    one: _Row, rule: Mapping[Kind, Usual], happened: Mapping[int, Happening], *, percent: bool
+    one: _Row,
+    rule: Mapping[Kind, tuple[Usual, ...]],
+    happened: Mapping[int, Happening],
+    *,
+    percent: bool,
 ) -> Measurement:
     row, kind = one.row, one.kind
     began = row.time("darshan_start_time")
@@ -121,7 +126,7 @@ def _measurement(
         problem = one.workload if isinstance(one.workload, str) else None
         return _without_figures(one, rule, problem or "the table names no file system")
     workload = one.workload
-    expected = rule[kind]
+    expected = spec_of(workload, rule[kind])
     status, problem = difference(row, workload, expected)
     sample = _sample(row, workload, problem)
     if not sample.believed and status is RunStatus.OK:
@@ -147,12 +152,14 @@ def _measurement(
     )
 
 
-def _without_figures(one: _Row, rule: Mapping[Kind, Usual], problem: str) -> Measurement:
+def _without_figures(
+    one: _Row, rule: Mapping[Kind, tuple[Usual, ...]], problem: str
+) -> Measurement:
     """Return a failed run: that it was there is all that its row tells."""
     row, kind = one.row, one.kind
     asked: dict[str, object] = {"application": _application(row)}
     if kind is not None and kind in rule:
-        asked |= rule[kind].workload.asked()
+        asked |= rule[kind][0].workload.asked()
     walltime = row.number("darshan_walltime")
     after = "" if walltime is None else f", and it ended after {walltime:.0f} s"
     return Measurement(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from statistics import median
@@ -21,9 +21,13 @@ from trimtab.model.run import Access, RunStatus
 from trimtab.units import format_bytes
 
 _MIB: Final = 2**20
-# HDF5 writes a few hundred bytes more or less of its own (VPIC-IO, 4e-11 of 2 TiB); the nearest
-# that was really less is 0.4 % (HACC-IO on Mira, 11 October 2017).
-_TOLERANCE: Final = 1e-3
+# As `trimtab.judge.validity` has it. HDF5 writes a few hundred bytes more or less of its own
+# (VPIC-IO, 4e-11 of 2 TiB); one run of HACC-IO on Mira wrote 0.4 % less in the usual time.
+_TOLERANCE: Final = 5e-3
+# Another workload that lasts is a probe that was changed on purpose; as there.
+_LASTING_S: Final = 30 * 86400.0
+_RUNS_MINIMUM: Final = 10
+_SHARE_MINIMUM: Final = 0.25
 # How much longer than the median a run took that moved less: no smaller workload explains that.
 _MUCH_LONGER: Final = 2.0
 # Among so many of the most frequent workloads the usual one is looked for.
@@ -147,13 +151,11 @@ class Usual:
     walltime_s: float | None
 
 
-def usual(members: Iterable[tuple[TableRow, Workload]]) -> Usual:
-    """Return the workload that most rows of a probe have; of equally many the larger.
+def usual(members: Iterable[tuple[TableRow, Workload]]) -> tuple[Usual, ...]:
+    """Return the workload that most rows of a probe have, then others that lasted.
 
-    Raises
-    ------
-    ValueError
-        There is no row.
+    Of equally many the larger comes first. Another one lasts where it has at least ten runs over
+    thirty days that are a quarter of all runs of their time: a probe that was changed on purpose.
     """
     found = list(members)
     counts = Counter(workload for _, workload in found)
@@ -162,13 +164,31 @@ def usual(members: Iterable[tuple[TableRow, Workload]]) -> Usual:
         one: sum(count for other, count in counts.items() if other.is_as(one))
         for one, _ in counts.most_common(_CANDIDATES)
     }
-    chosen = max(together, key=lambda one: (together[one], counts[one], one.moved_bytes))
-    times = [
-        seconds
-        for row, workload in found
-        if workload.is_as(chosen) and (seconds := row.number("darshan_walltime")) is not None
-    ]
-    return Usual(chosen, together[chosen], median(times) if times else None)
+    order = sorted(together, key=lambda one: (-together[one], -counts[one], -one.moved_bytes))
+    kept: list[Usual] = []
+    for one in order:
+        if any(one.is_as(other.workload) for other in kept):
+            continue
+        rows = [row for row, workload in found if workload.is_as(one)]
+        if not kept or _lasts(rows, found):
+            times = [row.number("darshan_walltime") for row in rows]
+            known = [time for time in times if time is not None]
+            kept.append(Usual(one, len(rows), median(known) if known else None))
+    return tuple(kept)
+
+
+def _lasts(rows: Sequence[TableRow], members: Sequence[tuple[TableRow, Workload]]) -> bool:
+    times = [row.number("darshan_start_time") or 0.0 for row in rows]
+    low, high = min(times), max(times)
+    if len(rows) < _RUNS_MINIMUM or high - low < _LASTING_S:
+        return False
+    within = sum(low <= (row.number("darshan_start_time") or 0.0) <= high for row, _ in members)
+    return len(rows) >= _SHARE_MINIMUM * within
+
+
+def spec_of(workload: Workload, rule: Sequence[Usual]) -> Usual:
+    """Return which of a probe's workloads a run had; where it had none, the usual one."""
+    return next((one for one in rule if workload.is_as(one.workload)), rule[0])
 
 
 def difference(row: TableRow, workload: Workload, as_a_rule: Usual) -> tuple[RunStatus, str | None]:
