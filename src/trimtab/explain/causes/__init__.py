@@ -9,16 +9,25 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.explain.causes import (
+    allocator_loops,
     array_degraded,
     bad_checksums,
     cached_read,
+    client_node,
+    competing_load,
+    configuration_change,
     failover,
     few_targets_open,
+    garbage_collection,
     launch_failure,
+    metadata_load,
+    network,
     target_filling,
     target_silent,
     targets_over_limit,
+    trim_overdue,
     workload_mismatch,
+    writeback_throttling,
 )
 from trimtab.explain.causes.cause import Cause
 
@@ -29,6 +38,15 @@ TABLE: Final[tuple[Cause, ...]] = (
     target_silent.CAUSE,
     failover.CAUSE,
     array_degraded.CAUSE,
+    trim_overdue.CAUSE,
+    garbage_collection.CAUSE,
+    writeback_throttling.CAUSE,
+    allocator_loops.CAUSE,
+    configuration_change.CAUSE,
+    competing_load.CAUSE,
+    metadata_load.CAUSE,
+    network.CAUSE,
+    client_node.CAUSE,
     launch_failure.CAUSE,
     workload_mismatch.CAUSE,
     cached_read.CAUSE,
