@@ -41,6 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.judge",
         "Say what months of runs say: variability, changes of level, slow targets.",
     ),
+    "incidents": ("trimtab.cli.incidents", "Say when a site was not well, and why."),
+    "explain": ("trimtab.cli.explain", "Show everything that is known about one moment."),
     "event": ("trimtab.cli.event", "Write what has happened into the site's log book; list it."),
     "compare": (
         "trimtab.cli.compare",

@@ -32,13 +32,9 @@ _MARKS = {Found.FOR: "+", Found.AGAINST: "-", Found.NEUTRAL: "=", Found.NOT_AVAI
 _LEGEND = "+ speaks for it, - against it, = neither, ? not available"
 
 
-def print_incidents(
-    explanations: Sequence[Explanation], standing: Sequence[Assessment], notes: Sequence[str]
-) -> None:
+def print_incidents(explanations: Sequence[Explanation], standing: Sequence[Assessment]) -> None:
     """Print incidents, open ones first, and what was wrong all along."""
     out = console()
-    for note in notes:
-        out.print(f"note  {visible(note)}", style="dim", soft_wrap=True)
     if not explanations:
         out.print("No incident was found.")
     for one in explanations:
@@ -54,14 +50,13 @@ def print_incidents(
         )
 
 
-def print_explanation(explanations: Sequence[Explanation], now: Explanation | None) -> None:
+def print_explanation(explanations: Sequence[Explanation], about: Explanation) -> None:
     """Print all that is known about one moment."""
     out = console()
     for one in explanations:
         _print_incident(out, one, whole=True)
         out.print()
-    if now is not None:
-        _print_incident(out, now, whole=True)
+    _print_incident(out, about, whole=True)
     out.print(_LEGEND, style="dim")
 
 

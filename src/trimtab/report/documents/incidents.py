@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -88,7 +89,6 @@ class IncidentsDocument(Document):
     judged_until: datetime | None
     incidents: tuple[IncidentDocument, ...]
     standing: tuple[CauseDocument, ...]
-    notes: tuple[str, ...]
 
 
 class ExplainDocument(Document):
@@ -98,7 +98,45 @@ class ExplainDocument(Document):
     site: str
     at: datetime
     incidents: tuple[IncidentDocument, ...]
-    moment: IncidentDocument | None
+    moment: IncidentDocument
+
+
+def incidents_document(
+    site: str,
+    explanations: Iterable[Explanation],
+    standing: Iterable[Assessment],
+    *,
+    store: str,
+    judged_at: datetime,
+    judged_until: datetime | None,
+) -> IncidentsDocument:
+    """Return the incidents of a site as their JSON document."""
+    return IncidentsDocument(
+        store=store,
+        site=site,
+        judged_at=judged_at,
+        judged_until=judged_until,
+        incidents=tuple(map(incident_document, explanations)),
+        standing=tuple(map(cause_document, standing)),
+    )
+
+
+def explain_document(
+    site: str,
+    at: datetime,
+    explanations: Iterable[Explanation],
+    moment: Explanation,
+    *,
+    store: str,
+) -> ExplainDocument:
+    """Return all that is known about one moment as its JSON document."""
+    return ExplainDocument(
+        store=store,
+        site=site,
+        at=at,
+        incidents=tuple(map(incident_document, explanations)),
+        moment=incident_document(moment),
+    )
 
 
 def incident_document(one: Explanation) -> IncidentDocument:

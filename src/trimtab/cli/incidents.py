@@ -1,0 +1,53 @@
+"""``trimtab incidents``: when a site was not well, and why."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+
+
+@click.command("incidents")
+@click.argument("where", metavar="SITE")
+@click.option("--since", metavar="TIME", help="Incidents from here on. Default: the whole record.")
+@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@options.as_json
+@options.store
+def command(
+    where: str, as_json: bool, store_url: str | None, since: str | None, until: str | None
+) -> None:
+    """Say when a site was not well, how bad it was, and why, or that it is unexplained.
+
+    Open incidents come first. Every cause stands with its evidence and with how likely it is; what
+    was looked for and not found is named, and what would decide.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.explaining import incidents_of
+    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.stores import open_store
+
+    loaded = site_file(where)
+    with (
+        open_store(with_store(loaded and loaded.site, store_url)) as store,
+        progress_bar(silent=as_json) as progress,
+    ):
+        found = incidents_of(
+            store, where, now=utc_now(), since=since, until=until, progress=progress
+        )
+    if as_json:
+        from trimtab.report.documents.incidents import incidents_document
+
+        document = incidents_document(
+            found.site,
+            found.explanations,
+            found.standing,
+            store=found.store,
+            judged_at=found.judged_at,
+            judged_until=found.judged_until,
+        )
+        click.echo(document.to_json())
+    else:
+        from trimtab.cli.render.incidents import print_incidents
+
+        print_incidents(found.explanations, found.standing)

@@ -1,0 +1,273 @@
+"""``trimtab incidents`` and ``explain``: from what is kept to what happened and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.explain.context import RunFact, Telemetry
+from trimtab.explain.incidents import find_incidents
+from trimtab.explain.incidents.integrity import BadChecksums
+from trimtab.explain.site import (
+    Known,
+    explain_incidents,
+    explain_moment,
+    standing_of,
+)
+from trimtab.loop.log_book import Place, place_of
+from trimtab.loop.run_facts import profile_of, run_fact
+from trimtab.loop.site_judgement import Judged, Progress, Terms, judge_site
+from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
+from trimtab.model.run import Run
+from trimtab.model.telemetry import TELEMETRY_UNITS
+from trimtab.units import parse_moment
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+_SETTINGS_AT_MOST: Final = 12
+"""Settings change seldom: of so many snapshots of a stretch they are read."""
+_DAY: Final = timedelta(days=1)
+_CHECKSUMS: Final = ("checksum_errors_total",)
+_ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The incidents of a site, open ones first.
+
+    Attributes
+    ----------
+    judged_until
+        The last run that was looked at.
+    standing
+        What was wrong in all of the record.
+    """
+
+    site: str
+    store: str
+    judged_at: datetime
+    judged_until: datetime | None
+    explanations: tuple[Explanation, ...]
+    standing: tuple[Assessment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All that is known about one moment of a site.
+
+    Attributes
+    ----------
+    explanations
+        Of the incidents that it lies in.
+    moment
+        What was looked for at that very time, held against the week before.
+    """
+
+    site: str
+    store: str
+    at: datetime
+    explanations: tuple[Explanation, ...]
+    moment: Explanation
+
+
+@dataclass(slots=True)
+class StoreTelemetry:
+    """Snapshots of one site as `trimtab.explain.site.TelemetrySource` asks for them."""
+
+    store: Store
+    site: str
+    _times: tuple[datetime, ...] | None = field(default=None, init=False)
+
+    def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+        """Return the times of the snapshots within a stretch."""
+        if self._times is None:
+            self._times = self.store.snapshot_times(self.site)
+        return [at for at in self._times if since <= at <= until]
+
+    def frames(self, times: Sequence[datetime]) -> Telemetry:
+        """Return the snapshots of these times; of some of them the settings as well."""
+        step = max(1, -(-len(times) // _SETTINGS_AT_MOST))
+        some = {*times[::step], *times[-1:]}
+        readings, settings = self.store.telemetry_frames(
+            self.site, times, names=TELEMETRY_UNITS.keys(), settings_at=some
+        )
+        return Telemetry(readings, settings)
+
+    def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:
+        """Return by how much counters of bad checksums grew, and when.
+
+        They only count up: a snapshot a day shows that there were any, and those of that day when.
+        """
+        times = self.times(since, until)
+        daily = [
+            at
+            for place, at in enumerate(times)
+            if place in (0, len(times) - 1) or at.date() != times[place - 1].date()
+        ]
+        grew = self._growth(daily)
+        if not grew:
+            return ()
+        near = {at.date() for one in grew for at in (one.at, one.at - _DAY)}
+        return self._growth([at for at in times if at.date() in near or at == times[0]])
+
+    def _growth(self, times: Sequence[datetime]) -> tuple[BadChecksums, ...]:
+        readings, _ = self.store.telemetry_frames(
+            self.site, times, names=_CHECKSUMS, settings_at=()
+        )
+        numbers = readings.select("target", "at", "number").drop_nulls()
+        counted = numbers.group_by("target", "at").sum().sort("at")
+        found = []
+        for (target,), own in counted.group_by("target", maintain_order=True):
+            for (_, before), (at, after) in pairwise(own.select("at", "number").rows()):
+                # After a restart the counter begins anew, and all that it shows came since.
+                growth = after - before if after >= before else after
+                if growth > 0:
+                    found.append(BadChecksums(at, str(target), int(growth)))
+        return tuple(found)
+
+
+def incidents_of(
+    store: Store,
+    where: str,
+    *,
+    now: datetime,
+    since: str | None = None,
+    until: str | None = None,
+    progress: Progress = lambda text, fraction: None,
+) -> Explained:
+    """Return the incidents of a site with their causes, open ones first.
+
+    Parameters
+    ----------
+    now
+        Aware; when it is asked. Incidents go on up to the last run that is kept.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it.
+    """
+    known, incidents, source = _looked(store, where, since=since, until=until, progress=progress)
+    progress("explaining", 0.6)
+    explanations = explain_incidents(incidents, known, source)
+    order = sorted(
+        explanations,
+        key=lambda one: (
+            _ORDER.index(one.incident.state),
+            -(one.incident.until or known.now).timestamp(),
+        ),
+    )
+    progress("explained", 1.0)
+    return Explained(
+        known.site,
+        str(store.location),
+        now,
+        known.now,
+        tuple(order),
+        standing_of(known, source),
+    )
+
+
+def explain_at(
+    store: Store,
+    where: str,
+    moment: str,
+    *,
+    progress: Progress = lambda text, fraction: None,
+) -> Moment:
+    """Return the incidents of one moment, and all that is known of it.
+
+    Parameters
+    ----------
+    moment
+        As a person writes it, in the site's zone.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of the site, or nothing of that time.
+    """
+    at = parse_moment(moment, place_of(store, where).timezone)
+    known, incidents, source = _looked(store, where, progress=progress)
+    if not known.record_from <= at <= known.now + _DAY:
+        raise UsageError(
+            f"nothing is kept of {at.isoformat()}",
+            hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
+        )
+    there = [one for one in incidents if one.at <= at <= (one.until or known.now)]
+    progress("explaining", 0.7)
+    found = Moment(
+        known.site,
+        str(store.location),
+        at,
+        explain_incidents(there, known, source),
+        explain_moment(at, known, source),
+    )
+    progress("explained", 1.0)
+    return found
+
+
+def _looked(
+    store: Store,
+    where: str,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    progress: Progress,
+) -> tuple[Known, tuple[Incident, ...], StoreTelemetry]:
+    """Return what is known of a site, its incidents, and where its snapshots come from."""
+    place = place_of(store, where)
+    terms = Terms(since=since, until=until)
+
+    def judging(text: str, fraction: float) -> None:
+        progress(text, 0.4 * fraction)
+
+    judged = judge_site(store, where, terms, progress=judging)
+    progress("looking for incidents", 0.4)
+    source = StoreTelemetry(store, place.name)
+    known = _known(store, place, judged, terms)
+    incidents = find_incidents(
+        judged.judgement.series,
+        judged.frames,
+        known.surveys,
+        source.bad_checksums(known.record_from, known.now),
+        site=place.name,
+        now=known.now,
+        runs=known.runs,
+        limits=known.limits,
+    )
+    return known, incidents, source
+
+
+def _known(store: Store, place: Place, judged: Judged, terms: Terms) -> Known:
+    judgement, surveys = judged.judgement, judged.surveys
+    assert surveys is not None  # of a site, not of a file
+    surveyed = surveys["at"].to_list()
+    edges = (judgement.from_, judgement.to, *surveyed[:1], *surveyed[-1:])
+    times: list[datetime] = [at for at in edges if at is not None]
+    begin, end = min(times), max(times)
+    kept = store.runs_between(place.name, since=begin, until=end)
+    site = place.site
+    known = Known(
+        site=place.name,
+        record_from=begin,
+        now=end,
+        series=judged.frames,
+        surveys=surveys,
+        runs=tuple(fact for run, series in kept if (fact := _judged_fact(run, series))),
+        events=store.events(site=place.name, until=end),
+        limits=terms.limits(place),
+        profiles=tuple(profile for run, _ in kept if (profile := profile_of(run))),
+    )
+    if site is None:
+        return known
+    return replace(known, hardware=site.hardware, home=site.servers.home)
+
+
+def _judged_fact(run: Run, series: str) -> RunFact | None:
+    return None if profile_of(run) else run_fact(run, series)
