@@ -1,0 +1,1 @@
+"""Simulated incidents: a small file system, forward in time, whose faults are known."""
