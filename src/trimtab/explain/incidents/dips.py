@@ -131,17 +131,18 @@ def _bad(runs: _Runs) -> list[int]:
     for a, b in pairwise(low.tolist()):
         if runs.times[b] - runs.times[a] <= TOGETHER.total_seconds():
             bad[[a, b]] = True
-    clipped = np.clip(z, -CLIPPED, CLIPPED)
-    total = np.concatenate([[0.0], np.cumsum(clipped)])
     widen = math.sqrt((1 + runs.phi) / (1 - runs.phi))
     for length in LENGTHS:
         if len(z) < 2 * length:
             break
+        # What is known to be bad tells nothing of its neighbours.
+        clipped = np.where(bad, 0.0, np.clip(z, -CLIPPED, CLIPPED))
+        total = np.concatenate([[0.0], np.cumsum(clipped)])
         means = (total[length:] - total[:-length]) / length
         limit = min(-STRETCH * widen / math.sqrt(length), max(least, -CLIPPED + 0.5))
         for start in np.flatnonzero(means < limit):
             window = np.arange(start, start + length)
-            bad[window[z[window] < min(-1.0, least / 2)]] = True
+            bad[window[z[window] < means[start] / 2]] = True
     return np.flatnonzero(bad).tolist()
 
 

@@ -22,6 +22,9 @@ _BROKEN: Final = {
     RunStatus.NOT_STARTED: "did not start",
     RunStatus.INVALID_WORKLOAD: "did not do what the probe asks for",
 }
+_DOUBTED: Final = "gave figures that are not believed"
+_DOUBTED_LEAST: Final = 2
+"""One doubted run is left out of the verdict and no more; two together are worth a look."""
 _DEPTH: Final = 30.0
 """More than any slow run: where nothing was measured nothing else is to be said."""
 _STANDS: Final = timedelta(days=2)
@@ -46,13 +49,14 @@ def failures(runs: Sequence[RunFact]) -> list[Spell]:
     return [
         _spell(probe, why, group, goes_on=group[-1].at == last[probe])
         for (probe, why, _), group in groups.items()
+        if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
     ]
 
 
 def _why(run: RunFact) -> str | None:
     if run.status in _BROKEN:
         return _BROKEN[run.status]
-    return "gave figures that are not believed" if run.disbelieved else None
+    return _DOUBTED if run.disbelieved else None
 
 
 def _spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> Spell:

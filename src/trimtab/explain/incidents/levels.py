@@ -92,7 +92,7 @@ def unsteady(judgement: SeriesJudgement, taken: Sequence[Window], window_s: floa
     stretches: list[list[CovAt]] = []
     for point in judgement.rolling:
         free = not any(one.from_ <= point.at and one.to >= point.at - window for one in taken)
-        if point.status is not VerdictStatus.MISSED or not free:
+        if point.status is not VerdictStatus.MISSED or not point.cov or not free:
             continue
         if stretches and point.at - stretches[-1][-1].at <= window / 2:
             stretches[-1].append(point)
