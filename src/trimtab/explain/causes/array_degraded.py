@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, flags, logged, named, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, breadth, not_available, presence, weighed
+from trimtab.explain.contrasts import (
+    between_targets,
+    breadth,
+    expected,
+    not_available,
+    presence,
+    weighed,
+)
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
@@ -44,6 +51,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         presence(degraded, absent=-1.5).evidence(who, unit="1", targets=names, source=_SOURCE),
         timing(context, degraded, who),
+        expected(float(len(names)), 0.5, over=0.5, under=-0.3).evidence(
+            "degraded arrays, where none should be", source=_SOURCE, targets=names
+        ),
         between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8).evidence(
             f"{_WHAT} among slow and fast targets", unit="1", source=_SOURCE, targets=names
         ),

@@ -106,7 +106,7 @@ def _doubled(serving: pl.DataFrame) -> Evidence:
     value = None if most is None else most.get_column("relative").median()
     found = expected(
         None if value is None else float(value),  # pyright: ignore[reportArgumentType]
-        _DOUBLED, over=0.4, under=-0.4, scale=0.2, reason="who serves the targets is not told",
+        _DOUBLED, over=0.5, under=-0.4, scale=0.2, reason="who serves the targets is not told",
     )  # fmt: skip
     return found.evidence(what, source="server")
 

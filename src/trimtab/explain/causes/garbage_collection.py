@@ -69,7 +69,7 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     per_target = bad.group_by("target").agg(pl.col("value").median())
     middle = float(per_target.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
     time = in_time(figures, over="mean", ratio=_MORE, absent=-0.5)
-    limit = expected(middle, LIMIT, over=0.4, under=-0.2, scale=0.5)
+    limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
     # A figure over the drive's whole life moves slowly, so an unmoved one says less.
     return (
         time.evidence(what, unit="B/B", source=_AMPLIFICATION),
@@ -103,9 +103,9 @@ def _no_cpu(seen: Observations) -> Evidence:
         return found.evidence("server CPU", why_not=seen.why_not("server_cpu_fraction"))
     rose = found.weight > 0
     said = f"server CPU, which garbage collection does not need: {found.in_words('1')}"
-    return weighed(said, Route.TIME, -min(0.6, found.weight) if rose else 0.2, value=found.value,
-                   reference=found.reference, unit="1", at=found.at,
-                   source="server_cpu_fraction")  # fmt: skip
+    weight = -min(0.6, found.weight) if rose else 0.2
+    return weighed(said, Route.EXPECTED, weight, value=found.value, reference=found.reference,
+                   unit="1", at=found.at, source="server_cpu_fraction")  # fmt: skip
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
@@ -121,7 +121,7 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
     if found.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return found.evidence(what, why_not=why)
-    return weighed(f"{what}: {found.in_words()}", Route.TIME, -0.5 * min(1.0, found.weight)
+    return weighed(f"{what}: {found.in_words()}", Route.EXPECTED, -0.5 * min(1.0, found.weight)
                    if found.weight > 0 else 0.1, value=found.value, reference=found.reference,
                    source="allocator_useless_loops_total")  # fmt: skip
 

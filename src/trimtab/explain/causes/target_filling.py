@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import flags, named, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import breadth, expected, not_available, weighed
+from trimtab.explain.contrasts import breadth, expected, in_time, not_available, weighed
 from trimtab.explain.telemetry import observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
@@ -74,6 +74,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _beyond_others(growth),
         _reached(context, growth),
         _slow_itself(context, growth),
+        _more_than_before(full, growth),
         _when(context, full, growth),
     )
 
@@ -150,6 +151,17 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
     return weighed(said, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets)
 
 
+def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
+    """Return whether it was fuller in the bad hours than in any good ones."""
+    import polars as pl
+
+    of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
+    found = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
+    return found.evidence(
+        f"fullness of {named(growth.targets)}", unit="1", source=_SOURCE, targets=growth.targets
+    )
+
+
 def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
     """Return whether it had begun to fill when the first runs were bad."""
     import polars as pl
@@ -175,5 +187,5 @@ CAUSE: Final = Cause(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
         "stop or restripe them, and see whether the next runs are well."
     ),
-    brings_about=("targets-over-limit", "few-targets-open"),
+    brings_about=("few-targets-open",),
 )

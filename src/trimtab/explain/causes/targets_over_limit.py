@@ -7,6 +7,7 @@ causes of their own; this one says that the fullness itself changed with the inc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
@@ -63,20 +64,40 @@ def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
     what = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
     if worst:
         what += f" ({named(worst)})"
-    found = expected(fullest, limit, over=0.5, under=_NONE_OVER, scale=0.01)
+    over = 0.5 * _breadth(len(worst), n)
+    found = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
     return found.evidence(f"{what}; the fullest", unit="1", source=_SOURCE, targets=worst)
+
+
+def _breadth(over: int, of: int) -> float:
+    """Return what part of the evidence stands when so many targets are over the limit.
+
+    One full target slows those that write to it; that is `target-filling`'s to say. Few can make
+    the limit felt by all: from 1 in 50 on a file over all targets is sure to meet several.
+    """
+    return min(1.0, 0.4 + 0.6 * over / max(3.0, of / 50))
 
 
 def _in_time(
     full: pl.DataFrame, over: pl.DataFrame, limit: float, worst: tuple[str, ...]
 ) -> Evidence:
     """Return whether more targets were over the limit, or the fullest got fuller."""
-    least = 0.5 / max(1, full.get_column("target").n_unique())
+    n = full.get_column("target").n_unique()
+    least = 0.5 / max(1, n)
     more = in_time(over, over="mean", by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
+    parts = (
+        (more, "share of targets over the limit"),
+        (fuller, "the fullest target"),
+    )
+    of_all = _breadth(len(worst), n)
     return heavier(
-        more.evidence("share of targets over the limit", unit="1", source=_SOURCE, targets=worst),
-        fuller.evidence("the fullest target", unit="1", source=_SOURCE, targets=worst),
+        *(
+            replace(found, weight=found.weight * (of_all if found.weight > 0 else 1.0)).evidence(
+                what, unit="1", source=_SOURCE, targets=worst
+            )
+            for found, what in parts
+        )
     )
 
 

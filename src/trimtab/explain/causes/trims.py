@@ -7,7 +7,6 @@ block allocator's (``facts/flash.md`` f, reading 3), so several causes ask.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import fmean, median
@@ -38,8 +37,9 @@ One trim after which it is well again may be chance where incidents end by thems
 the vendor saw it restore the level in full (``facts/seeds.md`` 6, 27). Nobody has counted how
 often it does, so the figure is a judgement.
 """
-_WRITTEN_MORE: Final = 0.02
-"""Of a target's capacity discarded at once: a trim, not files removed under ``-o discard``."""
+_DISCARDED: Final = 0.001
+"""Of a target's size between two snapshots: a trim. Without one nothing is discarded at all, so
+anything that is not a rounding will do; a nightly trim finds what was freed in a day."""
 _WORD: Final = re.compile(r"(?<!no)\b(discard|fstrim)\b")
 
 
@@ -75,21 +75,11 @@ def end_of(event: Event) -> datetime:
     return event.at if event.until is None else max(event.at, event.until)
 
 
-def last_before(events: Sequence[Event], target: str, at: datetime) -> Event | None:
-    """Return the last trim of a target that was over at a time."""
-    of_it = [
-        event
-        for event in events
-        if (not event.targets or target in event.targets) and end_of(event) <= at
-    ]
-    return max(of_it, key=end_of, default=None)
-
-
 def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     """Return for each target the trims that telemetry shows, whoever made them.
 
     Timers tell when they ran last (``last_trim_at``); a jump of ``bytes_discarded_total`` is a
-    trim as well.
+    trim as well, some time between the two snapshots.
     """
     import polars as pl
 
@@ -99,10 +89,14 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
         if at is not None:
             found.setdefault(target, []).append(at)
     capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
-    jumps = seen.rates("bytes_discarded_total").join(capacity, on="target")
-    grown = pl.col("value") * pl.col("seconds") >= pl.col("size") * _WRITTEN_MORE
-    for target, at in jumps.filter(grown).select("target", "at").iter_rows():
-        found.setdefault(target, []).append(at)
+    discards = seen.values("bytes_discarded_total").sort("target", "at")
+    steps = discards.join(capacity, on="target").with_columns(
+        before=pl.col("at").shift().over("target"),
+        grown=pl.col("value").diff().over("target"),
+    )
+    trimmed = steps.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
+    for target, start, end in trimmed.select("target", "before", "at").iter_rows():
+        found.setdefault(target, []).append(start + (end - start) / 2)
     return found
 
 
@@ -142,13 +136,15 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     """
     found = recovery(context)
     what = "whether a trim brought the level back"
+    # That a trim helped is before held against after. That it did not shows no beginning.
+    route = Route.TIME if speaks_for else Route.LOG
     if isinstance(found, str):
-        return not_available(what, Route.EXPECTED, found)
+        return not_available(what, route, found)
     of = "the trim" if len(found.shares) == 1 else f"{len(found.shares)} trims, the last"
     said = f"of what was lost, {format_percent(found.share, 0)} came back with {of} of "
     said += f"{found.last.at:%d %B %H:%M}"
     return weighed(
-        said, Route.EXPECTED, _weight(found, speaks_for=speaks_for), value=found.share,
+        said, route, _weight(found, speaks_for=speaks_for), value=found.share,
         reference=RECOVERED, unit="1", at=found.last.at, source=f"event {found.last.id}",
     )  # fmt: skip
 

@@ -85,7 +85,7 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():
         return weighed(f"{said}; these are disks", Route.EXPECTED, -0.6, value=longest, unit="s",
                        source="queue/rotational")  # fmt: skip
-    return weighed(said, Route.EXPECTED, 0.2, value=longest, reference=0.0, unit="s",
+    return weighed(said, Route.EXPECTED, 0.35, value=longest, reference=0.0, unit="s",
                    source=_SOURCE)  # fmt: skip
 
 

@@ -1,0 +1,137 @@
+"""How much was written to each target since it was trimmed, in multiples of its size.
+
+```
+ trims known          last trim ├────────── rate x time ──────────▶ now
+ none, discards seen  attached  ├── all that was written: never trimmed, or only by mkfs
+                      first look ├── rate x time: at the least, where discards stand still
+ none, none seen      nothing would show a trim: not known
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.explain.causes.trims import end_of, last_seen, trims
+from trimtab.explain.context import Context
+from trimtab.explain.telemetry import OSTS, Observations
+
+if TYPE_CHECKING:
+    import polars as pl
+
+UNDONE: Final = 0.5
+"""Sizes from which on a trim is undone, in the simulation of ``facts/flash.md`` (f, reading 1):
+rarer trims gave what none gave."""
+_ONLY_MKFS: Final = 1.05
+"""Sizes discarded since attached that making the file system alone explains."""
+_LOG_REACHES: Final = timedelta(days=14)
+"""How far back a context's log book reaches at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dose:
+    """What was written to one target since it was trimmed.
+
+    Attributes
+    ----------
+    sizes
+        In multiples of its capacity, at the end of the bad stretch.
+    before
+        The same at the middle of the good stretch, since the trim that was the last one then.
+    trimmed
+        The last trim; ``None`` where none is known, and the dose is then a least one.
+    """
+
+    sizes: float
+    before: float | None
+    trimmed: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """One target's counters: rate and totals in its sizes, trims that are known."""
+
+    per_s: float
+    written: float
+    discarded: float | None
+    seen_from: datetime
+    trims: tuple[datetime, ...]
+    logged: bool
+
+
+def doses(context: Context, seen: Observations) -> dict[str, Dose] | str:
+    """Return the dose of each target, or why none is known."""
+    targets = _targets(context, seen)
+    if isinstance(targets, str):
+        return targets
+    bad, good = seen.times(bad=True), seen.times(bad=False)
+    now = bad[-1] if bad else context.now
+    then = good[len(good) // 2] if good else None
+    found = {name: _dose(target, now, then) for name, target in targets.items()}
+    known = {name: dose for name, dose in found.items() if dose is not None}
+    return known or "neither log book, timer nor discards would show when it was trimmed"
+
+
+def _dose(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
+    last = max((at for at in target.trims if at <= now), default=None)
+    if last is not None:
+        earlier = (
+            None if then is None else max((a for a in target.trims if a <= then), default=None)
+        )
+        before = None if earlier is None or then is None else _since(target, earlier, then)
+        return Dose(_since(target, last, now), before, last)
+    if target.discarded is not None:
+        least = _since(target, target.seen_from, now)
+        if target.discarded <= _ONLY_MKFS:
+            least = max(least, target.written)
+        elif least < UNDONE:
+            return None
+    elif target.logged:
+        least = _since(target, now - _LOG_REACHES, now)
+    else:
+        return None
+    span = 0.0 if then is None else _since(target, then, now)
+    return Dose(least, None if then is None else max(0.0, least - span), None)
+
+
+def _since(target: _Target, start: datetime, end: datetime) -> float:
+    return max(0.0, target.per_s * (end - start).total_seconds())
+
+
+def _targets(context: Context, seen: Observations) -> dict[str, _Target] | str:
+    import polars as pl
+
+    sizes = _latest(seen.values("capacity_bytes", kinds=OSTS))
+    name = "bytes_written_total"
+    if seen.rates(name, kinds=OSTS).is_empty():
+        name = "client_bytes_written_total"
+    rates = seen.rates(name, kinds=OSTS)
+    if rates.is_empty():
+        return seen.why_not("bytes_written_total", kinds=OSTS)
+    per_s = dict(rates.group_by("target").agg(pl.col("value").mean()).iter_rows())
+    totals = seen.values(name, kinds=OSTS)
+    written = _latest(totals)
+    first = dict(totals.group_by("target").agg(pl.col("at").min()).iter_rows())
+    discarded = _latest(seen.values("bytes_discarded_total", kinds=OSTS))
+    events, shown = trims(context), last_seen(seen)
+    found = {}
+    for target, size in sizes.items():
+        if size > 0 and target in per_s:
+            event = [end_of(one) for one in events if not one.targets or target in one.targets]
+            found[target] = _Target(
+                per_s=per_s[target] / size,
+                written=written.get(target, 0.0) / size,
+                discarded=discarded[target] / size if target in discarded else None,
+                seen_from=first[target],
+                trims=tuple(sorted((*event, *shown.get(target, ())))),
+                logged=bool(events),
+            )
+    return found or "the targets' sizes are not known"
+
+
+def _latest(frame: pl.DataFrame) -> dict[str, float]:
+    import polars as pl
+
+    return dict(frame.sort("at").group_by("target").agg(pl.col("value").last()).iter_rows())
