@@ -76,12 +76,13 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
             pl.col("seconds").median(),
             pl.col("value").sum(),
             pl.col("bad").any(),
-            pl.col("target").n_unique().alias("targets"),
+            # Of each direction one row a target: what lacks in one of them lacks in the sum.
+            pl.len().alias("parts"),
         )
         .sort("at")
     )
-    most = times.get_column("targets").max()
-    whole = times.filter(pl.col("targets") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
+    most = times.get_column("parts").max()
+    whole = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
     return whole.select("at", "seconds", "value", "bad").rows()
 
 

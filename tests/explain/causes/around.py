@@ -1,0 +1,80 @@
+"""What tests of the causes around storage share: a quiet site, evidence found by its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+from tests.explain.causes.contexts import (
+    MDTS,
+    SERVERS,
+    START,
+    Row,
+    context,
+    counter,
+    event,
+    gauge,
+    runs,
+    setting,
+    survey,
+)
+
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.context import Context
+from trimtab.model.event import Event, EventKind
+from trimtab.model.incident import Evidence, Found
+
+WELL: Final = 600e9
+LOST: Final = 420e9
+TRIM: Final = event(EventKind.TRIM, START - timedelta(days=5), "weekly trim")
+"""So that the log book is one that somebody writes."""
+
+
+def quiet_readings(*, but: Iterable[str] = ()) -> list[Row]:
+    """Return telemetry in which nothing ever changes, without some names."""
+    left_out = set(but)
+    rows = [
+        *counter("client_bytes_written_total", 1e9),
+        *counter("client_bytes_read_total", 1e9),
+        *counter("metadata_operations_total", 1e4, targets=MDTS),
+        *gauge("concurrent_jobs", 200.0),
+        *gauge("server_cpu_fraction", 0.3, targets=SERVERS),
+        *gauge("checksum_errors_total", 0.0, targets=SERVERS),
+        *gauge("import_state", "FULL"),
+    ]
+    return [row for row in rows if row["name"] not in left_out]
+
+
+def quiet(**other: Any) -> Context:
+    """Return a step of writes with nothing to show why; ``other`` replaces parts of it."""
+    parts: dict[str, Any] = {
+        "readings": quiet_readings(),
+        "settings": setting("lustre_version", "2.15.3", targets=SERVERS),
+        "surveys": survey(15e9),
+        "runs": runs(WELL, LOST),
+        "events": [TRIM],
+    }
+    return context(**(parts | other))
+
+
+def told(cause: Cause, of: Context, words: str) -> Evidence:
+    """Return the one piece of evidence whose words hold these."""
+    found = [piece for piece in cause.assess(of) if words in piece.what]
+    assert len(found) == 1, [piece.what for piece in cause.assess(of)]
+    return found[0]
+
+
+def own(cause: Cause, of: Context) -> float:
+    """Return the plain sum of all weights: what all evidence leans to."""
+    return sum(piece.weight for piece in cause.assess(of))
+
+
+def founds(cause: Cause, of: Context) -> list[Found]:
+    """Return what came of each thing that was looked for."""
+    return [piece.found for piece in cause.assess(of)]
+
+
+def with_log(*events: Event) -> list[Event]:
+    """Return a log book with these entries beside what it always holds."""
+    return [TRIM, *events]

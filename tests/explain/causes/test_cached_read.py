@@ -1,0 +1,82 @@
+"""Reads from memory, in the bad hours or in those that they are held against."""
+
+from __future__ import annotations
+
+import pytest
+from tests.explain.causes.around import WELL, own, quiet, told
+from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run
+
+from trimtab.explain.causes.cached_read import CAUSE
+from trimtab.explain.context import Context
+from trimtab.model.hardware import Figure, Hardware
+from trimtab.model.incident import Found
+
+REASON = "cached: of 3.00 GiB only 1.00 GiB (33 %) were read from nvme0n1"
+BUILT_OF = Hardware(
+    network=Figure(50e9, "B/s", 1e9), oss=4, drive_read=Figure(3.5e9, "B/s", 1e8), drives=48,
+    client_network=Figure(25e9, "B/s", 1e9),
+)  # fmt: skip
+
+
+def reads(
+    *, bad: bool, good: bool, value: float = WELL, hardware: Hardware | None = None
+) -> Context:
+    facts = [
+        run(at, {}, disbelieved=(REASON,)) if (bad if at >= BAD_FROM else good)
+        else run(at, {"read_bandwidth": value if at < BAD_FROM else 0.5 * value}, nodes=4)
+        for at in HOURS
+    ]  # fmt: skip
+    of = incident(metric="read_bandwidth", effect=0.5)
+    return quiet(runs=facts, of=of, hardware=hardware or Hardware())
+
+
+def test_bad_hours_that_were_read_from_memory() -> None:
+    one = reads(bad=True, good=False)
+    assert told(CAUSE, one, "12 of 12 runs in the bad hours read from memory").weight > 1.5
+    assert told(CAUSE, one, "0 of 12 reads").weight > 1
+    assert own(CAUSE, one) > 2
+
+
+def test_good_hours_that_were_memorys() -> None:
+    """What looks like a loss is the truth."""
+    piece = told(CAUSE, reads(bad=False, good=True), "48 of 48 in the good ones")
+    assert piece.found is Found.FOR
+    assert piece.at == HOURS[0]
+
+
+def test_always_from_memory_is_no_news() -> None:
+    piece = told(CAUSE, reads(bad=True, good=True), "read from memory")
+    assert piece.found is Found.NEUTRAL
+    assert piece.throughout
+
+
+def test_never_from_memory_is_against() -> None:
+    assert told(CAUSE, reads(bad=False, good=False), "read from memory").found is Found.AGAINST
+
+
+def test_an_incident_of_writes() -> None:
+    assert told(CAUSE, quiet(), "does nothing to that").weight == -2.0
+
+
+@pytest.mark.parametrize(("value", "found"), [
+    (300e9, Found.FOR),      # more than 4 clients of 25 GB/s, 4 servers of 50, 48 drives of 3.5
+    (106e9, Found.FOR),
+    (90e9, Found.AGAINST),
+])  # fmt: skip
+def test_reads_against_what_carries_them(value: float, found: Found) -> None:
+    piece = told(CAUSE, reads(bad=False, good=False, value=value, hardware=BUILT_OF), "carries")
+    assert piece.found is found
+    assert "4 clients" in piece.what
+
+
+def test_drives_may_be_the_narrowest() -> None:
+    built = Hardware(drive_read=Figure(3.5e9, "B/s", 1e8), drives=10)
+    piece = told(CAUSE, reads(bad=False, good=False, value=50e9, hardware=built), "carries")
+    assert piece.found is Found.FOR
+    assert "the drives together" in piece.what
+
+
+def test_what_is_not_known_of_the_hardware() -> None:
+    piece = told(CAUSE, reads(bad=False, good=False), "network and drives can carry")
+    assert piece.found is Found.NOT_AVAILABLE
+    assert told(CAUSE, quiet(runs=()), "answered from memory").found is Found.NOT_AVAILABLE

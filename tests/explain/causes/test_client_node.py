@@ -1,0 +1,110 @@
+"""One bad client node: runs with it are slow, runs without it are not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.explain.causes.around import LOST, WELL, own, quiet, told
+from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, incident, run, runs
+
+from trimtab.explain.causes.client_node import CAUSE
+from trimtab.explain.context import Context, RunFact
+from trimtab.model.incident import Found, Shape
+from trimtab.model.run import RunStatus
+
+NODES = [f"nid{n:04d}" for n in range(24)]
+
+
+def spread(
+    is_slow: Callable[[RunFact, random.Random], bool], *, seed: int = 1, per_run: int = 8
+) -> list[RunFact]:
+    """Return hourly runs on random nodes; in the bad hours those are slow that are said to be."""
+    chance = random.Random(seed)
+    found = []
+    for n, at in enumerate(HOURS):
+        hosts = tuple(sorted(chance.sample(NODES, per_run)))
+        one = run(at, {"write_bandwidth": WELL * (1 + 0.01 * (n % 5 - 2))}, hosts=hosts)
+        if at >= BAD_FROM and is_slow(one, chance):
+            one = replace(one, values={"write_bandwidth": LOST})
+        found.append(one)
+    return found
+
+
+def of(facts: list[RunFact]) -> Context:
+    return quiet(runs=facts, of=incident(Shape.UNSTEADY))
+
+
+def test_the_node_is_found() -> None:
+    piece = told(CAUSE, of(spread(lambda one, _: "nid0007" in one.hosts, seed=3)), "nid0007: ")
+    assert piece.weight > 1.0
+    assert "0 of" in piece.what
+
+
+def test_a_node_that_does_not_let_runs_end() -> None:
+    facts = spread(lambda one, _: False, seed=3)
+    facts = [
+        replace(one, status=RunStatus.UNFINISHED, values={})
+        if one.at >= BAD_FROM and "nid0007" in one.hosts else one
+        for one in facts
+    ]  # fmt: skip
+    assert told(CAUSE, of(facts), "nid0007: ").weight > 1.0
+
+
+def test_runs_that_are_all_slow_clear_every_node() -> None:
+    one = of(spread(lambda *_: True))
+    assert told(CAUSE, one, "no one node tells slow runs from others").weight == -2.0
+    assert own(CAUSE, one) < -1
+
+
+def test_the_same_nodes_every_time_tell_nothing() -> None:
+    piece = told(CAUSE, of(spread(lambda *_: True, per_run=24)), "on the same nodes")
+    assert piece.found is Found.NEUTRAL
+
+
+def test_runs_that_do_not_tell_their_nodes() -> None:
+    piece = told(CAUSE, quiet(), "runs with one node against runs without it")
+    assert piece.found is Found.NOT_AVAILABLE
+    assert piece.reason == "of 12 runs since it began 0 tell the nodes that they ran on"
+
+
+def test_a_node_that_was_slow_before_is_not_what_began() -> None:
+    facts = spread(lambda one, _: "nid0007" in one.hosts, seed=3)
+    facts = [
+        replace(one, values={"write_bandwidth": LOST}) if "nid0007" in one.hosts else one
+        for one in facts
+    ]
+    assert told(CAUSE, of(facts), "were slow before it began").found is Found.AGAINST
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_chance_convicts_nobody(seed: int) -> None:
+    """Slow runs that have nothing to do with their nodes: a likelihood ratio is 1 on average."""
+    piece = CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0]
+    assert piece.weight < 1.3
+
+
+def test_chance_leans_against_on_average() -> None:
+    weights = [
+        CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0].weight
+        for seed in range(40)
+    ]
+    assert sum(weights) / len(weights) < 0
+
+
+def test_other_probes_that_moved_too() -> None:
+    other = runs(WELL, LOST, probe="other")
+    moved = quiet(runs=(*runs(WELL, LOST), *other), of=incident(moved_with=["other"]))
+    assert told(CAUSE, moved, "other series moved with it").found is Found.AGAINST
+    alone = quiet(runs=(*runs(WELL, LOST), *other), of=incident(unmoved=["other"]))
+    assert told(CAUSE, alone, "other series moved with it").found is Found.FOR
+    assert told(CAUSE, quiet(), "other probes").found is Found.NOT_AVAILABLE
+
+
+def test_too_few_runs() -> None:
+    facts = [one for one in spread(lambda *_: True) if one.at < BAD_FROM + 3 * HOUR]
+    assert CAUSE.assess(of(facts))[0].found is Found.NOT_AVAILABLE

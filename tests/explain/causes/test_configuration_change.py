@@ -1,0 +1,205 @@
+"""A change of configuration: from the log book, from the settings, by its shape."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.explain.causes.around import LOST, WELL, own, quiet, told, with_log
+from tests.explain.causes.contexts import (
+    BAD_FROM,
+    END,
+    HOUR,
+    OSTS,
+    SERVERS,
+    START,
+    event,
+    incident,
+    runs,
+    setting,
+    survey,
+)
+
+from trimtab.explain.causes.configuration_change import CAUSE, STATES
+from trimtab.explain.context import Context
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Found, Shape
+from trimtab.model.verdict import Interval
+
+CHANGE = EventKind.CONFIG_CHANGE
+
+
+def changed(hours_before: float, detail: str = "checksums on", *more: object) -> Context:
+    log = with_log(event(CHANGE, BAD_FROM - hours_before * HOUR, detail), *more)  # type: ignore[arg-type]
+    return quiet(events=log, of=incident(effect=0.82))
+
+
+@pytest.mark.parametrize(("hours", "least", "most"), [
+    (0.3, 1.5, 2.0), (2.9, 1.5, 2.0), (8.0, 0.3, 1.4), (30.0, -0.3, 0.5),
+])  # fmt: skip
+def test_the_nearer_an_entry_the_more_it_weighs(hours: float, least: float, most: float) -> None:
+    piece = told(CAUSE, changed(hours), "the log book tells of a config-change")
+    assert least <= piece.weight <= most
+    assert piece.at == BAD_FROM - hours * HOUR
+
+
+def test_one_of_many_changes_weighs_less_than_the_only_one() -> None:
+    daily = [event(CHANGE, START - n * 8 * HOUR, "tuned") for n in range(20)]
+    many = told(CAUSE, changed(1.0, "tuned", *daily), "the log book tells of")
+    one = told(CAUSE, changed(1.0, "tuned"), "the log book tells of")
+    assert 0 <= many.weight < one.weight - 0.4
+
+
+def test_a_change_after_it_had_begun_is_against() -> None:
+    piece = told(CAUSE, changed(-5.0), "the log book tells of")
+    assert piece.found is Found.AGAINST
+    assert "it had begun by then" in piece.what
+
+
+def test_a_change_soon_after_the_told_beginning_may_be_it() -> None:
+    """The beginning of a small step is known to some hours only: the runs before it count."""
+    late = BAD_FROM + 4 * HOUR
+    still_well = [
+        run if not BAD_FROM <= run.at < late else
+        next(one for one in runs(WELL, WELL) if one.at == run.at)
+        for run in runs(WELL, 0.85 * WELL)
+    ]  # fmt: skip
+    of = quiet(runs=still_well, events=with_log(event(CHANGE, late, "kernel")),
+               of=incident(effect=0.85))  # fmt: skip
+    assert told(CAUSE, of, "the log book tells of a config-change").weight >= 0
+
+
+def test_capacity_that_was_added_is_a_change() -> None:
+    log = with_log(event(EventKind.CAPACITY_ADDED, BAD_FROM - HOUR, "24 OSTs", targets=[]))
+    assert told(CAUSE, quiet(events=log), "capacity-added").found is Found.FOR
+
+
+def test_no_entry_is_against_and_an_empty_book_says_nothing() -> None:
+    assert told(CAUSE, quiet(), "tells of no change").found is Found.AGAINST
+    empty = told(CAUSE, quiet(events=[]), "a change in the log book")
+    assert empty.found is Found.NOT_AVAILABLE
+    assert empty.reason is not None
+    assert "empty" in empty.reason
+
+
+def test_a_setting_that_nobody_wrote_down() -> None:
+    of = quiet(settings=setting("kernel_release", "5.14.0-162", "5.14.0-284", targets=SERVERS))
+    piece = told(CAUSE, of, "kernel_release went from 5.14.0-162 to 5.14.0-284")
+    assert piece.weight > 1.2
+    assert piece.targets == tuple(sorted(SERVERS))
+    assert piece.at == BAD_FROM
+    assert own(CAUSE, of) > 1.5
+
+
+def test_a_setting_beside_the_entry_counts_little_more() -> None:
+    settings = setting("checksums", "0", "1", targets=["nid1"])
+    both = quiet(settings=settings, events=with_log(event(CHANGE, BAD_FROM - HOUR / 2, "on")))
+    piece = told(CAUSE, both, "checksums went from 0 to 1")
+    assert 0 < piece.weight < 0.5
+
+
+def test_settings_that_move_by_themselves_are_no_changes() -> None:
+    for name in (
+        "brw_stats/io_time", "ldiskfs/md0/mb_last_group", "ldiskfs/md0/discard_stats",
+        "obdfilter/degraded", "osp/max_create_count", "failover/servers",
+        "ldiskfs/md0/lifetime_discard_ops",
+        "server", "hostname", "nids", "health_check",
+    ):  # fmt: skip
+        assert STATES.match(name), name
+    for name in (
+        "checksums", "lustre_version", "kernel_release", "ldiskfs/md0/mb_c2_threshold",
+        "drives/queue/wbt_lat_usec", "mount_options", "lod/qos_threshold_rr", "osp/reserved_mb_low",
+    ):  # fmt: skip
+        assert not STATES.match(name), name
+    of = quiet(settings=setting("ldiskfs/md0/mb_last_group", "1", "900"))
+    assert told(CAUSE, of, "no setting was changed").found is Found.AGAINST
+
+
+def test_settings_known_on_one_side_only() -> None:
+    later = [at for at in (BAD_FROM, BAD_FROM + HOUR)]
+    of = quiet(settings=setting("checksums", "0", "1", hours=later))
+    piece = told(CAUSE, of, "settings in snapshots before and after")
+    assert piece.found is Found.NOT_AVAILABLE
+
+
+def test_a_setting_that_changed_days_before_is_not_it() -> None:
+    rows = setting("checksums", "0", targets=["nid1"])
+    for row in rows:
+        row["value"] = "0" if row["at"] < START + 10 * HOUR else "1"
+    assert told(CAUSE, quiet(settings=rows), "no setting was changed").weight < 0
+
+
+@pytest.mark.parametrize(("shape", "found"), [
+    (Shape.STEP, Found.FOR), (Shape.DIP, Found.AGAINST), (Shape.DRIFT, Found.AGAINST),
+    (Shape.UNSTEADY, Found.AGAINST), (Shape.STANDING, Found.NEUTRAL),
+])  # fmt: skip
+def test_a_change_makes_a_step(shape: Shape, found: Found) -> None:
+    pieces = CAUSE.assess(quiet(of=incident(shape)))
+    assert pieces[2].found is found
+
+
+def test_few_slow_targets_speak_against_a_change_of_all() -> None:
+    of = quiet(surveys=survey(15e9, 4e9, slow_targets=OSTS[:2]))
+    assert told(CAUSE, of, "and the others were not").found is Found.AGAINST
+
+
+def test_the_slow_targets_are_those_that_were_changed() -> None:
+    log = with_log(event(CHANGE, BAD_FROM - HOUR, "firmware", targets=OSTS[:2]))
+    slow = survey(15e9, 4e9, slow_targets=OSTS[:2])
+    assert told(CAUSE, quiet(surveys=slow, events=log), "changed were").found is Found.FOR
+    other = survey(15e9, 4e9, slow_targets=OSTS[5:8])
+    assert told(CAUSE, quiet(surveys=other, events=log), "changed were").found is Found.AGAINST
+
+
+def test_what_is_changed_on_clients_leaves_a_survey_on_the_servers_as_it_was() -> None:
+    settings = setting("checksums", "0", "1", targets=["nid1"])
+    assert told(CAUSE, quiet(settings=settings), "no target was slow by itself").weight > 0
+    down = survey(15e9, 10e9, slow_targets=OSTS)
+    of = quiet(settings=settings, surveys=down)
+    assert told(CAUSE, of, "what was changed is on the clients").found is Found.AGAINST
+
+
+def test_a_level_that_came_back_by_itself() -> None:
+    of = quiet(of=incident(until=END - 3 * HOUR))
+    assert told(CAUSE, of, "nothing was changed back").found is Found.AGAINST
+    log = with_log(event(CHANGE, END - 3 * HOUR, "taken back"))
+    assert told(CAUSE, quiet(of=incident(until=END - 3 * HOUR), events=log),
+                "it ended about when").found is Found.FOR  # fmt: skip
+
+
+def test_a_level_that_came_back_with_the_old_value() -> None:
+    rows = setting("qos_threshold_rr", "17", "50", targets=["MDT0000"])
+    for row in rows:
+        if row["at"] > END - 4 * HOUR:
+            row["value"] = "17"
+    of = quiet(settings=rows, of=incident(until=END - 4 * HOUR))
+    piece = told(CAUSE, of, "it ended when qos_threshold_rr went back to 17")
+    assert piece.found is Found.FOR
+
+
+def test_the_effect_is_as_large_as_the_known_one() -> None:
+    piece = told(CAUSE, changed(1.0), "checksums took another system's writes to 82.3 %")
+    assert piece.weight == pytest.approx(0.2)
+    much = quiet(
+        events=with_log(event(CHANGE, BAD_FROM - HOUR, "SafeRet BIOS")), of=incident(effect=0.3)
+    )
+    assert told(CAUSE, much, "SafeRet took another").found is Found.NEUTRAL
+
+
+def test_a_wide_interval_holds_the_known_effect() -> None:
+    from dataclasses import replace
+
+    of = replace(incident(effect=0.7), effect_interval=Interval(0.6, 0.8))
+    log = with_log(event(CHANGE, BAD_FROM - HOUR, "checksums on"))
+    assert told(CAUSE, quiet(events=log, of=of), "checksums took").weight > 0
+
+
+def test_names_what_the_seed_saw() -> None:
+    """Checksums on at 02:40, writes 17 % down from 03:00, every OST alike, nothing else changed."""
+    of = quiet(
+        events=with_log(event(CHANGE, BAD_FROM - timedelta(minutes=20), "checksums on")),
+        settings=setting("checksums", "0", "1", targets=["nid1"]),
+        runs=runs(673e9, 554e9), of=incident(effect=0.823),
+    )  # fmt: skip
+    assert own(CAUSE, of) > 2.5
+    assert LOST < WELL

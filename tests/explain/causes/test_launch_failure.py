@@ -1,0 +1,131 @@
+"""Runs that were not started: nothing was measured, so nothing is said of the file system."""
+
+from __future__ import annotations
+
+import pytest
+from tests.explain.causes.around import LOST, WELL, own, quiet, told, with_log
+from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, event, incident, run, runs
+
+from trimtab.explain.causes.launch_failure import CAUSE, LAUNCHER, NAMES
+from trimtab.explain.context import Context
+from trimtab.model.event import EventKind
+from trimtab.model.incident import Found, Shape
+from trimtab.model.run import RunStatus
+
+RESOLVE = "ssh: Could not resolve hostname nid0003: Temporary failure in name resolution"
+
+
+def silent(
+    problem: str | None, status: RunStatus = RunStatus.NOT_STARTED, *, every: int = 1
+) -> Context:
+    facts = [
+        run(at, status=status, problem=problem)
+        if at >= BAD_FROM and n % every == 0
+        else run(at, {"write_bandwidth": WELL})
+        for n, at in enumerate(HOURS)
+    ]
+    return quiet(runs=facts, of=incident(Shape.DIP, effect=None))
+
+
+@pytest.mark.parametrize("status", [RunStatus.NOT_STARTED, RunStatus.FAILED, RunStatus.UNFINISHED])
+def test_names_that_were_not_resolved(status: RunStatus) -> None:
+    one = silent(RESOLVE, status)
+    piece = told(CAUSE, one, "runs tell of name resolution")
+    assert piece.weight > 1.5
+    assert piece.source == f"run write-hourly-{BAD_FROM:%m%dT%H%M}"
+
+
+def test_the_bad_day_of_the_seed() -> None:
+    one = silent(RESOLVE)
+    assert told(CAUSE, one, "12 of 12 runs that were not started").weight > 1
+    assert told(CAUSE, one, "no run of the bad hours measured anything").weight > 0
+    assert own(CAUSE, one) > 2.5
+
+
+@pytest.mark.parametrize("problem", [
+    RESOLVE, "getaddrinfo: Name or service not known", "srun: error: Unable to resolve \"nid1\"",
+    "DNS timed out", "mpirun: unknown host nid4",
+])  # fmt: skip
+def test_words_of_name_resolution(problem: str) -> None:
+    assert NAMES.search(problem)
+
+
+@pytest.mark.parametrize("problem", [
+    "srun: error: Job prolog failed", "mpirun was not found", "no slot of probe:x was begun: away",
+    "Slurm did not start a command in job 12", "cannot start fio: Permission denied",
+    "it waited 3600 s in the queue",
+])  # fmt: skip
+def test_words_of_launchers(problem: str) -> None:
+    assert LAUNCHER.search(problem)
+    assert not NAMES.search(problem)
+    assert told(CAUSE, silent(problem), "tell of a launcher").weight > 1
+
+
+@pytest.mark.parametrize("problem", [
+    "ended by its deadline", "write 3: Input/output error", "No space left on device",
+    "the address range is resolved", "",
+])  # fmt: skip
+def test_other_words_are_neither(problem: str) -> None:
+    assert not NAMES.search(problem)
+    assert not LAUNCHER.search(problem)
+
+
+def test_runs_that_were_started_and_hung_are_the_file_systems() -> None:
+    one = quiet(runs=runs(WELL, None), of=incident(effect=0.0))
+    assert told(CAUSE, one, "were started and did not end").weight < -1
+    assert own(CAUSE, one) < -2
+
+
+def test_runs_that_measured_and_were_slow_clear() -> None:
+    assert told(CAUSE, quiet(), "12 of 12 runs that did measure").weight < -1
+    assert own(CAUSE, quiet()) < -2
+
+
+def test_some_runs_not_launched_the_others_as_fast_as_ever() -> None:
+    one = silent(RESOLVE, every=2)
+    assert told(CAUSE, one, "0 of 6 runs that did measure").found is Found.FOR
+    assert own(CAUSE, one) > 1
+
+
+def test_two_runs_not_launched_explain_no_ten_slow_ones() -> None:
+    facts = [
+        run(at, status=RunStatus.NOT_STARTED, problem=RESOLVE) if at >= END_OF else
+        run(at, {"write_bandwidth": WELL if at < BAD_FROM else LOST})
+        for at in HOURS
+    ]  # fmt: skip
+    assert own(CAUSE, quiet(runs=facts)) < 0
+
+
+END_OF = HOURS[-2]
+
+
+def test_runs_that_fail_as_often_in_good_hours() -> None:
+    facts = [
+        run(at, status=RunStatus.FAILED, problem="srun: error")
+        if n % 2
+        else run(at, {"write_bandwidth": WELL})
+        for n, at in enumerate(HOURS)
+    ]
+    piece = told(CAUSE, quiet(runs=facts), "runs that were not started or failed")
+    assert piece.found is Found.NEUTRAL
+
+
+def test_failed_without_a_word() -> None:
+    piece = told(CAUSE, silent(None), "words of a launcher")
+    assert piece.found is Found.NOT_AVAILABLE
+    assert piece.reason == "the runs that did not end well do not say why"
+
+
+def test_the_log_book() -> None:
+    at = BAD_FROM + HOUR
+    log = with_log(event(EventKind.LAUNCH_FAILURE, at, "no slot was begun", until=at + 3 * HOUR))
+    assert told(CAUSE, quiet(events=log), "tells of failed launches").weight > 1
+    noted = with_log(event(EventKind.NOTE, at, "DNS of the cluster is down"))
+    assert told(CAUSE, quiet(events=noted), "tells of failed launches").found is Found.FOR
+    before = with_log(event(EventKind.LAUNCH_FAILURE, at - 40 * HOUR, "away"))
+    assert told(CAUSE, quiet(events=before), "tells of no failed launch").weight == 0
+
+
+def test_no_runs_at_all() -> None:
+    pieces = CAUSE.assess(quiet(runs=()))
+    assert all(piece.found in (Found.NOT_AVAILABLE, Found.NEUTRAL) for piece in pieces)

@@ -1,0 +1,95 @@
+"""Load on the metadata servers: operations, processors, and rates that fell more than bandwidth."""
+
+from __future__ import annotations
+
+import pytest
+from tests.explain.causes.around import LOST, WELL, own, quiet, quiet_readings, told
+from tests.explain.causes.contexts import (
+    MDTS,
+    SERVERS,
+    counter,
+    gauge,
+    incident,
+    missing,
+    runs,
+)
+
+from trimtab.explain.causes.metadata_load import CAUSE
+from trimtab.explain.context import Context, RunFact
+from trimtab.model.incident import Found
+
+OPERATIONS, CPU = "metadata_operations_total", "server_cpu_fraction"
+MDS = [one for one in SERVERS if one.startswith("mds")]
+OSS = [one for one in SERVERS if one.startswith("oss")]
+
+
+def creations(good: float, bad: float) -> tuple[RunFact, ...]:
+    return runs(good, bad, metric="file_creation_rate", probe="mdtest-hourly", kind="mdtest")
+
+
+def loaded() -> Context:
+    readings = quiet_readings(but=[OPERATIONS, CPU])
+    readings += counter(OPERATIONS, 1e4, 8e4, targets=MDTS)
+    readings += gauge(CPU, 0.3, targets=OSS) + gauge(CPU, 0.3, 0.8, targets=MDS)
+    return quiet(readings=readings, runs=(*runs(WELL, 0.9 * WELL), *creations(1e5, 2e4)))
+
+
+def test_more_operations_busy_servers_and_slow_creation() -> None:
+    of = loaded()
+    assert told(CAUSE, of, "metadata operations a second").found is Found.FOR
+    assert told(CAUSE, of, "CPU of the busiest metadata server").found is Found.FOR
+    assert told(CAUSE, of, "metadata rates came to 20 %").found is Found.FOR
+    assert own(CAUSE, of) > 2
+
+
+def test_one_mdt_that_is_loaded_alone() -> None:
+    """Users' directories are spread over MDTs by name: the sum may hide one."""
+    rows = counter(OPERATIONS, 1e5, targets=["MDT0001"])
+    rows += counter(OPERATIONS, 1e3, 1.4e5, targets=["MDT0000"])
+    of = quiet(readings=quiet_readings(but=[OPERATIONS]) + rows)
+    assert told(CAUSE, of, "metadata operations a second").found is Found.FOR
+
+
+def test_quiet_servers_are_against() -> None:
+    of = quiet(runs=(*runs(WELL, LOST), *creations(1e5, 1e5)))
+    assert told(CAUSE, of, "metadata operations a second").found is Found.AGAINST
+    assert told(CAUSE, of, "CPU of the busiest").found is Found.AGAINST
+    assert told(CAUSE, of, "metadata rates came to 100 %").found is Found.AGAINST
+
+
+def test_busy_object_servers_are_no_metadata_load() -> None:
+    readings = quiet_readings(but=[CPU])
+    readings += gauge(CPU, 0.3, 0.9, targets=OSS) + gauge(CPU, 0.3, targets=MDS)
+    assert told(CAUSE, quiet(readings=readings), "CPU of the busiest").found is Found.AGAINST
+
+
+def test_cpu_that_is_told_with_the_mdt() -> None:
+    readings = quiet_readings(but=[CPU]) + gauge(CPU, 0.2, 0.9, targets=MDTS)
+    assert told(CAUSE, quiet(readings=readings), "CPU of the busiest").found is Found.FOR
+
+
+def test_bandwidth_that_fell_as_much() -> None:
+    of = quiet(runs=(*runs(WELL, 0.5 * WELL), *creations(1e5, 5e4)))
+    assert told(CAUSE, of, "metadata rates came to 50 %").found is Found.AGAINST
+
+
+@pytest.mark.parametrize("name", [OPERATIONS, CPU])
+def test_what_is_missing_says_why(name: str) -> None:
+    readings = quiet_readings(but=[name])
+    readings += missing(name, "mds0 did not answer", targets=[*MDTS, *MDS])
+    pieces = [p for p in CAUSE.assess(quiet(readings=readings)) if p.source == name]
+    assert [piece.found for piece in pieces] == [Found.NOT_AVAILABLE]
+    assert pieces[0].reason is not None
+    assert "mds0 did not answer" in pieces[0].reason
+
+
+def test_without_a_metadata_probe() -> None:
+    assert told(CAUSE, quiet(), "creation and other").found is Found.NOT_AVAILABLE
+
+
+def test_an_incident_of_metadata_alone() -> None:
+    of = quiet(of=incident(metric="file_creation_rate"))
+    assert told(CAUSE, of, "shows in file_creation_rate").found is Found.FOR
+    both = quiet(of=incident(metric="file_creation_rate", moved_with=["hourly write_bandwidth"]))
+    assert told(CAUSE, both, "shows in file_creation_rate").found is Found.NEUTRAL
+    assert told(CAUSE, quiet(), "shows in write_bandwidth").found is Found.AGAINST

@@ -1,0 +1,159 @@
+"""The network: LNet selftest, clients against servers, connections, what a line carries."""
+
+from __future__ import annotations
+
+import pytest
+from tests.explain.causes.around import LOST, WELL, own, quiet, quiet_readings, told, with_log
+from tests.explain.causes.contexts import (
+    BAD_FROM,
+    HOME,
+    HOUR,
+    OSTS,
+    SERVERS,
+    START,
+    counter,
+    event,
+    gauge,
+    incident,
+    missing,
+    run,
+    runs,
+    survey,
+)
+
+from trimtab.explain.causes.network import CAUSE
+from trimtab.explain.context import RunFact
+from trimtab.model.event import EventKind
+from trimtab.model.hardware import Figure, Hardware
+from trimtab.model.incident import Found
+
+LINE = Hardware(network=Figure(50e9, "B/s", 1e9))
+
+
+def selftests(good: float, bad: float, *, kind: str = "lnet-selftest") -> tuple[RunFact, ...]:
+    return tuple(
+        run(START + n * 6 * HOUR, {"read_bandwidth": value, "write_bandwidth": 0.9 * value},
+            kind=kind, probe="lst")
+        for n in range(10)
+        for value in [good if n < 8 else bad]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["lnet-selftest", "lnet_selftest"])
+def test_a_selftest_that_is_slow_convicts(kind: str) -> None:
+    of = quiet(runs=(*runs(WELL, LOST), *selftests(48e9, 24e9, kind=kind)))
+    piece = told(CAUSE, of, "LNet selftest, of its usual figures")
+    assert piece.weight > 1.5
+    assert piece.value == pytest.approx(0.5)
+    assert own(CAUSE, of) > 1.4
+
+
+def test_one_direction_alone_is_enough() -> None:
+    tests = [
+        run(START + n * 6 * HOUR,
+            {"read_bandwidth": 48e9, "write_bandwidth": 42e9 if n < 8 else 20e9},
+            kind="lnet-selftest", probe="lst")
+        for n in range(10)
+    ]  # fmt: skip
+    of = quiet(runs=(*runs(WELL, LOST), *tests))
+    assert told(CAUSE, of, "LNet selftest, of its usual").found is Found.FOR
+
+
+def test_a_selftest_as_ever_clears() -> None:
+    of = quiet(runs=(*runs(WELL, LOST), *selftests(48e9, 47.5e9)))
+    assert told(CAUSE, of, "LNet selftest, of its usual").weight < -1
+    assert own(CAUSE, of) < 0
+
+
+def test_without_a_selftest() -> None:
+    piece = told(CAUSE, quiet(), "LNet selftest, of its usual")
+    assert piece.found is Found.NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("reached", "found"), [(45e9, Found.AGAINST), (15e9, Found.FOR)])
+def test_a_selftest_against_the_line_rate(reached: float, found: Found) -> None:
+    tests = [run(BAD_FROM + HOUR, {"read_bandwidth": reached}, kind="lnet-selftest", probe="lst")]
+    of = quiet(runs=(*runs(WELL, LOST), *tests), hardware=LINE)
+    assert told(CAUSE, of, "LNet selftest of the line rate").found is found
+
+
+def test_clients_are_slow_and_servers_are_not() -> None:
+    piece = told(CAUSE, quiet(), "clients against a survey on the servers")
+    assert 0 < piece.weight < 0.5
+
+
+def test_servers_that_are_slow_as_well_clear() -> None:
+    slow = quiet(surveys=survey(15e9, 4e9, slow_targets=OSTS[:2]))
+    assert told(CAUSE, slow, "are slow as well").found is Found.AGAINST
+    alike = quiet(surveys=survey(15e9, 9e9, slow_targets=OSTS))
+    assert told(CAUSE, alike, "clients against").found is Found.AGAINST
+
+
+def test_a_survey_through_the_network_does_not_tell() -> None:
+    surveyed = [run(BAD_FROM + 4 * HOUR, {}, kind="ior", probe="survey")]
+    rows = survey(15e9)
+    for row in rows:
+        if row["at"] >= BAD_FROM:
+            row["run"] = surveyed[0].id
+    piece = told(CAUSE, quiet(surveys=rows, runs=(*runs(WELL, LOST), *surveyed)), "clients against")
+    assert piece.found is Found.NOT_AVAILABLE
+    assert piece.reason is not None
+    assert "through the network" in piece.reason
+
+
+def test_connections_of_several_servers_that_break() -> None:
+    of_two = [ost for ost in OSTS if HOME[ost] in ("oss0", "oss1")]
+    rows = [*gauge("import_state", "FULL", targets=[o for o in OSTS if o not in of_two]),
+            *gauge("import_state", "FULL", "DISCONN", targets=of_two)]  # fmt: skip
+    piece = told(CAUSE, quiet(readings=rows), "connections that broke")
+    assert piece.weight > 0.9
+
+
+def test_one_servers_connections_are_that_servers_matter() -> None:
+    of_one = [ost for ost in OSTS if HOME[ost] == "oss0"]
+    rows = [*gauge("import_state", "FULL", targets=[o for o in OSTS if o not in of_one]),
+            *gauge("import_state", "FULL", "DISCONN", targets=of_one)]  # fmt: skip
+    assert told(CAUSE, quiet(readings=rows), "connections that broke").found is Found.AGAINST
+
+
+def test_idle_connections_are_well() -> None:
+    rows = gauge("import_state", "FULL", "IDLE")
+    assert told(CAUSE, quiet(readings=rows), "connections that broke").found is Found.AGAINST
+
+
+def test_connections_that_nobody_could_see() -> None:
+    readings = quiet_readings(but=["import_state"])
+    readings += missing("import_state", "lctl may not be run")
+    piece = told(CAUSE, quiet(readings=readings), "connections that broke")
+    assert piece.found is Found.NOT_AVAILABLE
+    assert piece.reason is not None
+    assert "lctl may not be run" in piece.reason
+
+
+def test_a_line_that_carries_all_it_can() -> None:
+    full = quiet(
+        readings=counter("network_bytes_total", 1e10, 4.8e10, targets=SERVERS), hardware=LINE
+    )
+    assert told(CAUSE, full, "of its line rate").found is Found.FOR
+    half = quiet(
+        readings=counter("network_bytes_total", 1e10, 2e10, targets=SERVERS), hardware=LINE
+    )
+    assert told(CAUSE, half, "of its line rate: 40 %").found is Found.NEUTRAL
+
+
+def test_the_log_book_tells_of_a_switch() -> None:
+    log = with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "switch x1000c0r3 exchanged"))
+    assert told(CAUSE, quiet(events=log), "tells of the network").found is Found.FOR
+    before = with_log(event(EventKind.NOTE, BAD_FROM - 40 * HOUR, "switch exchanged"))
+    assert told(CAUSE, quiet(events=before), "tells nothing of the network").weight == 0
+    other = with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "purge switched to weekly, unlinked"))
+    assert told(CAUSE, quiet(events=other), "tells nothing of the network").weight == 0
+
+
+def test_an_incident_of_a_survey_on_the_servers() -> None:
+    from dataclasses import replace
+
+    one = incident()
+    assert one.key is not None
+    of = replace(one, key=replace(one.key, kind="obdfilter-survey"))
+    assert told(CAUSE, quiet(of=of), "beneath the network").found is Found.AGAINST
