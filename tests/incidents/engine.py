@@ -42,21 +42,38 @@ class Record:
     """What came of a world before it is written down as telemetry."""
 
     system: System
+    first: int = 0
     hours: list[Hour] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     surveys: list[SurveyValue] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
 
 
-def simulate(system: System, weather: Weather, mechanisms: list[Mechanism], book: Book) -> Record:
-    """Return the record of a world."""
-    state = first_state(system)
+def simulate(
+    system: System,
+    weather: Weather,
+    mechanisms: list[Mechanism],
+    book: Book,
+    *,
+    begin: tuple[int, State] | None = None,
+    end: int | None = None,
+) -> Record:
+    """Return the record of a world, or of a part of it.
+
+    Parameters
+    ----------
+    begin
+        Hour to begin with, and the state in which it begins; ``None``: the start of the record.
+    end
+        Hour before which it ends.
+    """
+    first, state = begin if begin is not None else (0, first_state(system))
     for mechanism in mechanisms:
         mechanism.prepare()
     before = np.array(state.fullness)
     _grow_into(state, mechanisms, before)
-    record = Record(system)
-    for hour in range(system.hours):
+    record = Record(system, first)
+    for hour in range(first, system.hours if end is None else end):
         now = calm(system, weather, hour)
         for mechanism in mechanisms:
             mechanism.act(now, state)
@@ -118,7 +135,7 @@ def _gate(system: System, state: State, now: Conditions, book: Book) -> Flags:
 def _advance(system: System, state: State, hour: int, what: Hour) -> None:
     """Carry space and dose over to the next hour."""
     now, moved = what.now, what.moved
-    purge = system.spec.confounders and hour % 168 == 148
+    purge = hour % 168 == 148
     open_now = now.exists & ~what.closed & ~now.parted
     # 3 % of what users write stays; the rest is deleted or written over within the hour.
     grown = 0.03 * np.minimum(now.user_write, 1e9).sum() * 3600

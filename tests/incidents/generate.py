@@ -76,7 +76,7 @@ def make_world(spec: Spec) -> World:
     if "events" not in spec.missing:
         world.events = sorted(book.entries, key=lambda entry: entry["at"])
     for number, mechanism in enumerate(mechanisms):
-        without = _without(system, weather, number)
+        without = _without(system, weather, record, number, mechanism)
         world.truth += _truth(system, mechanism, record, without)
     return world
 
@@ -115,15 +115,23 @@ def _mechanisms(system: System, book: Book, leave_out: int | None = None) -> lis
     return found
 
 
-def _without(system: System, weather: Weather, number: int) -> Record:
-    """Return the same world without one of its incidents."""
+def _without(
+    system: System, weather: Weather, record: Record, number: int, mechanism: Mechanism
+) -> Record:
+    """Return the same world without one of its incidents, as far as that goes."""
     book = Book(system)
     calmer = system
     incident = system.spec.incidents[number]
     if incident.start_day < 0 or incident.cause == "few-targets-open":
         # What is wrong all along, or comes of a policy, lies in the site itself.
         calmer = replace(system, site=_healthy(system, incident.cause))
-    return simulate(calmer, weather, _mechanisms(calmer, book, number), book)
+    end = int(min(mechanism.end, system.hours))
+    others = _mechanisms(calmer, book, number)
+    if others or calmer is not system:
+        return simulate(calmer, weather, others, book, end=end)
+    # Up to its beginning nothing differs.
+    begin = mechanism.start, record.hours[mechanism.start].state.copy()
+    return simulate(system, weather, [], book, begin=begin, end=end)
 
 
 def _healthy(system: System, cause: str) -> object:
@@ -226,10 +234,11 @@ def _truth(system: System, mechanism: Mechanism, record: Record, without: Record
 def _collects(mechanism: Mechanism, record: Record, without: Record, start: int, end: int) -> bool:
     """Return whether drives collect garbage for 1.5 % more of the time because of an incident."""
     osts = mechanism.where if mechanism.where.any() else np.ones_like(mechanism.where)
-    more = [
-        float((record.hours[h].rates.collecting - without.hours[h].rates.collecting)[osts].mean())
-        for h in range(start, min(end, len(record.hours)))
-    ]
+    more = []
+    for hour in range(start, min(end, len(record.hours))):
+        with_it = record.hours[hour].rates.collecting
+        without_it = without.hours[hour - without.first].rates.collecting
+        more.append(float((with_it - without_it)[osts].mean()))
     return bool(more) and float(np.mean(more)) > 0.015
 
 

@@ -32,6 +32,8 @@ SURVEY_HOUR = 1
 """Off-hours, an hour before the nightly trim."""
 SECOND_EVERY_H = 3
 NETWORK_TEST_EVERY_H = 6
+OVERHEAD_S = 0.3
+"""Assumed: barriers and closing, each phase."""
 MEMORY_BYTES_PER_S = 60e9
 """Assumed: what a node reads from its own page cache."""
 MDT_OPS_PER_S = 100_000.0
@@ -189,9 +191,9 @@ def _hourly(
     write = phase(system, now, rates, share, clients, write=True, noise=noise)
     files = system.nodes * WRITER_FILES_PER_NODE
     opening = files / _creation_rate(now, streams=files / MDTS) + now.recovery_s
-    write_s = write.duration_s + opening
+    write_s = write.duration_s + opening + OVERHEAD_S
     read = phase(system, now, rates, share, clients * 1.08, write=False, noise=noise)
-    read_s = read.duration_s
+    read_s = read.duration_s + OVERHEAD_S
     if now.cached:
         read_s = total / (system.nodes * MEMORY_BYTES_PER_S * np.exp(noise))
     return _finish(system, now, run, share, (write, write_s), (read, read_s))

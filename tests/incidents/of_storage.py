@@ -92,6 +92,8 @@ class FewOpen(Mechanism):
             self.because_of = "targets-over-limit"
             self.chain = (("targets-over-limit", None),)
             self.where = np.arange(self.system.osts) < osts
+            if np.isfinite(self.end):
+                self.log("purge", self.end, "purge to make room", until=self.end + PURGE_H)
 
     def act(self, now: Conditions, state: State) -> None:
         if self.variant == "operator":
@@ -212,11 +214,23 @@ class Collecting(Mechanism):
 
 @dataclass(slots=True)
 class Throttling(Mechanism):
-    """Writeback throttling is on: the kernel's default came back with an update of udev rules."""
+    """Writeback throttling is on: the kernel's default came back, by itself or with an update."""
+
+    VARIANTS: ClassVar = ("default", "update")
+
+    def prepare(self) -> None:
+        if self.variant == "update":
+            self.because_of = "configuration-change"
+            self.chain = (("configuration-change", None),)
+            detail = "storage servers updated to a new kernel and rebooted"
+            self.log("config-change", self.start - 0.4, detail)
 
     def act(self, now: Conditions, state: State) -> None:
         if self.acts(now.hour):
             now.throttling = np.ones_like(now.throttling)
+            if self.variant == "update":
+                now.texts["server_kernel"] = "4.18.0-513.9.1.el8_lustre.x86_64"
+                now.rebooted = now.rebooted | (now.hour == self.start)
 
 
 @dataclass(slots=True)

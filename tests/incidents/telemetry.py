@@ -200,14 +200,16 @@ def _osts(
     extent = (200 * 4096 * np.clip((1 - state.fullness) / 0.25, 0.02, 3)).tolist()
     busy, network = cpu.tolist(), counters.network.tolist()
     worn = (counters.life_media / (5 * 365 * CAPACITY_BYTES)).tolist()
-    trims = state.last_trim_hour.tolist()
+    trims, trimmed = state.last_trim_hour.tolist(), hour.trimmed.tolist()
+    written_at: dict[float, str | None] = {}
     result: dict[str, TargetState] = {}
     for ost in np.flatnonzero(now.exists).tolist():
         server = int(now.serving[ost])
-        hit = trims[ost] == trims[ost]
-        trim = system.at(trims[ost]).isoformat() if hit else None
-        if hour.trimmed[ost]:
-            trim = system.at(now.hour).isoformat()
+        trimmed_at = float(now.hour) if trimmed[ost] else trims[ost]
+        if trimmed_at not in written_at:
+            known = trimmed_at == trimmed_at
+            written_at[trimmed_at] = system.at(trimmed_at).isoformat() if known else None
+        trim = written_at[trimmed_at]
         degraded = bool(now.missing_drives[ost] > 0)
         shut = bool(hour.closed[ost])
         readings: dict[str, Value | None] = {
@@ -328,6 +330,11 @@ def _mdts(system: System, counters: Counters, hour: Hour, cpu: Array) -> dict[st
 
 def _hosts(system: System, counters: Counters, hour: Hour, cpu: Array) -> dict[str, HostState]:
     hosts: dict[str, HostState] = {}
+    kernel = (
+        "4.18.0-477.10.1.el8_lustre.x86_64"
+        if system.site.allocator == "old"
+        else "5.14.0-362.13.1_lustre.el9.x86_64"
+    )
     there = system.servers if hour.now.exists.all() else (system.base_osts + 1) // 2
     numbers = [*range(there), system.servers, system.servers + 1]
     for number in numbers:
@@ -342,9 +349,7 @@ def _hosts(system: System, counters: Counters, hour: Hour, cpu: Array) -> dict[s
         answered = is_mds or bool(hour.now.up[number])
         settings = {
             "lustre_version": "2.15.3",
-            "kernel_release": "4.18.0-477.10.1.el8_lustre.x86_64"
-            if system.site.allocator == "old"
-            else "5.14.0-362.13.1_lustre.el9.x86_64",
+            "kernel_release": hour.now.texts.get("server_kernel", kernel),
             "health_check": "healthy",
         }
         if not answered:
