@@ -107,9 +107,25 @@ def series_interval(
     generator = np.random.default_rng(_seed(_digest(values, weights)))
     found = _resampled(values, weights, statistic, resamples, generator)
     middle = estimate(values, statistic, weights)
+    return _interval(middle, found, widening(values, level), level)
+
+
+def widening(values: Sequence[float], level: float = 0.95) -> float:
+    """Return by how much plain percentiles of resampled blocks of a series are to be widened.
+
+    Parameters
+    ----------
+    values
+        One number a run, by time: the series itself, or what each run adds to the statistic.
+
+    Notes
+    -----
+    What blocks cannot see of the memory (`_shortfall`; the autocorrelation one standard error
+    higher than found), times what Student's t is wider than the normal distribution for the few
+    blocks there are.
+    """
     phi = corrected_autocorrelation(values, cautious=True)
-    widened = _student(_blocks(values), level) / math.sqrt(_shortfall(phi, len(values)))
-    return _interval(middle, found, widened, level)
+    return _student(_blocks(values), level) / math.sqrt(_shortfall(phi, len(values)))
 
 
 def ratio_interval(

@@ -1,0 +1,76 @@
+"""Surveys as a table: a row for each survey, a column for each target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy
+    import polars as pl
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyTable:
+    """Surveys of one metric.
+
+    Attributes
+    ----------
+    at
+        When each survey began, by time.
+    runs, targets
+        Names of the rows and of the columns.
+    servers
+        Of each target, where it was measured last; ``None`` where that is not known.
+    values
+        Shape (surveys, targets), in the metric's unit; not a number where a target was not
+        measured. 0 is a target that gave nothing.
+    """
+
+    at: tuple[datetime, ...]
+    runs: tuple[str, ...]
+    targets: tuple[str, ...]
+    servers: tuple[str | None, ...]
+    values: Floats
+
+
+def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
+    """Return the surveys of one metric as a table.
+
+    Parameters
+    ----------
+    surveys
+        ``at``, ``run``, ``target``, ``metric``, ``value``, and where it is known ``server``.
+        A target that a survey measured more than once has the median of it; values that are
+        missing, negative or not finite are no measurement.
+    """
+    import numpy as np
+    import polars as pl
+
+    kept = surveys.filter(
+        (pl.col("metric") == metric)
+        & pl.col("value").is_finite()
+        & (pl.col("value") >= 0)
+        & pl.col("at").is_not_null()
+    )
+    rows = kept.group_by("run").agg(pl.col("at").min()).sort("at", "run")
+    server = pl.col("server") if "server" in kept.columns else pl.lit(None, dtype=pl.String)
+    columns = (
+        kept.sort("at").group_by("target").agg(server=server.drop_nulls().last()).sort("target")
+    )
+    cells = kept.group_by("run", "target").agg(pl.col("value").median())
+    place = {name: number for number, name in enumerate(rows["run"])}
+    column = {name: number for number, name in enumerate(columns["target"])}
+    values = np.full((len(place), len(column)), np.nan)
+    for run, target, value in cells.iter_rows():
+        values[place[run], column[target]] = value
+    return SurveyTable(
+        tuple(rows["at"]),
+        tuple(rows["run"]),
+        tuple(columns["target"]),
+        tuple(columns["server"]),
+        values,
+    )
