@@ -4,6 +4,7 @@
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
 # make bench-import  what importing a year of results costs; result beside it
+# make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
@@ -22,7 +23,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run test lint bench bench-snapshot bench-import soak docs lock clean
+.PHONY: run test lint bench bench-snapshot bench-import bench-explain soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -52,6 +53,9 @@ bench-snapshot: .venv/.core .venv/.dev
 
 bench-import: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/import_of_a_year.py $(ARGS)
+
+bench-explain: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/explain_a_year.py $(ARGS)
 
 soak: .venv/.core .venv/.dev
 	TRIMTAB_SOAK=1 $(BIN)/pytest --timeout 3600 $(ARGS)

@@ -32,7 +32,7 @@ def keep_world(world: World, path: Path) -> Path:
     site = world.site["name"]
     with Store.open(path) as store:
         store.ensure_site(site, driver="lustre", identity=f"lustre:{site}", path=f"/{site}")
-        runs = [*map(_run(site), world.runs), *_surveys(site, world)]
+        runs = [*map(run_of(site), world.runs), *surveys_of(site, world)]
         runs.sort(key=lambda run: run.at or datetime.min)
         with store._writing() as connection:
             connection.execute(
@@ -55,17 +55,17 @@ def keep_world(world: World, path: Path) -> Path:
                 [
                     {
                         "site": 1,
-                        **rows.of_snapshot(_snapshot(one), new_identifier(one["at"])),
+                        **rows.of_snapshot(snapshot_of(one), new_identifier(one["at"])),
                     }
                     for one in world.snapshots
                 ],
             )
         for one in world.events:
-            store.add_event(_event(site, one))
+            store.add_event(event_of(site, one))
     return path
 
 
-def _run(site: str):
+def run_of(site: str):
     def made(one: Mapping[str, Any]) -> Run:
         doubts = {
             metric: reason
@@ -106,7 +106,7 @@ def _tail(name: str, value: float) -> tuple[Any, ...]:
     return (metric, value, 0, None, statistic)
 
 
-def _surveys(site: str, world: World) -> list[Run]:
+def surveys_of(site: str, world: World) -> list[Run]:
     by_run: dict[str, list[Any]] = {}
     for row in world.surveys:
         by_run.setdefault(row["run"], []).append(row)
@@ -134,7 +134,7 @@ def _surveys(site: str, world: World) -> list[Run]:
     ]
 
 
-def _snapshot(one: Mapping[str, Any]) -> Snapshot:
+def snapshot_of(one: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
         at=one["at"],
         driver="lustre",
@@ -167,7 +167,7 @@ def _settings(of: Mapping[str, Any]) -> dict[str, Setting]:
     return {name: Setting(name, value, "simulated") for name, value in of["settings"].items()}
 
 
-def _event(site: str, one: Mapping[str, Any]) -> Event:
+def event_of(site: str, one: Mapping[str, Any]) -> Event:
     return Event(
         id=new_identifier(one["at"]),
         site=site,

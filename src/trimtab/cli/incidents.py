@@ -23,7 +23,7 @@ def command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
-    from trimtab.loop.explaining import incidents_of
+    from trimtab.loop.explaining import incidents_of, keep_incidents
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
 
@@ -35,6 +35,10 @@ def command(
         found = incidents_of(
             store, where, now=utc_now(), since=since, until=until, progress=progress
         )
+        whole = since is None and until is None
+        unkept = keep_incidents(store, found) if whole else None
+    if unkept is not None:
+        click.echo(f"note: {unkept}", err=True)
     if as_json:
         from trimtab.report.documents.incidents import incidents_document
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import UsageError
+from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.context import RunFact, Telemetry
 from trimtab.explain.incidents import find_incidents
 from trimtab.explain.incidents.integrity import BadChecksums
@@ -24,6 +24,8 @@ from trimtab.loop.site_judgement import Judged, Progress, Terms, judge_site
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.model.run import Run
 from trimtab.model.telemetry import TELEMETRY_UNITS
+from trimtab.record.kept import Judged as JudgedMark
+from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
 
 if TYPE_CHECKING:
@@ -171,6 +173,40 @@ def incidents_of(
         tuple(order),
         standing_of(known, source),
     )
+
+
+def keep_incidents(store: Store, found: Explained) -> str | None:
+    """Keep the incidents of a whole record in place of those found before, for `trimtab status`.
+
+    Returns
+    -------
+    str | None
+        Why they could not be kept: a store that may only be read. They are none the worse.
+    """
+    from trimtab.report.documents.incidents import incident_document
+
+    kept = [
+        KeptIncident(
+            id=one.incident.id,
+            site=found.site,
+            at=one.incident.at,
+            until=one.incident.until,
+            detected_at=one.incident.detected_at,
+            shape=one.incident.shape.value,
+            state=one.incident.state.value,
+            certainty=one.incident.certainty.value,
+            effect=one.incident.effect,
+            summary=one.incident.summary,
+            document=incident_document(one).model_dump(mode="json", by_alias=True),
+        )
+        for one in found.explanations
+    ]
+    marks = JudgedMark(found.judged_at, found.judged_until)
+    try:
+        store.keep_incidents(found.site, kept, since=None, judged=marks)
+    except UnreadableError as error:
+        return f"these incidents are not kept: {error.message}"
+    return None
 
 
 def explain_at(

@@ -11,6 +11,7 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.launch import bounded
 from trimtab.loop.cost import cost_of
+from trimtab.loop.standing import going_on, last_judged, slowest_targets, suspect_of
 from trimtab.loop.sweep import SWEEP
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import Run
@@ -57,6 +58,7 @@ def status(
     )
     sites = tuple(one.name for one in store.sites()) if site is None else (site,)
     costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
+    judged = [one for name in sites if (one := last_judged(store, name)) is not None]
     return Status(
         str(store.location),
         window_s,
@@ -65,6 +67,9 @@ def status(
         store.runs(site=site, limit=RUNS_SHOWN),
         tuple(costs),
         sweeps,
+        incidents=tuple(one for name in sites for one in going_on(store, name)),
+        judged=tuple(judged),
+        slowest=tuple(one for name in sites for one in slowest_targets(store, name)),
     )
 
 
@@ -184,6 +189,7 @@ def _series_status(
                 ),
                 trend=trend(of_metric, metric=metric, probe=name),
                 asked=asked,
+                suspect=suspect_of(of_metric),
             )
         )
     return sorted(found, key=_writes_first)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from trimtab.model.run import Run
+from trimtab.model.series import ChangePoint
 from trimtab.model.verdict import Trend, Verdict
 
 
@@ -21,6 +22,8 @@ class SeriesStatus:
     asked
         What sets the series apart from others of its probe and benchmark: parameter to value,
         ``None`` where it is not set. Empty where there is no other.
+    suspect
+        A change of level that is suspected at its last run and not confirmed yet.
     """
 
     site: str
@@ -32,6 +35,67 @@ class SeriesStatus:
     verdict: Verdict
     trend: Trend
     asked: Mapping[str, object] = field(default_factory=dict)
+    suspect: ChangePoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStatus:
+    """An incident that is not over, as it was last found.
+
+    Attributes
+    ----------
+    cause, confidence
+        The likeliest one; ``None`` where it is unexplained.
+    """
+
+    site: str
+    id: str
+    at: datetime
+    state: str
+    certainty: str
+    effect: float | None
+    summary: str
+    cause: str | None
+    confidence: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedStatus:
+    """When the incidents of a site were last looked for.
+
+    Attributes
+    ----------
+    until
+        The last run that was looked at.
+    newer_runs
+        Runs since: what is said of incidents does not know them.
+    """
+
+    site: str
+    at: datetime
+    until: datetime | None
+    newer_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlowestTargets:
+    """The slowest targets of the last survey of a site, one metric.
+
+    Attributes
+    ----------
+    median
+        Of all targets of that survey.
+    slowest
+        Target and value, the slowest first.
+    """
+
+    site: str
+    at: datetime
+    metric: str
+    unit: str
+    targets: int
+    median: float
+    slowest: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +163,6 @@ class Status:
     last_runs: tuple[Run, ...]
     costs: tuple[ProbeCost, ...] = ()
     sweeps: tuple[SweepStatus, ...] = ()
+    incidents: tuple[IncidentStatus, ...] = ()
+    judged: tuple[JudgedStatus, ...] = ()
+    slowest: tuple[SlowestTargets, ...] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from trimtab.model.run import Run, RunStatus
 from trimtab.record import frames, queries, rows, schema
@@ -83,6 +84,51 @@ class ExplainingRecords(Door):
         with self._reading() as connection:
             found = connection.execute(queries.between(query, run.at, since, until)).all()
         return frames.survey_frame(tuple(row) for row in found)
+
+    def last_survey(self, site: str) -> tuple[tuple[datetime, str, str, float], ...]:
+        """Return time, target, metric and value of the last run that measured single targets.
+
+        The median over believed repetitions; empty where there is no such run.
+        """
+        run, sample = schema.run.c, schema.sample.c
+        of_target = (sample.run == run.number) & sample.target.is_not(None)
+        newest = (
+            select(run.number, run.at)
+            .join(schema.site, schema.site.c.number == run.site)
+            .where(schema.site.c.name == site, run.at.is_not(None))
+            .where(select(sample.run).where(of_target).exists())
+            .order_by(run.at.desc())
+            .limit(1)
+        )
+        found: dict[tuple[str, str], list[float]] = {}
+        with self._reading() as connection:
+            row = connection.execute(newest).one_or_none()
+            if row is None:
+                return ()
+            wanted = select(sample.target, sample.metric, sample.value).where(
+                sample.run == row.number,
+                sample.target.is_not(None),
+                sample.statistic == "total",
+                sample.reason.is_(None),
+                sample.value.is_not(None),
+            )
+            for target, metric, value in connection.execute(wanted):
+                found.setdefault((target, metric), []).append(value)
+        return tuple(
+            (row.at, target, metric, median(values)) for (target, metric), values in found.items()
+        )
+
+    def runs_since(self, site: str, since: datetime) -> int:
+        """Return how many runs of a site began after a time."""
+        run = schema.run.c
+        query = (
+            select(func.count())
+            .select_from(schema.run)
+            .join(schema.site, schema.site.c.number == run.site)
+            .where(schema.site.c.name == site, run.at > since)
+        )
+        with self._reading() as connection:
+            return connection.execute(query).scalar_one()
 
     def runs_between(
         self, site: str, *, since: datetime, until: datetime

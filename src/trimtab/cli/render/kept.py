@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from trimtab.cli.render.standing import print_standing
 from trimtab.cli.render.text import console, moment
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
@@ -40,6 +41,7 @@ def print_status(status: Status) -> None:
         out.print(_series_table(of_site))
         for line in _reasons(of_site):
             out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        print_standing(out, status, site)
         out.print()
     for sweep in status.sweeps:
         out.print(Text(_sweep(sweep), style="dim"), soft_wrap=True)

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import Field
 
 from trimtab.model.series import (
-    ChangePoint,
     CovAt,
     Day,
     Dispersion,
@@ -19,27 +18,9 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.report.documents.base import Bounds, Document, bounds, fields, level
+from trimtab.report.documents.changes import ChangePointDocument, change_document
 from trimtab.report.documents.check import VerdictDocument, verdict_document
 from trimtab.report.documents.kept import TrendDocument, trend_document
-
-
-class ChangePointDocument(Document):
-    """A time from which a series has another level; ``effect`` is after over before."""
-
-    at: datetime
-    detected_at: datetime
-    status: str
-    effect: float | None
-    effect_interval: Bounds
-    level: float | None
-    before: float | None
-    after: float | None
-    n_before: int
-    n_after: int
-    suspected_at: datetime | None
-    confirmed_at: datetime | None
-    dismissed_at: datetime | None
-    reason: str
 
 
 class DispersionDocument(Document):
@@ -230,18 +211,6 @@ def series_document(one: SeriesJudgement) -> JudgedSeriesDocument:
             "days": [_day(day) for day in one.days],
             "rolling": [_cov_at(cov) for cov in one.rolling],
             "invalid": [fields(run, InvalidRunDocument) for run in one.invalid],
-        }
-    )
-
-
-def change_document(change: ChangePoint) -> ChangePointDocument:
-    """Return a change of level as its JSON document."""
-    return ChangePointDocument.model_validate(
-        {
-            **fields(change, ChangePointDocument),
-            "status": change.status.value,
-            "effect_interval": bounds(change.effect_interval),
-            "level": level(change.effect_interval),
         }
     )
 

@@ -13,6 +13,7 @@ from trimtab.model.status import SeriesStatus, Status
 from trimtab.model.verdict import Trend
 from trimtab.record.kept import KeptOutput
 from trimtab.report.documents.base import Bounds, Document, bounds, fields, level
+from trimtab.report.documents.changes import ChangePointDocument, change_document
 from trimtab.report.documents.check import (
     RunDocument,
     VerdictDocument,
@@ -48,6 +49,49 @@ class SeriesDocument(Document):
     asked: dict[str, Any]
     verdict: VerdictDocument
     trend: TrendDocument
+    suspect: ChangePointDocument | None
+
+
+class IncidentStatusDocument(Document):
+    """An incident that is not over; ``cause``: the likeliest, null where it is unexplained."""
+
+    site: str
+    id: str
+    at: datetime
+    state: str
+    certainty: str
+    effect: float | None
+    summary: str
+    cause: str | None
+    confidence: float | None
+
+
+class JudgedStatusDocument(Document):
+    """When the incidents of a site were last looked for, and the runs since."""
+
+    site: str
+    at: datetime
+    until: datetime | None
+    newer_runs: int
+
+
+class SlowTargetDocument(Document):
+    """One target of the last survey."""
+
+    target: str
+    value: float
+
+
+class SlowestTargetsDocument(Document):
+    """The slowest targets of the last survey of a site."""
+
+    site: str
+    at: datetime
+    metric: str
+    unit: str
+    targets: int
+    median: float
+    slowest: tuple[SlowTargetDocument, ...]
 
 
 class SweepStatusDocument(Document):
@@ -83,6 +127,9 @@ class StatusDocument(Document):
     series: tuple[SeriesDocument, ...]
     costs: tuple[CostDocument, ...]
     sweeps: tuple[SweepStatusDocument, ...]
+    incidents: tuple[IncidentStatusDocument, ...]
+    judged: tuple[JudgedStatusDocument, ...]
+    slowest: tuple[SlowestTargetsDocument, ...]
     runs: tuple[RunDocument, ...]
 
 
@@ -133,6 +180,25 @@ def status_document(status: Status) -> StatusDocument:
             SweepStatusDocument.model_validate(fields(one, SweepStatusDocument))
             for one in status.sweeps
         ),
+        incidents=tuple(
+            IncidentStatusDocument.model_validate(fields(one, IncidentStatusDocument))
+            for one in status.incidents
+        ),
+        judged=tuple(
+            JudgedStatusDocument.model_validate(fields(one, JudgedStatusDocument))
+            for one in status.judged
+        ),
+        slowest=tuple(
+            SlowestTargetsDocument.model_validate(
+                {
+                    **fields(one, SlowestTargetsDocument),
+                    "slowest": [
+                        {"target": target, "value": value} for target, value in one.slowest
+                    ],
+                }
+            )
+            for one in status.slowest
+        ),
         runs=tuple(run_document(run) for run in status.last_runs),
     )
 
@@ -170,6 +236,7 @@ def _series(one: SeriesStatus) -> SeriesDocument:
             "asked": dict(one.asked),
             "verdict": verdict_document(one.verdict),
             "trend": trend_document(one.trend),
+            "suspect": None if one.suspect is None else change_document(one.suspect),
         }
     )
 

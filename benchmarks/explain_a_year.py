@@ -1,0 +1,180 @@
+"""What judging and explaining a year of one site costs: 298 OSTs, a probe an hour, a survey a day.
+
+A simulated month of a site of that size (``tests/incidents``: two faults, innocent events beside
+them) is laid end to end until the year is full: 8,760 hourly runs, 365 surveys of 298 OSTs, 8,760
+snapshots of 298 targets. ``trimtab incidents`` and ``trimtab status`` run as a person would start
+them, on that store.
+
+Bound: what no program could do without. Every sample of the probe and of the surveys is read from
+SQLite, and the snapshots that explaining looks at are read and decompressed, in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.incidents.generate import make_world  # noqa: E402 (the tree is on the path now)
+from tests.incidents.world import Incident, Spec  # noqa: E402
+from tests.support import kept_world  # noqa: E402
+
+from trimtab.model.identifier import new_identifier  # noqa: E402
+from trimtab.record import rows, schema  # noqa: E402
+from trimtab.record.store import Store  # noqa: E402
+
+RESULTS = Path(__file__).with_name("results")
+OSTS, DAYS, YEAR_DAYS = 298, 35, 365
+SITE = "scratch"
+INCIDENTS = (
+    Incident("configuration-change", 24.1, 120.0, 0.9),
+    Incident("target-silent", 12.0, 5.0, 0.9),
+)
+SNAPSHOTS_OF_AN_INCIDENT = 75
+
+
+def prepare(path: Path) -> dict[str, int]:
+    """Make the store of a year and return what is in it."""
+    world = make_world(Spec(seed=7, days=DAYS, osts=OSTS, incidents=INCIDENTS))
+    runs = [*map(kept_world.run_of(SITE), world.runs), *kept_world.surveys_of(SITE, world)]
+    snapshots = [kept_world.snapshot_of(one) for one in world.snapshots]
+    batches = [rows.of_snapshot(one, "") for one in snapshots]
+    events = [kept_world.event_of(SITE, one) for one in world.events]
+    last = world.spec.start + timedelta(days=YEAR_DAYS)
+    count = {"runs": 0, "samples": 0, "snapshots": 0, "events": 0}
+    with Store.open(path) as store:
+        store.ensure_site(SITE, driver="lustre", identity="lustre:scratch", path="/scratch")
+        with store._writing() as connection:
+            for shift in _shifts(world.spec.start, last):
+                own = [run for run in runs if run.at is not None and run.at + shift < last]
+                first = count["runs"] + 1
+                connection.execute(
+                    insert(schema.run),
+                    [
+                        {"number": number, **_moved(rows.of_run(run, 1, None), shift)}
+                        for number, run in enumerate(own, first)
+                    ],
+                )
+                samples = [
+                    rows.of_sample(sample, number, place)
+                    for number, run in enumerate(own, first)
+                    for place, sample in enumerate(run.samples)
+                ]
+                connection.execute(insert(schema.sample), samples)
+                kept = [
+                    {"site": 1, **_moved(row, shift)} for row in batches if row["at"] + shift < last
+                ]
+                connection.execute(insert(schema.snapshot), kept)
+                count["runs"] += len(own)
+                count["samples"] += len(samples)
+                count["snapshots"] += len(kept)
+                log = [{**rows.of_event(event, 1)} for event in events if event.at + shift < last]
+                connection.execute(insert(schema.event), [_moved(row, shift) for row in log])
+                count["events"] += len(log)
+    return count
+
+
+def _shifts(start: datetime, last: datetime) -> Iterator[timedelta]:
+    shift = timedelta()
+    while start + shift < last:
+        yield shift
+        shift += timedelta(days=DAYS)
+
+
+def _moved(row: dict[str, Any], shift: timedelta) -> dict[str, Any]:
+    at = row["at"] + shift
+    until = row.get("until")
+    moved = {**row, "id": new_identifier(at), "at": at}
+    return {**moved, "until": until and until + shift} if "until" in row else moved
+
+
+def command(name: str, store: Path) -> dict[str, Any]:
+    """Return what one command took, in seconds of time and of processors, and what it found."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    ended = subprocess.run(
+        [sys.executable, "-m", "trimtab.cli.main", name, SITE, "--json", "--store", str(store)],
+        check=True,
+        capture_output=True,
+    )
+    took = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"elapsed_s": took, "cpu_s": cpu, "document": json.loads(ended.stdout)}
+
+
+def bound(store: Path, snapshots: int) -> float:
+    """Return the seconds that reading alone takes."""
+    began = time.perf_counter()
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+        for _ in connection.execute("SELECT run, metric, repetition, target, value FROM sample"):
+            pass
+        batches = connection.execute("SELECT batch FROM snapshot ORDER BY at LIMIT ?", (snapshots,))
+        for (batch,) in batches:
+            zlib.decompress(batch)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure in interleaved rounds, print, and write the result where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--keep", type=Path, help="Make the store here, and leave it.")
+    parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        store = (asked.keep or Path(directory)) / "year.db"
+        counts = prepare(store) if not store.exists() else {}
+        figures: dict[str, list[float]] = {"incidents": [], "status": [], "bound": []}
+        found: dict[str, int] = {}
+        for _ in range(asked.rounds):
+            incidents = command("incidents", store)
+            figures["incidents"].append(incidents["elapsed_s"])
+            found = {"incidents": len(incidents["document"]["incidents"])}
+            figures["status"].append(command("status", store)["elapsed_s"])
+            figures["bound"].append(bound(store, found["incidents"] * SNAPSHOTS_OF_AN_INCIDENT))
+        result = {
+            "what": "trimtab incidents and status on a year of 298 OSTs",
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": {
+                "processors": os.cpu_count(),
+                "kernel": platform.release(),
+                "load_average": os.getloadavg(),
+            },
+            "store": {**counts, "bytes": store.stat().st_size},
+            "found": found,
+            "seconds": {
+                name: {
+                    "median": round(statistics.median(values), 3),
+                    "least": round(min(values), 3),
+                    "most": round(max(values), 3),
+                }
+                for name, values in figures.items()
+            },
+        }
+    print(json.dumps(result, indent=2))
+    if not asked.no_write:
+        path = RESULTS / "explain_a_year.json"
+        path.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
