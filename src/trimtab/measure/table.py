@@ -23,6 +23,7 @@ from trimtab.measure import (
     mdtest,
     mlperf_storage,
     obdfilter_survey,
+    perf,
     tokio_abc,
     wrf,
 )
@@ -120,6 +121,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     mdtest.FORMAT,
     mlperf_storage.FORMAT,
     obdfilter_survey.FORMAT,
+    perf.FORMAT,
     tokio_abc.FORMAT,
     wrf.FORMAT,
 )

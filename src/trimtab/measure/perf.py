@@ -1,0 +1,371 @@
+"""Where the CPU time of a server went: the text of ``perf report`` and of ``perf script``.
+
+It is a measurement without a sample: shares of time explain a bandwidth and are none. They stand in
+``told``; `trimtab.explain.context.CpuProfile` is made of them.
+
+``perf report --stdio`` prints a line for each command, object and symbol, and the share of the
+function itself stands first, or after the share with callees ("Children") where call chains were
+recorded. ``perf script`` prints every sample, with the innermost function first (perf-report(1),
+perf-script(1); seen with perf 6.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.plain import whole_lines
+from trimtab.measure.source import Format, Source
+from trimtab.model.finding import Missing
+from trimtab.model.run import RunStatus
+
+KIND: Final = "perf"
+ALLOCATOR: Final = re.compile(r"(?:ldiskfs|ext4)_mb_")
+"""Functions of the block allocator of ldiskfs, and of ext4 from which it is made."""
+IDLE: Final = re.compile(
+    r"(?:pv_)?(?:native_)?safe_halt|intel_idle|mwait_idle|acpi_(?:safe_halt|idle_|processor_ffh)"
+    r"|default_idle|cpuidle_|poll_idle|arch_cpu_idle|cpu_idle_poll"
+)
+"""What a processor without work is in: sampled only by a clock, never by counted cycles
+(arch/x86/kernel/process.c, drivers/idle/intel_idle.c, drivers/acpi/processor_idle.c)."""
+LISTED_MINIMUM: Final = 0.99
+"""Share of the samples that a report has to list to be whole, where no tip ends it."""
+_FUNCTIONS_MAXIMUM: Final = 1000
+_TOLERANCE: Final = 0.001
+_ROUNDING: Final = 0.00005
+"""Half of the last digit that perf prints of a share."""
+
+_HEADING: Final = re.compile(r"#\s{0,40}(Overhead|Children)(\s*)([^\w\s]?)")
+_EVENT: Final = re.compile(r"# Samples: +(\S{1,20}) +of events? '([^'\n]{1,400})'")
+_LOST: Final = re.compile(r"# Total Lost Samples: (\d{1,18})\s*\Z")
+_TIP: Final = "# (Tip: "
+_ENTRY: Final = re.compile(
+    r"\s{0,40}(\d{1,3}\.\d\d)%(?:[\s,;:|/]{1,40}(\d{1,3}\.\d\d)%)?.{0,1000}?\[[k.guHK]\] (.+)"
+)
+_SAMPLE: Final = re.compile(
+    r"(?=\S|\s{0,40}\S).{0,120}?(?<=\s)(\d{1,12}\.\d{6,9}):\s{1,40}(?:(\d{1,18})\s{1,40})?"
+    r"(\S{1,200}):(?:\s(.*))?\Z"
+)
+_FRAME: Final = re.compile(r"\s{1,40}[0-9a-f]{1,16} (.+)")
+_ADDRESS: Final = re.compile(r"\s*[0-9a-f]{1,16} (.+)")
+_OFFSET: Final = re.compile(r"\+0x[0-9a-f]{1,16}")
+_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]{0,62})\.perf(?:\.|-|\Z)")
+_HEADERS: Final = re.compile(
+    r"# (hostname|perf version|captured on|time of last sample)\s{0,20}: (.{1,200})"
+)
+
+
+@dataclass(slots=True)
+class Profile:
+    """The samples of one event while its output is read.
+
+    Attributes
+    ----------
+    functions
+        Function to what was sampled in the function itself: shares of a report, weights of a
+        script.
+    within_allocator
+        The same of the allocator with all that it calls, for each command and object: empty where
+        no call chain tells.
+    chains
+        Whether what called a function is known.
+    entries
+        Lines of a report, samples of a script.
+    """
+
+    event: str
+    functions: dict[str, float] = field(default_factory=dict)
+    within_allocator: dict[str, float] = field(default_factory=dict)
+    chains: bool = False
+    entries: int = 0
+    last_s: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, function: str, weight: float) -> None:
+        """Count a line or sample."""
+        self.entries += 1
+        self.functions[function] = self.functions.get(function, 0.0) + weight
+
+    @property
+    def listed(self) -> float:
+        """The sum over all functions."""
+        return sum(self.functions.values())
+
+    def share(self, of: re.Pattern[str]) -> float:
+        """Return what was sampled in functions whose names begin so."""
+        return sum(weight for name, weight in self.functions.items() if of.match(name))
+
+
+@dataclass(slots=True)
+class _Head:
+    """What the header lines say, where ``--header`` was given."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    lost: int = 0
+    ended: bool = False
+
+    def take(self, line: str) -> None:
+        if (found := _HEADERS.match(line)) is not None:
+            self.facts.setdefault(found[1], found[2].strip())
+        elif (found := _LOST.match(line)) is not None:
+            self.lost += int(found[1])
+        elif line.startswith(_TIP):
+            self.ended = True
+
+    @property
+    def captured(self) -> datetime | None:
+        """When the recording was made, in the zone of the machine."""
+        try:
+            return datetime.strptime(self.facts.get("captured on", ""), "%a %b %d %H:%M:%S %Y")
+        except ValueError:
+            return None
+
+    def last_s(self) -> float | None:
+        """Return the time of the last sample that was recorded."""
+        text = self.facts.get("time of last sample", "")
+        return float(text) if re.fullmatch(r"\d{1,12}\.\d{1,9}", text) else None
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return one result for each event.
+
+    Raises
+    ------
+    DataError
+        It names no function: it was sorted without ``symbol``, or holds no sample.
+    """
+    head = _Head()
+    if _is_script(source.head):
+        profiles = _script(source.text, head)
+        found = [_of_script(one, head) for one in profiles]
+    else:
+        profiles = _report(source.text, head)
+        # What another event follows has ended.
+        last = profiles[-1:]
+        found = [_of_report(one, ended=head.ended or one not in last) for one in profiles]
+    if not any(profile.functions for profile in profiles):
+        raise DataError(
+            "perf names no function: sort by symbol (perf report --sort symbol)", line=1
+        )
+    several = len(profiles) > 1
+    return tuple(
+        _measurement(profile, shares, problem, head, source, several=several)
+        for profile, (shares, problem) in zip(profiles, found, strict=True)
+        if profile.functions
+    )
+
+
+def _report(text: str, head: _Head) -> list[Profile]:
+    profiles: list[Profile] = []
+    children, separator = False, ""
+    for _, line in whole_lines(text):
+        if line.startswith("#"):
+            head.take(line)
+            if (event := _EVENT.match(line)) is not None:
+                profiles.append(Profile(event[2]))
+                if "group {" in event[2]:
+                    profiles[-1].problems.append("it prints the events of a group side by side")
+            elif (heading := _HEADING.match(line)) is not None:
+                children = heading[1] == "Children"
+                separator = "\t" if "\t" in heading[2] else heading[3]
+            continue
+        entry = _ENTRY.match(line)
+        if entry is None or not profiles or children != (entry[2] is not None):
+            continue
+        function = _symbol(entry[3], separator)
+        if not function or profiles[-1].problems:
+            continue
+        profiles[-1].add(function, float(entry[2] if children else entry[1]) / 100)
+        profiles[-1].chains = children
+        if children and ALLOCATOR.match(function):
+            # Of one thread the outermost function of the allocator holds all the others.
+            who = line[entry.end(2) : entry.start(3)]
+            most = max(profiles[-1].within_allocator.get(who, 0.0), float(entry[1]) / 100)
+            profiles[-1].within_allocator[who] = most
+    return profiles
+
+
+def _symbol(text: str, separator: str) -> str:
+    """Return the function; further columns stand two spaces or a separator after it."""
+    first = text.split(separator, 1)[0] if separator else text.split("  ", 1)[0]
+    return first.strip()
+
+
+def _of_report(profile: Profile, *, ended: bool) -> tuple[dict[str, float], str | None]:
+    """Return the shares of a report, and why it is not whole."""
+    listed = profile.listed
+    slack = _TOLERANCE + _ROUNDING * profile.entries
+    if profile.problems:
+        return {}, profile.problems[0]
+    if listed > 1.0 + slack:
+        profile.problems.append(f"its shares add up to {100 * listed:.1f} %")
+        return {}, profile.problems[0]
+    if ended or listed >= LISTED_MINIMUM - slack:
+        return profile.functions, None
+    return profile.functions, (
+        f"its end is not seen: functions with {100 * listed:.1f} % of the samples are listed"
+    )
+
+
+def _script(text: str, head: _Head) -> list[Profile]:
+    profiles: dict[str, Profile] = {}
+    for sample in _samples(text, head):
+        profile = profiles.setdefault(sample.event, Profile(sample.event))
+        profile.last_s = max(profile.last_s, sample.at_s)
+        if not sample.chain:
+            continue
+        profile.add(sample.chain[0], sample.weight)
+        if any(ALLOCATOR.match(function) for function in sample.chain):
+            held = profile.within_allocator.get("", 0.0)
+            profile.within_allocator[""] = held + sample.weight
+        profile.chains = profile.chains or len(sample.chain) > 1
+    return list(profiles.values())
+
+
+@dataclass(slots=True)
+class _Sample:
+    event: str
+    at_s: float
+    weight: float
+    chain: list[str]
+
+
+def _samples(text: str, head: _Head) -> Iterator[_Sample]:
+    """Yield the samples that are whole: those that stand in one line, and chains that ended."""
+    current: _Sample | None = None
+    for _, line in whole_lines(text):
+        if line.startswith("#"):
+            head.take(line)
+        elif (found := _SAMPLE.match(line)) is not None:
+            # A chain ends with an empty line; what another sample runs into is not whole.
+            current = _Sample(found[3], float(found[1]), float(found[2] or 1), [])
+            inline = _ADDRESS.match(found[4] or "")
+            if inline is not None:
+                current.chain.append(_function(inline[1]))
+                yield current
+                current = None
+        elif not line.strip():
+            if current is not None:
+                yield current
+            current = None
+        elif current is not None and (frame := _FRAME.match(line)) is not None:
+            current.chain.append(_function(frame[1]))
+        else:
+            current = None
+
+
+def _function(text: str) -> str:
+    """Return the name in ``ext4_mb_prefetch+0x7e ([kernel.kallsyms])``."""
+    name = _OFFSET.split(text, maxsplit=1)[0]
+    if name == text and text.endswith(")") and " (" in text:
+        name = text[: text.rfind(" (")]
+    return name.strip()
+
+
+def _of_script(profile: Profile, head: _Head) -> tuple[dict[str, float], str | None]:
+    """Return the shares of a script, and why it is not known to be whole."""
+    total = profile.listed
+    shares = {name: weight / total for name, weight in profile.functions.items() if total > 0}
+    within = profile.within_allocator
+    profile.within_allocator = {who: held / total for who, held in within.items() if total > 0}
+    last_s = head.last_s()
+    if last_s is not None and profile.last_s >= last_s - 1.0:
+        return shares, None
+    return shares, f"its end is not seen: it is of the {profile.entries} samples that are there"
+
+
+def _measurement(
+    profile: Profile,
+    shares: dict[str, float],
+    problem: str | None,
+    head: _Head,
+    source: Source,
+    *,
+    several: bool,
+) -> Measurement:
+    server = head.facts.get("hostname") or _server_of(source.file_name)
+    whole = Profile(profile.event, shares)
+    told: dict[str, object] = {} if server is None else {"server": server}
+    if shares:
+        told |= {
+            "listed_share": round(whole.listed, 6),
+            "allocator_share": round(whole.share(ALLOCATOR), 6),
+            "idle_share": round(whole.share(IDLE), 6),
+            "shares": _largest(shares),
+        }
+        if profile.chains:
+            within = sum(profile.within_allocator.values())
+            told["allocator_share_with_callees"] = round(within, 6)
+    ended = RunStatus.OK if problem is None else RunStatus.PARTIAL
+    status = ended if shares else RunStatus.FAILED
+    no_server = Missing("server", "it has no header (--header), and the file is not HOST.perf...")
+    lost = f"{head.lost} samples were lost while it was recorded"
+    return Measurement(
+        kind=KIND,
+        status=status,
+        problem=problem,
+        tool_version=head.facts.get("perf version"),
+        name=profile.event if several else None,
+        began=head.captured,
+        host=server,
+        asked={"event": profile.event},
+        told=told,
+        warnings=(lost,) if head.lost else (),
+        missing=() if server is not None else (no_server,),
+    )
+
+
+def _largest(shares: dict[str, float]) -> dict[str, float]:
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {name: round(share, 6) for name, share in ordered[:_FUNCTIONS_MAXIMUM] if share > 0}
+
+
+def _server_of(file_name: str) -> str | None:
+    """Return the host that a file is named after: ``oss12.perf.txt``."""
+    found = _NAMED.match(file_name)
+    return None if found is None else found[1]
+
+
+def _is_script(head: str) -> bool:
+    """Return whether samples stand in it one by one."""
+    for _, line in whole_lines(head):
+        if _HEADING.match(line) is not None or _EVENT.match(line) is not None:
+            return False
+        if _SAMPLE.match(line) is not None:
+            return True
+    return False
+
+
+def _recognises(source: Source) -> bool:
+    heading = event = False
+    for _, line in whole_lines(source.head):
+        heading = heading or _HEADING.match(line) is not None
+        event = event or _EVENT.match(line) is not None
+        if heading and event:
+            return True
+    return _begins_with_samples(source.head)
+
+
+def _begins_with_samples(head: str) -> bool:
+    """Return whether the first line that is no comment is a sample with a function."""
+    sample = False
+    for _, line in whole_lines(head):
+        if line.startswith("#") or not line.strip():
+            continue
+        if sample:
+            return _FRAME.match(line) is not None
+        found = _SAMPLE.match(line)
+        if found is None:
+            return False
+        if _ADDRESS.match(found[4] or "") is not None:
+            return True
+        sample = True
+    return False
+
+
+FORMAT: Final = Format(KIND, _recognises, read)
