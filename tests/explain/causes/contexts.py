@@ -223,11 +223,11 @@ def run(
 
 
 def runs(
-    good: float, bad: float | None, *, metric: str = "write_bandwidth",
+    good: float | None, bad: float | None, *, metric: str = "write_bandwidth",
     good_tail: float | None = None, bad_tail: float | None = None,
     tail: str = "write_latency:p99", **more: Any,
 ) -> tuple[RunFact, ...]:  # fmt: skip
-    """Return an hourly run for each hour; ``bad`` of ``None``: those did not finish."""
+    """Return an hourly run for each hour; where the level is ``None`` those did not finish."""
     found = []
     for n, at in enumerate(HOURS):
         is_bad = at >= BAD_FROM

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, flags, logged, named, targets_of, timing
+from trimtab.explain.causes.shared import UNSEEN, grown, logged, named, targets_of, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import (
     between_targets,
@@ -81,10 +81,10 @@ def _media_errors(seen: Observations) -> Evidence:
 
     what = "media errors of drives"
     source = "drive_media_errors_total"
-    grown = seen.rates(source)
-    if grown.filter(pl.col("bad")).is_empty():
+    # The sum over a target's drives: telling its thousands of drives apart would cost more.
+    errors = grown(seen.values(source))
+    if errors.filter(pl.col("bad")).is_empty():
         return not_available(what, Route.TIME, seen.why_not(source), source=source)
-    errors = flags(grown, pl.col("value") > 0)
     names = targets_of(errors)
     found = presence(errors, absent=0.0)
     who = f" beneath {named(names)}" if names else ": none"

@@ -10,11 +10,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.explain.causes.trims import end_of, last_seen, trims
+from trimtab.explain.causes.trims import end_of, trims
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import OSTS, Observations
 
@@ -61,9 +62,17 @@ class _Target:
     logged: bool
 
 
-def doses(context: Context, seen: Observations) -> dict[str, Dose] | str:
-    """Return the dose of each target, or why none is known."""
-    targets = _targets(context, seen)
+def doses(
+    context: Context, seen: Observations, shown: Mapping[str, Sequence[datetime]]
+) -> dict[str, Dose] | str:
+    """Return the dose of each target, or why none is known.
+
+    Parameters
+    ----------
+    shown
+        Trims of each target that telemetry shows, as of `trims.last_seen`.
+    """
+    targets = _targets(context, seen, shown)
     if isinstance(targets, str):
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
@@ -100,7 +109,9 @@ def _since(target: _Target, start: datetime, end: datetime) -> float:
     return max(0.0, target.per_s * (end - start).total_seconds())
 
 
-def _targets(context: Context, seen: Observations) -> dict[str, _Target] | str:
+def _targets(
+    context: Context, seen: Observations, shown: Mapping[str, Sequence[datetime]]
+) -> dict[str, _Target] | str:
     import polars as pl
 
     sizes = _latest(seen.values("capacity_bytes", kinds=OSTS))
@@ -115,7 +126,7 @@ def _targets(context: Context, seen: Observations) -> dict[str, _Target] | str:
     written = _latest(totals)
     first = dict(totals.group_by("target").agg(pl.col("at").min()).iter_rows())
     discarded = _latest(seen.values("bytes_discarded_total", kinds=OSTS))
-    events, shown = trims(context), last_seen(seen)
+    events = trims(context)
     found = {}
     for target, size in sizes.items():
         if size > 0 and target in per_s:

@@ -137,6 +137,18 @@ def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
     return frame.with_columns(value=where.cast(pl.Float64))
 
 
+def grown(counter: pl.DataFrame) -> pl.DataFrame:
+    """Return 1 where a rare counter is over its first value: errors that came since then.
+
+    A rate would lose what was counted between the last good hour and the first bad one. A counter
+    that also grows in good hours is over its first value in most of them.
+    """
+    import polars as pl
+
+    ordered = counter.sort("target", "at")
+    return flags(ordered, pl.col("value") > pl.col("value").first().over("target"))
+
+
 def surveyed(context: Context) -> pl.DataFrame | None:
     """Return the surveys of single targets with ``bad``, those that gave no value with them.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, unfinished_share
-from trimtab.explain.causes.shared import flags, logged, named, surveyed, targets_of, timing
+from trimtab.explain.causes.shared import flags, grown, logged, named, surveyed, targets_of, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, presence, weighed
 from trimtab.explain.telemetry import OSTS, Observations, observe
@@ -166,12 +166,9 @@ def _errors(seen: Observations) -> Evidence:
     import polars as pl
 
     what = "file system errors, or a target gone read-only"
-    grown = seen.rates("errors_total", kinds=OSTS)
+    counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = seen.values("read_only", kinds=OSTS)
-    parts = [
-        frame.select("at", "target", "value", "bad")
-        for frame in (flags(grown, pl.col("value") > 0), read_only)
-    ]
+    parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
     frame = pl.concat(parts)
     if frame.filter(pl.col("bad")).is_empty():
         why = seen.why_not("errors_total", kinds=OSTS)

@@ -9,7 +9,8 @@ in the simulation of ``facts/flash.md`` (f, readings 1 and 5) half a size alread
 from __future__ import annotations
 
 import math
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -27,7 +28,7 @@ from trimtab.explain.causes.trims import (
 )
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import breadth, not_available, weighed
-from trimtab.explain.telemetry import Observations, observe
+from trimtab.explain.telemetry import observe
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
 
@@ -47,10 +48,11 @@ _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, byte
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against an overdue trim."""
     seen = observe(context)
-    found = doses(context, seen)
+    shown = last_seen(seen)
+    found = doses(context, seen, shown)
     common = (
         recovery_evidence(context, speaks_for=True),
-        _schedule(context, seen),
+        _schedule(context, shown),
         _continuous(context),
         _shape(context, known=not isinstance(found, str)),
         writes_and_reads(context),
@@ -135,12 +137,11 @@ def _slow_ones(context: Context, found: dict[str, Dose]) -> Evidence:
                    targets=around.slow, source=_SOURCE)  # fmt: skip
 
 
-def _schedule(context: Context, seen: Observations) -> Evidence:
+def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
     """Return whether trims that used to come did not come any more when it began."""
     what = "trims that stayed away"
     known = sorted(
-        {end_of(event) for event in trims(context)}
-        | {at for one in last_seen(seen).values() for at in one}
+        {end_of(event) for event in trims(context)} | {at for one in shown.values() for at in one}
     )
     before = [at for at in known if at <= context.incident.at]
     if len(before) < _INTERVALS + 1:

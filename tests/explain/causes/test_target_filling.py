@@ -1,0 +1,83 @@
+"""`target-filling`: growth of one target far beyond the others."""
+
+from __future__ import annotations
+
+from tests.explain.causes.around import own, told
+from tests.explain.causes.contexts import BAD_FROM, HOUR, OSTS, gauge, space, survey
+from tests.explain.causes.storage import OST_WRITE, SIZE, SLOW, sound
+
+from trimtab.explain.causes import targets_over_limit
+from trimtab.explain.causes.target_filling import CAUSE
+from trimtab.model.incident import Found
+
+ONE = OSTS[4]
+
+
+def test_one_target_that_fills() -> None:
+    of = sound(space(0.6, 0.9, targets=[ONE]))
+    assert own(CAUSE, of) > 2
+    piece = told(CAUSE, of, "grew by 30.0 % of fullness")
+    assert piece.found is Found.FOR
+    assert piece.targets == (ONE,)
+
+
+def test_it_says_more_than_that_a_target_is_over_its_limit() -> None:
+    slow = survey(OST_WRITE, 5e9, slow_targets=[ONE])
+    of = sound(space(0.6, 0.9, targets=[ONE]), surveys=slow)
+    assert own(CAUSE, of) > own(targets_over_limit.CAUSE, of)
+
+
+def test_all_growing_alike_is_against() -> None:
+    piece = told(CAUSE, sound(space(0.6, 0.7)), "no target filled faster than the others: ")
+    assert piece.found is Found.AGAINST
+
+
+def test_half_of_all_growing_is_not_one_that_fills() -> None:
+    of = sound(space(0.6, 0.8, targets=OSTS[:5]))
+    assert told(CAUSE, of, "since the day before").found is Found.AGAINST
+
+
+def test_two_points_more_than_the_others_are_nothing() -> None:
+    for grown, found in ((0.019, Found.AGAINST), (0.03, Found.NEUTRAL), (0.06, Found.FOR)):
+        of = sound(space(0.6, 0.6 + grown, targets=[ONE]))
+        assert told(CAUSE, of, "since the day before").found is found
+
+
+def test_noise_of_the_others_is_taken_into_account() -> None:
+    def used(target: str, at: object) -> float:
+        grown = 0.006 * (OSTS.index(target) % 6) ** 2  # 0 to 15 points, all of them
+        return SIZE * (0.5 + (grown if at >= BAD_FROM else 0))  # pyright: ignore[reportOperatorIssue]
+
+    of = sound(gauge("used_bytes", used), gauge("available_bytes", 0.3 * SIZE))
+    assert told(CAUSE, of, "since the day before").found is not Found.FOR
+
+
+def test_a_target_that_is_slow_itself() -> None:
+    full = space(0.6, 0.9, targets=[ONE])
+    slow = survey(OST_WRITE, 5e9, slow_targets=[ONE])
+    assert told(CAUSE, sound(full, surveys=slow), "slow themselves").found is Found.FOR
+    others = survey(OST_WRITE, 5e9, slow_targets=SLOW)
+    assert told(CAUSE, sound(full, surveys=others), "is not slow").weight == -0.7
+
+
+def test_growth_that_came_after_the_first_bad_runs() -> None:
+    def used(_: str, at: object) -> float:
+        late = at >= BAD_FROM + 8 * HOUR  # pyright: ignore[reportOperatorIssue]
+        return SIZE * (0.9 if late else 0.6)
+
+    of = sound(gauge("used_bytes", used, targets=[ONE]))
+    assert told(CAUSE, of, "it began 8 h after the first bad run").found is Found.AGAINST
+
+
+def test_far_from_its_limit_it_matters_less() -> None:
+    low, high = (
+        told(CAUSE, sound(space(0.1, end, targets=[ONE])), "that OST0004 reached")
+        for end in (0.4, 0.9)
+    )
+    assert low.found is Found.AGAINST
+    assert high.found is Found.FOR
+
+
+def test_two_targets_are_too_few_to_tell() -> None:
+    of = sound(but=("used_bytes", "available_bytes"))
+    assert all(one.found is Found.NOT_AVAILABLE for one in CAUSE.assess(of))

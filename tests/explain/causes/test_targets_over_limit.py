@@ -1,0 +1,69 @@
+"""`targets-over-limit`: fullness beyond the site's limit, in time, between targets, at all."""
+
+from __future__ import annotations
+
+from tests.explain.causes.around import own, told
+from tests.explain.causes.contexts import OSTS, missing, space, survey
+from tests.explain.causes.storage import OST_WRITE, SLOW, sound
+
+from trimtab.explain.causes.targets_over_limit import CAUSE
+from trimtab.model.incident import Found, Route
+from trimtab.model.site import SiteLimits
+
+
+def test_targets_that_went_over_the_limit_with_the_incident() -> None:
+    of = sound(space(0.7, 0.8, targets=OSTS[:6]))
+    assert own(CAUSE, of) > 1.5
+    assert told(CAUSE, of, "6 of 12 targets over the limit of 75 %").found is Found.FOR
+    time = told(CAUSE, of, "share of targets over the limit")
+    assert time.found is Found.FOR
+    assert (time.value, time.reference) == (0.5, 0.0)
+    assert time.targets == OSTS[:6]
+
+
+def test_over_the_limit_in_all_hours_is_a_standing_condition() -> None:
+    of = sound(space(0.8, targets=OSTS[:6]))
+    time = told(CAUSE, of, "share of targets over the limit")
+    assert time.throughout
+    assert time.weight == 0
+    assert told(CAUSE, of, "6 of 12 targets over").found is Found.FOR
+
+
+def test_targets_over_the_limit_that_got_fuller_still() -> None:
+    of = sound(space(0.8, 0.95, targets=OSTS[:6]))
+    assert told(CAUSE, of, "the fullest target: 95.0 %").found is Found.FOR
+
+
+def test_none_over_the_limit_is_against() -> None:
+    assert told(CAUSE, sound(), "0 of 12 targets over the limit").weight < -1
+
+
+def test_just_under_the_limit_tells_little() -> None:
+    piece = told(CAUSE, sound(space(0.7499)), "0 of 12 targets over the limit")
+    assert piece.found is Found.NEUTRAL
+    assert told(CAUSE, sound(space(0.75)), "0 of 12 targets over").found is Found.NEUTRAL
+
+
+def test_the_limit_is_the_sites_own() -> None:
+    of = sound(space(0.7), limits=SiteLimits(fullness=0.6))
+    assert told(CAUSE, of, "12 of 12 targets over the limit of 60 %").found is Found.FOR
+
+
+def test_slow_targets_that_are_the_full_ones() -> None:
+    slow = survey(OST_WRITE, 6e9, slow_targets=SLOW)
+    of = sound(space(0.7, 0.8, targets=SLOW), surveys=slow)
+    assert told(CAUSE, of, "on the slow targets").found is Found.FOR
+    other = sound(space(0.7, 0.8, targets=OSTS[6:9]), surveys=slow)
+    assert told(CAUSE, other, "on the slow targets").found is Found.AGAINST
+
+
+def test_one_full_target_of_many_weighs_less_than_half_of_them() -> None:
+    one, half = (sound(space(0.7, 0.8, targets=OSTS[:n])) for n in (1, 6))
+    assert 0 < own(CAUSE, one) < own(CAUSE, half)
+
+
+def test_fullness_that_nobody_read() -> None:
+    of = sound(missing("used_bytes", "lfs df hung"), missing("available_bytes", "lfs df hung"))
+    pieces = [one for one in CAUSE.assess(of) if one.route is not Route.RUNS]
+    assert {one.found for one in pieces} == {Found.NOT_AVAILABLE}
+    assert all("lfs df hung" in (one.reason or "") for one in pieces)
