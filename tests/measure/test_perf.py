@@ -25,7 +25,7 @@ from trimtab.model.run import RunStatus
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = sorted((FIXTURES / "perf").glob("*/*.out"))
-READABLE = [path for path in RECORDED if path.stem != "report-no-symbol"]
+READABLE = [path for path in RECORDED if path.stem not in ("report-no-symbol", "report-group")]
 FLAT = ("report", "report-header", "report-symbol", "report-separator", "report-hierarchy")
 
 
@@ -200,7 +200,9 @@ def test_events_of_a_group_are_not_told_apart() -> None:
         "# Samples: 10 of events 'anon group { cycles, instructions }'\n#\n"
         "#         Overhead  Command  Symbol\n    60.00%  50.00%  x  [k] ldiskfs_mb_scan\n"
     )
-    assert read_or_none(FORMAT, Source("x", text.encode())) is None
+    for one in (Source("x", text.encode()), source("report-group")):
+        with pytest.raises(DataError, match="side by side"):
+            read(one)
 
 
 def test_lost_samples_are_told() -> None:
@@ -220,7 +222,7 @@ def test_a_script_with_its_end() -> None:
 
 
 def test_sorted_without_functions() -> None:
-    with pytest.raises(DataError, match="sort by symbol"):
+    with pytest.raises(DataError, match="not sorted by symbol"):
         read(source("report-no-symbol"))
 
 

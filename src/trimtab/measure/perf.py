@@ -35,6 +35,7 @@ IDLE: Final = re.compile(
 (arch/x86/kernel/process.c, drivers/idle/intel_idle.c, drivers/acpi/processor_idle.c)."""
 LISTED_MINIMUM: Final = 0.99
 """Share of the samples that a report has to list to be whole, where no tip ends it."""
+_GROUP: Final = "the events of a group stand side by side (perf report --no-group)"
 _FUNCTIONS_MAXIMUM: Final = 1000
 _TOLERANCE: Final = 0.001
 _ROUNDING: Final = 0.00005
@@ -149,9 +150,9 @@ def read(source: Source) -> tuple[Measurement, ...]:
         last = profiles[-1:]
         found = [_of_report(one, ended=head.ended or one not in last) for one in profiles]
     if not any(profile.functions for profile in profiles):
-        raise DataError(
-            "perf names no function: sort by symbol (perf report --sort symbol)", line=1
-        )
+        said = [problem for profile in profiles for problem in profile.problems]
+        why = said[0] if said else "it was not sorted by symbol (perf report --sort symbol)"
+        raise DataError(f"perf names no function: {why}", line=1)
     several = len(profiles) > 1
     return tuple(
         _measurement(profile, shares, problem, head, source, several=several)
@@ -168,8 +169,8 @@ def _report(text: str, head: _Head) -> list[Profile]:
             head.take(line)
             if (event := _EVENT.match(line)) is not None:
                 profiles.append(Profile(event[2]))
-                if "group {" in event[2]:
-                    profiles[-1].problems.append("it prints the events of a group side by side")
+                if "group {" in event[2] or ", " in event[2]:
+                    profiles[-1].problems.append(_GROUP)
             elif (heading := _HEADING.match(line)) is not None:
                 children = heading[1] == "Children"
                 separator = "\t" if "\t" in heading[2] else heading[3]
