@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
 from trimtab.explain.ranking import NAMED, SHOWN, Weighed, assessment, confidence, rank, weigh
-from trimtab.model.incident import Assessment, Explanation, Found, Shape
+from trimtab.model.incident import Assessment, Evidence, Explanation, Found, Incident, Shape
+
+Gathered = tuple[Cause, tuple[Evidence, ...]]
 
 _NAMES_SHOWN = 3
 
@@ -32,28 +35,38 @@ def explain(
     of one route shrunk; the best cause explains the others away a little; the sum is brought to a
     confidence that was calibrated on simulated incidents (docs/explaining.md).
     """
-    has_beginning = context.incident.shape is not Shape.STANDING
-    ranked = rank(
-        [weigh(cause, cause.assess(context), has_beginning=has_beginning) for cause in table]
-    )
-    shown = [
-        one for one in ranked if one.has_evidence_for and confidence(one.log_odds) >= SHOWN
-        and not one.throughout
-    ]  # fmt: skip
-    rest = [one for one in ranked if one not in shown]
+    found = conclude(context.incident, gather(context, table), standing=standing)
+    return replace(found, instruments=instruments(context))
+
+
+def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
+    """Return every cause with all evidence that was looked for."""
+    return tuple((cause, cause.assess(context)) for cause in table)
+
+
+def conclude(
+    incident: Incident, gathered: Sequence[Gathered], *, standing: Sequence[Assessment] = ()
+) -> Explanation:
+    """Return what the evidence of all causes comes to."""
+    has_beginning = incident.shape is not Shape.STANDING
+    ranked = rank([weigh(*one, has_beginning=has_beginning) for one in gathered])
+    shown = [one for one in ranked if _is_shown(one)]
+    rest = [one for one in ranked if not _is_shown(one)]
     stood = tuple(assessment(one, standing=True) for one in rest if one.throughout)
     known = {one.cause for one in standing}
-    unexplained = not shown or confidence(shown[0].log_odds) < NAMED
     return Explanation(
-        incident=context.incident,
+        incident=incident,
         causes=tuple(assessment(one) for one in shown),
         cleared=tuple(assessment(one) for one in rest if one.could_be_assessed),
         not_assessed=tuple(assessment(one) for one in rest if not one.could_be_assessed),
         standing=(*standing, *(one for one in stood if one.cause not in known)),
-        unexplained=unexplained,
+        unexplained=not shown or confidence(shown[0].log_odds) < NAMED,
         deciding=deciding(shown, rest),
-        instruments=instruments(context),
     )
+
+
+def _is_shown(one: Weighed) -> bool:
+    return one.has_evidence_for and confidence(one.log_odds) >= SHOWN and not one.throughout
 
 
 def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> str:

@@ -1,0 +1,195 @@
+"""How well simulated incidents are explained: played once, then scored as often as one likes.
+
+Playing a scenario makes its world, finds its incidents and gathers the evidence of every cause.
+Scoring ranks that evidence and holds it against the truth; it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tests.explain.worlds import WorldSource, incidents_of, known_of
+from tests.incidents.generate import make_world
+from tests.incidents.scenarios import Scenario
+from tests.incidents.world import Truth
+from trimtab.explain.causes import TABLE
+from trimtab.explain.explain import conclude, gather
+from trimtab.explain.ranking import NAMED
+from trimtab.explain.site import context_of, standing_of
+from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape
+
+CONFIDENT = 0.9
+"""Of the causes given at this confidence or more, nine in ten have to be right."""
+_NEAR = timedelta(hours=3)
+_CAUSES = {cause.id: cause for cause in TABLE}
+
+
+@dataclass(frozen=True)
+class Played:
+    """One world with what was found in it, ready to be ranked."""
+
+    name: str
+    sort: str
+    truth: tuple[Truth, ...]
+    now: datetime
+    gathered: tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
+    standing: tuple[Assessment, ...]
+
+    def explanations(self) -> tuple[Explanation, ...]:
+        """Return what is said of each incident."""
+        return tuple(
+            conclude(
+                incident,
+                [(_CAUSES[name], evidence) for name, evidence in causes],
+                standing=self.standing,
+            )
+            for incident, causes in self.gathered
+        )
+
+
+def play(scenario: Scenario) -> Played:
+    """Return a scenario played: its incidents with the evidence of every cause."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
+        world = make_world(scenario.spec)
+    known, source = known_of(world), WorldSource(world)
+    incidents = incidents_of(world, known)
+    gathered = tuple(
+        (
+            incident,
+            tuple(
+                (cause.id, evidence)
+                for cause, evidence in gather(context_of(incident, known, source, others=incidents))
+            ),
+        )
+        for incident in incidents
+    )
+    return Played(
+        name=scenario.spec.name,
+        sort=scenario.sort,
+        truth=tuple(world.truth),
+        now=known.now,
+        gathered=gathered,
+        standing=standing_of(known, source),
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one cause that was put into a world came out.
+
+    Attributes
+    ----------
+    visible
+        Some instrument shows it, or it is of integrity.
+    found
+        An incident was found in its hours.
+    place
+        0 when no wrong cause stands before it; ``None`` when it is not listed.
+    said
+        The first cause that is listed, and its confidence.
+    """
+
+    world: str
+    cause: str
+    variant: str
+    visible: bool
+    found: bool
+    place: int | None
+    said: str
+    confidence: float
+
+
+def verdicts(played: Played) -> list[Verdict]:
+    """Return a verdict on each cause that began within the record and was put there by itself."""
+    explanations = played.explanations()
+    own = [one for one in played.truth if not one["standing"] and one["seen_by"] is not None]
+    roots = _roots(own)
+    return [_verdict(played, root, explanations) for root in roots]
+
+
+def _roots(truth: Sequence[Truth]) -> list[Truth]:
+    """Return the causes that were put into the world; what they brought about follows them.
+
+    Entries of what they brought about have nothing that saw them.
+    """
+    return [one for one in truth if one["seen_by"] or one["cause"] == "bad-checksums"]
+
+
+def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -> Verdict:
+    cause = root["cause"]
+    visible = bool(root["seen_by"]) or cause == "bad-checksums"
+    near = [one for one in explanations if _overlap_s(one.incident, root, played.now) > 0]
+    true = {one["cause"] for one in played.truth}
+    best: tuple[int, float, str, float] | None = None
+    for one in near:
+        listed = [assessed.cause for assessed in one.causes]
+        if cause in listed:
+            wrong = [name for name in listed[: listed.index(cause)] if name not in true]
+            place = len(wrong)
+        else:
+            place = 99
+        first = one.causes[0] if one.causes else None
+        said = (first.cause, first.confidence) if first else ("nothing", 0.0)
+        entry = (place, -_overlap_s(one.incident, root, played.now), *said)
+        # The incident that holds most of its hours is the one that is looked at.
+        if best is None or entry[1] < best[1]:
+            best = entry
+    return Verdict(
+        world=played.name,
+        cause=cause,
+        variant=root["variant"],
+        visible=visible,
+        found=best is not None,
+        place=None if best is None or best[0] == 99 else best[0],
+        said="no incident" if best is None else best[2],
+        confidence=0.0 if best is None else best[3],
+    )
+
+
+def _overlap_s(incident: Incident, truth: Truth, now: datetime) -> float:
+    if (incident.shape is Shape.INTEGRITY) != (truth["cause"] == "bad-checksums"):
+        return 0.0
+    start = max(incident.at, truth["at"] - _NEAR)
+    end = min(incident.until or now, (truth["until"] or now) + _NEAR)
+    return (end - start).total_seconds() + 1
+
+
+def confidences(played: Iterable[Played]) -> list[tuple[float, bool, str, str]]:
+    """Return every listed cause's confidence, whether it is true, its name and its world."""
+    found = []
+    for one in played:
+        for explanation in one.explanations():
+            true = {
+                truth["cause"]
+                for truth in one.truth
+                if _overlap_any(explanation.incident, truth, one.now)
+            }
+            found += [
+                (assessed.confidence, assessed.cause in true, assessed.cause, one.name)
+                for assessed in explanation.causes
+            ]
+    return found
+
+
+def _overlap_any(incident: Incident, truth: Truth, now: datetime) -> bool:
+    start = max(incident.at, truth["at"] - _NEAR)
+    end = min(incident.until or now, (truth["until"] or now) + 4 * _NEAR)
+    return end >= start
+
+
+def confusion(found: Iterable[Verdict]) -> dict[str, Counter[str]]:
+    """Return cause to what was said first instead, or ``right``."""
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in found:
+        table[one.cause]["right" if one.place == 0 else one.said] += 1
+    return dict(table)
+
+
+def is_named(explanation: Explanation) -> bool:
+    """Return whether a cause is named."""
+    return bool(explanation.causes) and explanation.causes[0].confidence >= NAMED
