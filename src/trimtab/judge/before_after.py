@@ -1,0 +1,152 @@
+"""What a series was before a time and after it: distributions, means, and the ratio.
+
+The time is that of a change in the log book (checksums turned on) or of a change point. Of a
+change point that was found in the same runs the interval is too kind: the time was chosen because
+the sides differ there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.compare import CompareTerms, compare
+from trimtab.judge.frame import counted, whole
+from trimtab.model.compare import Stretch
+from trimtab.model.distribution import BeforeAfter, Distribution
+from trimtab.model.series import SeriesKey
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WIDTH_S: Final = 240 * 3600.0
+"""Ten days a side, as the seeds' figures 3 and 4 have it."""
+
+FRACTIONS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_BINS_MAXIMUM: Final = 40
+
+
+def before_after(
+    frame: pl.DataFrame,
+    at: datetime,
+    key: SeriesKey,
+    *,
+    width_s: float = WIDTH_S,
+    wash_out_s: float = 0.0,
+    timezone: str = "UTC",
+    level: float = 0.95,
+) -> BeforeAfter:
+    """Return both sides of ``at``, each ``width_s`` wide, and by how much they differ.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value`` (in ``key.unit``), ``unfinished``.
+    at
+        The first run at or after it is on the later side.
+    wash_out_s
+        How much of the later side's beginning the effect leaves out: what the change itself
+        disturbs. The distributions show it.
+    timezone
+        IANA name of the zone in which people's weeks run.
+
+    Notes
+    -----
+    The effect is that of `compare.compare`: ratio of medians, blocks of runs resampled, every
+    hour of the week weighing the same on both sides where there is a week a side; below that it
+    is provisional. Unfinished runs count as 0; of a time they are left out.
+    """
+    tidy, _ = whole(frame)
+    width = timedelta(seconds=width_s)
+    sides = [_between(tidy, at - width, at), _between(tidy, at, at + width)]
+    more = key.more_is_better
+    judged = [counted(side, more_is_better=more) for side in sides]
+    edges = _edges([value for side in sides for value in side["value"].drop_nulls()])
+    shown = [
+        _distribution(side, kept["value"].to_list(), edges)
+        for side, kept in zip(sides, judged, strict=True)
+    ]
+    effect = compare(
+        _stretch(judged[0]),
+        _stretch(judged[1]),
+        metric=key.metric,
+        terms=CompareTerms(wash_out_s=wash_out_s, timezone=timezone, level=level),
+        unit=key.unit,
+        more_is_better=more,
+    )
+    first, second = shown[0].mean, shown[1].mean
+    return BeforeAfter(
+        at=at,
+        metric=key.metric,
+        unit=key.unit,
+        before=shown[0],
+        after=shown[1],
+        edges=edges,
+        ratio_of_means=None if not first or second is None else second / first,
+        effect=effect,
+    )
+
+
+def _between(frame: pl.DataFrame, begin: datetime, end: datetime) -> pl.DataFrame:
+    import polars as pl
+
+    return frame.filter((pl.col("at") >= begin) & (pl.col("at") < end))
+
+
+def _stretch(side: pl.DataFrame) -> Stretch:
+    return Stretch(tuple(side["value"]), tuple(side["at"]), tuple(side["unfinished"]))
+
+
+def _edges(values: Sequence[float]) -> tuple[float, ...]:
+    """Return edges of bins over all values, by the rule of Freedman and Diaconis (1981).
+
+    Twice the distance of the quartiles over the cube root of how many there are.
+    """
+    import numpy as np
+
+    if not values:
+        return ()
+    low, high = min(values), max(values)
+    if low == high:
+        return (low, high)
+    first, third = np.quantile(values, [0.25, 0.75])
+    width = 2 * (third - first) / len(values) ** (1 / 3)
+    bins = _BINS_MAXIMUM if width <= 0 else int(np.ceil((high - low) / width))
+    bins = min(max(bins, 1), _BINS_MAXIMUM)
+    return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
+
+
+def _distribution(
+    side: pl.DataFrame, values: Sequence[float], edges: Sequence[float]
+) -> Distribution:
+    import numpy as np
+
+    finished = side["value"].drop_nulls().to_list()
+    quantiles: tuple[tuple[float, float], ...] = ()
+    if len(finished):
+        found = np.quantile(finished, FRACTIONS)
+        quantiles = tuple((one, float(q)) for one, q in zip(FRACTIONS, found, strict=True))
+    times = side["at"].to_list()
+    return Distribution(
+        from_=times[0] if times else None,
+        to=times[-1] if times else None,
+        n=len(times),
+        unfinished=len(times) - len(finished),
+        mean=fmean(values) if values else None,
+        standard_deviation=stdev(values) if len(values) > 1 else None,
+        quantiles=quantiles,
+        counts=_counts(finished, edges),
+    )
+
+
+def _counts(finished: Sequence[float], edges: Sequence[float]) -> tuple[int, ...]:
+    """Return how many lie in each bin; of one value alone all lie in the one bin there is."""
+    import numpy as np
+
+    if len(edges) < 2:
+        return ()
+    if edges[0] == edges[-1]:
+        return (len(finished),)
+    return tuple(int(one) for one in np.histogram(finished, bins=np.asarray(edges))[0])
