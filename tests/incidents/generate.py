@@ -78,6 +78,7 @@ def make_world(spec: Spec) -> World:
     for number, mechanism in enumerate(mechanisms):
         without = _without(system, weather, record, number, mechanism)
         world.truth += _truth(system, mechanism, record, without)
+    world.truth += _of_site(system)
     return world
 
 
@@ -229,6 +230,30 @@ def _truth(system: System, mechanism: Mechanism, record: Record, without: Record
             )
         )
     return found
+
+
+def _of_site(system: System) -> list[Truth]:
+    """Return what was wrong at the site all along without being one of its incidents."""
+    told = {incident.cause for incident in system.spec.incidents}
+    if system.site.trim_every_h is not None or "trim-overdue" in told:
+        return []
+    return [
+        Truth(
+            cause=cause,
+            at=system.at(0),
+            until=None,
+            targets=[],
+            because_of=because_of,
+            standing=True,
+            mitigation=False,
+            variant="site",
+            seen_by={},
+        )
+        for cause, because_of in (
+            ("trim-overdue", None),
+            ("garbage-collection", "trim-overdue"),
+        )
+    ]
 
 
 def _collects(mechanism: Mechanism, record: Record, without: Record, start: int, end: int) -> bool:

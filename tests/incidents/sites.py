@@ -50,6 +50,8 @@ def _wants(cause: Cause, variant: str | None, strength: float, rng: Generator) -
         return found | _for_loops(variant, strength, rng)
     if cause == "configuration-change":
         return found | _for_change(variant, rng)
+    if cause == "writeback-throttling":
+        return found | _for_throttling(strength, rng)
     policy = variant == "policy"
     by_cause: dict[Cause, dict[str, object]] = {
         "targets-over-limit": {"fullness": float(rng.uniform(0.64, 0.70)), "trim_every_h": 24.0},
@@ -66,11 +68,6 @@ def _wants(cause: Cause, variant: str | None, strength: float, rng: Generator) -
             "trim_every_h": 24.0,
             "second": "fio",
         },
-        "writeback-throttling": {
-            "fullness": float(rng.uniform(0.69, 0.73)),
-            "trim_every_h": 24.0,
-            "random_share": 0.15 + 0.25 * strength,
-        },
         "metadata-load": {"second": "mdtest"},
         "bad-checksums": {"checksums": True},
     }
@@ -81,6 +78,7 @@ def _for_loops(variant: str | None, strength: float, rng: Generator) -> dict[str
     """Return an aged file system of the old allocator, full or about to be."""
     found: dict[str, object] = {
         "allocator": "old",
+        "trim_every_h": 6.0,
         "age": 1.0 + 1.5 * strength,
         "scan_s_per_group": float(rng.uniform(16e-9, 50e-9)),
     }
@@ -88,6 +86,22 @@ def _for_loops(variant: str | None, strength: float, rng: Generator) -> dict[str
         fullness = float(rng.uniform(0.79, 0.82))
         return found | {"fullness": fullness, "fullness_spread": 0.02}
     return found | {"fullness": 0.70, "thresholds": (25, 15, 5)}
+
+
+def _for_throttling(strength: float, rng: Generator) -> dict[str, object]:
+    """Return drives that collect garbage while they are written to: else throttling does nothing.
+
+    Never trimmed, or trimmed nightly and near the limit.
+    """
+    if rng.random() < 0.6:
+        share = 0.03 + 0.08 * strength
+        return {"fullness": 0.70, "trim_every_h": None, "random_share": share}
+    share = 0.06 + 0.08 * strength
+    return {
+        "fullness": float(rng.uniform(0.725, 0.735)),
+        "trim_every_h": 24.0,
+        "random_share": share,
+    }
 
 
 def _for_change(variant: str | None, rng: Generator) -> dict[str, object]:
