@@ -16,6 +16,7 @@ from tests.explain.worlds import WorldSource, incidents_of, known_of
 from tests.incidents.generate import make_world
 from tests.incidents.scenarios import Scenario
 from tests.incidents.world import Truth
+
 from trimtab.explain.causes import TABLE
 from trimtab.explain.explain import conclude, gather
 from trimtab.explain.ranking import NAMED
@@ -125,29 +126,26 @@ def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -
     visible = bool(root["seen_by"]) or cause == "bad-checksums"
     near = [one for one in explanations if _overlap_s(one.incident, root, played.now) > 0]
     true = {one["cause"] for one in played.truth}
-    best: tuple[int, float, str, float] | None = None
-    for one in near:
-        listed = [assessed.cause for assessed in one.causes]
-        if cause in listed:
-            wrong = [name for name in listed[: listed.index(cause)] if name not in true]
-            place = len(wrong)
-        else:
-            place = 99
-        first = one.causes[0] if one.causes else None
-        said = (first.cause, first.confidence) if first else ("nothing", 0.0)
-        entry = (place, -_overlap_s(one.incident, root, played.now), *said)
-        # The incident that holds most of its hours is the one that is looked at.
-        if best is None or entry[1] < best[1]:
-            best = entry
+    # The one that holds most of its hours is looked at; of several alike the first.
+    main = max(
+        near,
+        key=lambda one: (_overlap_s(one.incident, root, played.now), -one.incident.at.timestamp()),
+        default=None,
+    )
+    listed = [] if main is None else [assessed.cause for assessed in main.causes]
+    first = main.causes[0] if main is not None and main.causes else None
+    place = None
+    if cause in listed:
+        place = sum(name not in true for name in listed[: listed.index(cause)])
     return Verdict(
         world=played.name,
         cause=cause,
         variant=root["variant"],
         visible=visible,
-        found=best is not None,
-        place=None if best is None or best[0] == 99 else best[0],
-        said="no incident" if best is None else best[2],
-        confidence=0.0 if best is None else best[3],
+        found=main is not None,
+        place=place,
+        said="no incident" if main is None else "nothing" if first is None else first.cause,
+        confidence=0.0 if first is None else first.confidence,
     )
 
 

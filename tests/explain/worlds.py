@@ -19,6 +19,7 @@ from trimtab.explain.incidents import BadChecksums, find_incidents
 from trimtab.explain.site import Known
 from trimtab.judge.series import judge_series
 from trimtab.model.event import Event, EventKind
+from trimtab.model.hardware import Figure, Hardware, Parity
 from trimtab.model.incident import Incident
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import SeriesJudgement, SeriesKey
@@ -94,11 +95,29 @@ def known_of(world: World) -> Known:
             cov=limits["cov"],
             window_s=limits.get("window_s", 48 * 3600.0),
         ),
+        hardware=_hardware(world.site["hardware"]),
         home=world.site["home"],
         profiles=tuple(
             CpuProfile(one["at"], one["server"], one["shares"], "perf report")
             for one in world.profiles
         ),
+    )
+
+
+def _hardware(facts: Mapping[str, float]) -> Hardware:
+    def figure(name: str) -> Figure | None:
+        return Figure(facts[name], "B/s") if name in facts else None
+
+    return Hardware(
+        drive_write=figure("drive_write_bytes_per_s"),
+        drive_read=figure("drive_read_bytes_per_s"),
+        drives=int(facts["drives_per_ost"] * facts["osts"]),
+        osts=int(facts["osts"]),
+        oss=int(facts["servers"]),
+        drives_per_ost=int(facts["drives_per_ost"]),
+        parity=Parity(int(facts["parity_data"]), int(facts["parity_parity"])),
+        network=figure("network_bytes_per_s"),
+        client_network=figure("client_network_bytes_per_s"),
     )
 
 
@@ -163,7 +182,8 @@ def _bad_checksums(world: World) -> Iterator[BadChecksums]:
 
 def _run_fact(run: Mapping[str, Any]) -> RunFact:
     return RunFact(
-        id=run["id"], at=run["at"], until=run["until"], probe=run["probe"], kind=run["kind"],
+        id=run["id"], at=run["at"], until=run["until"], probe=run["probe"],
+        kind=run["kind"].replace("_", "-"),
         series=run["probe"], status=RunStatus(run["status"]), values=run["values"],
         tails=run["tails"], disbelieved=tuple(run["disbelieved"]), problem=run["problem"],
         hosts=tuple(run["hosts"]), bytes_written=run["bytes_written"],

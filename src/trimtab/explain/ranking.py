@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from trimtab.explain.causes.cause import Cause
@@ -32,6 +33,9 @@ _ROUTE_MOST: Final = 2.5
 """What all pieces of one route together weigh at most."""
 _CHAIN_LEAST: Final = 0.3
 """Weight of its own from which an earlier link of a chain is said to have brought one about."""
+_SEEN_LATE: Final = timedelta(hours=3)
+"""Snapshots are taken every hour or few: of two things that began together either may be seen
+first."""
 _EXPLAINED_AWAY: Final = 0.5
 """log10 by which a cause goes down beside another, not of its chain, that is as good as certain.
 
@@ -175,7 +179,7 @@ def _not_later(earlier: Weighed, later: Weighed) -> bool:
         [piece.at for piece in one.evidence if piece.found is Found.FOR and piece.at is not None]
         for one in (earlier, later)
     ]
-    return not begins[0] or not begins[1] or min(begins[0]) <= max(begins[1])
+    return not begins[0] or not begins[1] or min(begins[0]) <= min(begins[1]) + _SEEN_LATE
 
 
 def _beside(one: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]) -> float:

@@ -23,8 +23,8 @@ _BROKEN: Final = {
     RunStatus.INVALID_WORKLOAD: "did not do what the probe asks for",
 }
 _DOUBTED: Final = "gave figures that are not believed"
-_DOUBTED_LEAST: Final = 2
-"""One doubted run is left out of the verdict and no more; two together are worth a look."""
+_DOUBTED_LEAST: Final = 4
+"""Runs together. One doubted run is left out of the verdict, and that is all there is to do."""
 _DEPTH: Final = 30.0
 """More than any slow run: where nothing was measured nothing else is to be said."""
 _STANDS: Final = timedelta(days=2)

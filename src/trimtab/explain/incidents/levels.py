@@ -20,6 +20,9 @@ _BACK: Final = 0.5
 """The level is back when half of what was lost is: the effects' intervals leave no more."""
 _SHORT: Final = timedelta(days=2)
 """A level that was back before this was a dip (`Shape.DIP`)."""
+_SUSPECT_LEAST: Final = 0.05
+"""Of a level that is suspected to have changed. What is less has to be confirmed: a few suspects
+a year are false, and those are small."""
 _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
 _UNSTEADY_LEAST: Final = timedelta(hours=12)
@@ -31,7 +34,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     changes = [change for change in judgement.changes if change.dismissed_at is None]
     times: list[datetime] = frame.get_column("at").to_list()
     for index, change in enumerate(changes):
-        if not _is_worse(change, judgement.key.more_is_better):
+        if not _is_worse(change, judgement.key.more_is_better) or _is_faint(change):
             continue
         back = _recovery(change, changes[index + 1 :], judgement.key.more_is_better)
         upto = times[-1] if back is None else max(at for at in times if at < back.at)
@@ -129,6 +132,12 @@ def _is_worse(change: ChangePoint, more_is_better: bool) -> bool:
     if change.effect is None:
         return change.after is None
     return change.effect < 1 if more_is_better else change.effect > 1
+
+
+def _is_faint(change: ChangePoint) -> bool:
+    """Return whether a change is so small that it has to be confirmed before it is an incident."""
+    small = change.effect is not None and abs(change.effect - 1) < _SUSPECT_LEAST
+    return small and change.status is ChangeStatus.SUSPECT
 
 
 def _recovery(
