@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Final
 
 from trimtab.explain.causes.runs import of_incident, value_of
-from trimtab.explain.causes.shared import settings
+from trimtab.explain.causes.shared import settings, surveyed
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import Observations
@@ -37,6 +37,8 @@ One trim after which it is well again may be chance where incidents end by thems
 the vendor saw it restore the level in full (``facts/seeds.md`` 6, 27). Nobody has counted how
 often it does, so the figure is a judgement.
 """
+_LAGGED: Final = 0.9
+"""Relative to its neighbours; a target that had lost less has nothing to win back."""
 _DISCARDED: Final = 0.001
 """Of a target's size between two snapshots: a trim. Without one nothing is discarded at all, so
 anything that is not a rounding will do; a nightly trim finds what was freed in a day."""
@@ -116,13 +118,17 @@ def recovery(context: Context) -> Recovery | str:
     within = [
         event
         for event in trims(context)
-        if event.at >= context.incident.at and not event.targets and end_of(event) <= context.now
+        if event.at >= context.incident.at and end_of(event) <= context.now
     ]
     if not within:
-        return "nothing was trimmed as a whole since it began"
-    told = [(share, event) for event in within if (share := _share(context, event)) is not None]
+        return "nothing was trimmed since it began"
+    told = [
+        (share, event)
+        for event in within
+        if (share := (_share_of_some if event.targets else _share)(context, event)) is not None
+    ]
     if not told:
-        return "too few runs stand near the trims to tell what they did"
+        return "too few runs or surveys stand near the trims to tell what they did"
     return Recovery(tuple(share for share, _ in told), told[-1][1])
 
 
@@ -178,6 +184,33 @@ def _share(context: Context, trim: Event) -> float | None:
     if until is None or not before or context.now - end < _ENDS_WITH:
         return None
     return 1.0 if abs(end - until) <= _ENDS_WITH else None
+
+
+def _share_of_some(context: Context, trim: Event) -> float | None:
+    """Return how much of what the trimmed targets had lost came back with it.
+
+    The experiment on one target: its rate relative to the targets that were left alone, in surveys
+    of the bad hours before the trim and of any hours after it.
+    """
+    import polars as pl
+
+    rows = surveyed(context)
+    if rows is None:
+        return None
+    is_one = pl.col("target").is_in(list(trim.targets))
+    rest = pl.col("value").filter(~is_one).median()
+    relative = (
+        rows.filter(pl.col("metric").str.starts_with("write") & pl.col("value").is_finite())
+        .group_by("run", "at", "metric", "bad")
+        .agg(value=pl.col("value").filter(is_one).median() / rest)
+        .filter(pl.col("value").is_finite())
+    )
+    before = relative.filter(pl.col("bad") & (pl.col("at") < trim.at)).get_column("value")
+    after = relative.filter(pl.col("at") > end_of(trim)).get_column("value")
+    if before.is_empty() or after.is_empty():
+        return None
+    low, now = (float(one) for one in (before.median(), after.median()))  # pyright: ignore[reportArgumentType]
+    return max(-1.0, min(1.5, (now - low) / (1 - low))) if low < _LAGGED else None
 
 
 def _moment(text: str) -> datetime | None:

@@ -1,0 +1,179 @@
+"""`allocator-loops`: counters, CPU, profiles and thresholds, as the allocator was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.explain.causes.around import own, told
+from tests.explain.causes.contexts import (
+    BAD_FROM,
+    END,
+    HOUR,
+    SERVERS,
+    START,
+    counter,
+    gauge,
+    incident,
+    missing,
+    setting,
+    space,
+    survey,
+)
+from tests.explain.causes.storage import (
+    FAST,
+    NIGHTLY,
+    OST_WRITE,
+    SLOW,
+    allocator,
+    sound,
+    trim,
+)
+
+from trimtab.explain.causes import garbage_collection
+from trimtab.explain.causes.allocator_loops import CAUSE
+from trimtab.explain.context import Context, CpuProfile
+from trimtab.model.incident import Found, Incident, Shape
+
+DEFAULTS = [
+    *setting("ldiskfs/md0/mb_c1_threshold", "25"),
+    *setting("ldiskfs/md0/mb_c2_threshold", "15"),
+    *setting("ldiskfs/md0/mb_c3_threshold", "5"),
+]
+
+
+def _found_by_nersc(**more: Any) -> Context:
+    """Return what NERSC saw: loops and CPU on the slow OSTs, over 75 % full, and not on others."""
+    return sound(
+        space(0.74, 0.8, targets=SLOW), allocator(0.0, 0.05, targets=SLOW),
+        allocator(0.0, targets=FAST), gauge("server_cpu_fraction", 0.3, 0.85, targets=SLOW),
+        surveys=survey(OST_WRITE, 8e9, slow_targets=SLOW), settings=DEFAULTS, **more,
+    )  # fmt: skip
+
+
+def test_as_it_was_found() -> None:
+    of = _found_by_nersc()
+    assert own(CAUSE, of) > 5
+    assert own(garbage_collection.CAUSE, of) < 0
+    time = told(CAUSE, of, "useless loops a request: 0.05 in the bad hours, 0 in the good ones")
+    assert time.found is Found.FOR
+    targets = told(CAUSE, of, "useless loops a request: 0.05 on the slow targets, 0 on the fast")
+    assert (targets.found, targets.targets) == (Found.FOR, SLOW)
+    assert told(CAUSE, of, "block groups looked at").found is Found.FOR
+    assert told(CAUSE, of, "server CPU").found is Found.FOR
+    assert told(CAUSE, of, "CPU of the targets' servers").found is Found.FOR
+    assert told(CAUSE, of, "c1 25, c2 15, c3 5").found is Found.FOR
+
+
+def test_no_loops_no_cause() -> None:
+    assert told(CAUSE, sound(), "of the worst target: 0").weight < -0.7
+    assert told(CAUSE, sound(), "useless loops a request: 0 in the bad hours").weight < 0
+
+
+@pytest.mark.parametrize(
+    ("rate", "found"), [(0.005, Found.AGAINST), (0.01, Found.NEUTRAL), (0.024, Found.FOR)]
+)
+def test_the_limit_is_one_in_a_hundred(rate: float, found: Found) -> None:
+    piece = told(CAUSE, sound(allocator(rate)), "of the worst target")
+    assert piece.found is found
+    assert piece.value == pytest.approx(rate)
+
+
+def test_loops_in_all_hours_are_a_standing_condition() -> None:
+    of = sound(allocator(0.05), space(0.8), settings=DEFAULTS)
+    time = told(CAUSE, of, "useless loops a request: 0.05 in the bad hours, 0.05")
+    assert time.throughout
+    assert time.weight == 0
+    assert told(CAUSE, of, "of the worst target").weight >= 0.3
+
+
+def test_loops_of_all_criteria_count_whatever_their_names() -> None:
+    rows = [*allocator(0.0), *counter("allocator_useless_loops_total", 0.0, 300.0, label="cr2"),
+            *counter("allocator_useless_loops_total", 0.0, 200.0, label="cr3")]  # fmt: skip
+    rows = [row for row in rows if row["label"] != "cr1"]
+    assert told(CAUSE, sound(rows), "of the worst target").value == pytest.approx(0.05)
+
+
+def test_a_counter_that_was_set_back_is_not_negative() -> None:
+    rows = [
+        {**row, "number": 5.0} if row["at"] == START + 9 * HOUR else row for row in allocator(0.02)
+    ]
+    assert told(CAUSE, sound(rows), "of the worst target").value == pytest.approx(0.02)
+
+
+def test_an_idle_target_has_no_rate() -> None:
+    piece = told(CAUSE, sound(allocator(0.05, per_s=1e-4)), "useless loops a request in bad")
+    assert piece.found is Found.NOT_AVAILABLE
+
+
+def test_cpu_of_the_machines_comes_before_that_shown_with_targets() -> None:
+    of = sound(gauge("server_cpu_fraction", 0.3, 0.9, targets=SERVERS))
+    assert told(CAUSE, of, "server CPU").found is Found.FOR
+    assert told(CAUSE, sound(), "server CPU").found is Found.AGAINST
+
+
+@pytest.mark.parametrize(
+    ("share", "found"), [(0.01, Found.AGAINST), (0.1, Found.NEUTRAL), (0.3, Found.FOR)]
+)
+def test_profiles_of_the_bad_hours(share: float, found: Found) -> None:
+    shares = {"ldiskfs_mb_regular_allocator": share / 2, "ext4_mb_good_group": share / 2,
+              "ext4_map_blocks": 0.4, "copy_user_generic": 0.2}  # fmt: skip
+    profile = CpuProfile(BAD_FROM + HOUR, "oss0", shares, "perf report")
+    piece = told(CAUSE, sound(profiles=[profile]), "share of CPU samples")
+    assert piece.found is found
+    assert piece.value == pytest.approx(share)
+
+
+def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
+    two = [CpuProfile(at, "oss0", {"ldiskfs_mb_x": 0.3}, "perf") for at in (START, BAD_FROM)]
+    both = told(CAUSE, sound(profiles=two), "share of CPU samples")
+    alone = told(CAUSE, sound(profiles=two[1:]), "share of CPU samples")
+    assert both.throughout
+    assert both.weight < alone.weight
+    undated = CpuProfile(None, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
+    assert told(CAUSE, sound(profiles=[undated]), "share of CPU").weight == alone.weight
+    other = CpuProfile(START - 90 * 24 * HOUR, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
+    assert told(CAUSE, sound(profiles=[other]), "share of CPU").found is Found.NOT_AVAILABLE
+
+
+def test_thresholds_that_skip_the_loop() -> None:
+    assert told(CAUSE, sound(), "the loop that finds nothing is skipped").found is Found.AGAINST
+    assert told(CAUSE, sound(settings=DEFAULTS), "thresholds of").found is Found.FOR
+    lower = [*setting("mb_c1_threshold", "10"), *setting("mb_c2_threshold", "5")]
+    assert told(CAUSE, sound(settings=lower), "c1 10, c2 5").found is Found.NEUTRAL
+
+
+def test_newer_kernels_have_no_thresholds() -> None:
+    new = gauge("allocator_family", "criteria-by-name")
+    assert told(CAUSE, sound(new, settings=[]), "of the family criteria-by-name").weight == -0.3
+    assert told(CAUSE, sound(settings=[]), "of the family loops-by-number").weight == 0
+    none = sound(settings=[], but=["allocator_family"])
+    assert told(CAUSE, none, "thresholds of").found is Found.NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("fullness", "found"), [(0.5, Found.AGAINST), (0.72, Found.NEUTRAL), (0.85, Found.FOR)]
+)
+def test_it_needs_full_targets(fullness: float, found: Found) -> None:
+    assert told(CAUSE, sound(space(fullness)), "the fullest target").found is found
+
+
+def test_a_trim_that_helped_clears_it() -> None:
+    helped = _found_by_nersc(
+        events=[*NIGHTLY, trim(12)], now=BAD_FROM + 40 * HOUR,
+        of=_ended(Shape.DIP),
+    )  # fmt: skip
+    assert told(CAUSE, helped, "came back with the trim").weight == -1.0
+    stayed = _found_by_nersc(events=[*NIGHTLY, trim(4)])
+    assert told(CAUSE, stayed, "came back with the trim").found is Found.FOR
+
+
+def _ended(shape: Shape) -> Incident:
+    return incident(shape, until=END)
+
+
+def test_counters_that_are_off() -> None:
+    of = sound(missing("allocator_useless_loops_total", "the counters are off (mb_stats is 0)"))
+    reasons = [one.reason for one in CAUSE.assess(of) if one.what.startswith("useless loops")]
+    assert len(reasons) == 3
+    assert all("mb_stats is 0" in (reason or "") for reason in reasons)
