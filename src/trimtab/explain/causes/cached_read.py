@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
+from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import of_incident
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
@@ -56,7 +56,7 @@ def _metric(context: Context) -> Evidence:
 def _disbelieved(context: Context) -> Evidence:
     """Return whether reads were disbelieved as cached, in bad hours or in good ones alone."""
     what = "reads that were answered from memory"
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    bad, good = runs_of_probe(context)
     if not bad:
         return not_available(what, Route.RUNS, "there is no run in the bad hours")
     cached = [[run for run in runs if _from_memory(run)] for runs in (bad, good)]
@@ -83,10 +83,11 @@ def _disbelieved(context: Context) -> Evidence:
 def _nothing_believed(context: Context) -> Evidence:
     """Return whether the bad hours hold no read that may be judged at all."""
     what = "reads of the bad hours that may be judged"
-    bad = of_incident(context, bad=True)
+    bad, _ = runs_of_probe(context)
     if not bad:
         return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
-    cached = [run for run in bad if _from_memory(run) and "read_bandwidth" not in run.values]
+    metric = metric_of(context) or "read_bandwidth"
+    cached = [run for run in bad if _from_memory(run) and not has_figure(run, metric)]
     share = len(cached) / len(bad)
     said = f"{len(bad) - len(cached)} of {len(bad)} {what}"
     return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
@@ -110,10 +111,10 @@ def _faster_than_carried(context: Context) -> Evidence:
         reason = "the site file does not say what network and drives carry"
         return not_available(what, Route.EXPECTED, reason)
     fastest: list[tuple[float, RunFact]] = []
-    for which in (True, False):
+    for runs in runs_of_probe(context):
         values = [
             (value, run)
-            for run in of_incident(context, bad=which)
+            for run in runs
             if (value := run.values.get("read_bandwidth")) is not None and math.isfinite(value)
         ]
         if values:

@@ -60,6 +60,8 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
     """Return whether one node tells slow runs from others, and which, if one does."""
     what = "runs with one node against runs without it"
+    if context.incident.key is None:
+        return not_available(what, Route.RUNS, "the incident shows in no series of runs"), None
     runs = _since(context)
     told = [run for run in runs if run.hosts]
     if len(told) < _RUNS:

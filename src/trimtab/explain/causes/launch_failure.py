@@ -11,10 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from statistics import median
 from typing import Final
 
+from trimtab.explain.causes.broken import runs_of_probe
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.runs import value_of
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, observe
@@ -35,15 +37,22 @@ LAUNCHER: Final = re.compile(
     r"\b(?:srun|sbatch|salloc|slurm\w*|mpirun|mpiexec|orte\w*|prte\w*|pmix?\w*|prolog|epilog"
     r"|munge|ssh|scheduler|queue|allocation|launch\w*|job)\b"
     r"|not on PATH|was not found|may not be executed|cannot start|could not be started"
-    r"|no slot of .{0,80} was begun|did not start|the watch ended|pending",
+    r"|no slot of .{0,80} was begun|did not start|the watch (?:ended|was)|pending",
     re.I,
 )
 """Launchers, and how `trimtab.launch` and `trimtab.loop.watching` say that nothing began."""
+FILE_SYSTEM: Final = re.compile(
+    r"did not answer|does not answer in|read-only|no space left|no permission to write"
+    r"|input/output error|stale file handle|transport endpoint|free space",
+    re.I,
+)
+"""A file system that does not let a probe begin: not a launcher's doing."""
 _NOT_MEASURED: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED)
 _ALL_SILENT: Final = 1.2
 _MEASURED: Final = -1.5
 _WORDS_NAMES: Final = 1.8
 _WORDS_LAUNCHER: Final = 1.4
+_NOT_BEGUN: Final = 0.9
 _EVENT: Final = 1.2
 _NEAR: Final = timedelta(hours=2)
 _SLOW: Final = 0.5
@@ -52,11 +61,11 @@ _SLOW: Final = 0.5
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against runs that were not started."""
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    bad, good = runs_of_probe(context)
     return (
         _silent(bad, good),
         _words(bad, good),
-        _measured(context, bad),
+        _measured(context, bad, good),
         _logged(context),
         _others_served(context),
     )
@@ -95,14 +104,17 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     names = [run for run in told if NAMES.search(run.problem or "")]
     launcher = [run for run in told if run not in names and _of_launcher(run)]
     some, strength = (names, _WORDS_NAMES) if names else (launcher, _WORDS_LAUNCHER)
+    kind = "name resolution" if names else "a launcher"
+    if not some:
+        some = [run for run in told if _never_began(run)]
+        strength, kind = _NOT_BEGUN, "having not been begun"
     if not some:
         common = Counter(run.problem for run in told).most_common(1)[0][0]
         said = f"no {what} in {len(told)} runs that did not end well; they say: {common}"[:240]
         return weighed(said, Route.RUNS, -0.8 * len(told) / (len(told) + 1), value=0.0, unit="1")
     # Of all bad runs: two that were not launched do not explain ten that were slow.
-    share = (len(names) + len(launcher)) / len(bad)
+    share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
-    kind = "name resolution" if names else "a launcher"
     said = f"{len(some)} of {len(bad)} runs tell of {kind}: {some[0].problem}"[:240]
     sure = len(some) / (len(some) + 0.5)
     return weighed(
@@ -117,51 +129,59 @@ def _of_launcher(run: RunFact) -> bool:
     A run that did not end in its time may name its launcher as well: it was running, and is the
     file system's.
     """
-    return run.status in _NOT_MEASURED and LAUNCHER.search(run.problem or "") is not None
+    said = run.problem or ""
+    if FILE_SYSTEM.search(said) is not None:
+        return False
+    return run.status in _NOT_MEASURED and LAUNCHER.search(said) is not None
+
+
+def _never_began(run: RunFact) -> bool:
+    """Return whether a run was not started for another reason than the file system."""
+    return run.status is RunStatus.NOT_STARTED and FILE_SYSTEM.search(run.problem or "") is None
 
 
 def _speaks(run: RunFact) -> bool:
     return _of_launcher(run) or NAMES.search(run.problem or "") is not None
 
 
-def _measured(context: Context, bad: Sequence[RunFact]) -> Evidence:
+def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether the bad runs that did measure were slow: a launcher slows none of them."""
     what = "speed of the bad runs that did measure"
-    good = [
-        value for run in of_incident(context, bad=False)
-        if (value := value_of(context, run)) is not None and value > 0
-    ]  # fmt: skip
-    values = [
-        (run, value) for run in bad
-        if run.status in (RunStatus.OK, RunStatus.PARTIAL)
-        and (value := value_of(context, run)) is not None
-    ]  # fmt: skip
+    if not bad:
+        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
     if hung:
         # They were started, and waited for the file system.
         said = f"{len(hung)} of {len(bad)} runs were started and did not end in their time"
         return weighed(said, Route.EXPECTED, -1.5 * len(hung) / len(bad))
-    if not bad:
-        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+    ended = (RunStatus.OK, RunStatus.PARTIAL)
+    values = _values(context, [run for run in bad if run.status in ended])
+    usual = _values(context, good)
     if not values:
         silent = all(run.status in _NOT_MEASURED for run in bad)
         said = "no run of the bad hours measured anything"
         return weighed(said, Route.EXPECTED, 0.3 if silent else 0.0)
-    if not good:
+    if not usual:
         reason = "there is no run in good hours to hold them against"
         return not_available(what, Route.EXPECTED, reason)
-    from statistics import median
-
-    usual = median(good)
-    effect = context.incident.effect
-    lost = 1 - min(effect, 0.95) if effect is not None and 0 < effect < 1 else 0.2
-    key = context.incident.key
-    sign = 1.0 if key is None or key.more_is_better else -1.0
-    slow = sum(sign * (1 - value / usual) > _SLOW * lost for _, value in values)
+    slow = _slow(context, values, median(usual))
     share = slow / len(bad)
     said = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
     weight = -1.5 * share if slow else 0.3
     return weighed(said, Route.EXPECTED, weight, value=share, reference=0.0, unit="1")
+
+
+def _values(context: Context, runs: Sequence[RunFact]) -> list[float]:
+    found = (value_of(context, run) for run in runs)
+    return [value for value in found if value is not None and value > 0]
+
+
+def _slow(context: Context, values: Sequence[float], usual: float) -> int:
+    """Return how many runs lost half of what the incident did; of one without a ratio a tenth."""
+    key, effect = context.incident.key, context.incident.effect
+    lost = 1 - min(effect, 0.95) if effect is not None and 0 < effect < 1 else 0.2
+    sign = 1.0 if key is None or key.more_is_better else -1.0
+    return sum(sign * (1 - value / usual) > _SLOW * lost for value in values)
 
 
 def _logged(context: Context) -> Evidence:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final
 
+from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import of_incident
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
@@ -34,10 +34,10 @@ _SHARE: Final = 0.25
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against a probe that did not do what it is asked for."""
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    bad, good = runs_of_probe(context)
     usual = _usual_bytes(good)
     return (
-        _invalid(bad, good, usual),
+        _invalid(bad, good, usual, metric_of(context)),
         _unjudged(bad),
         _bytes(bad, good, usual),
         _counts(bad, good, "nodes", lambda run: run.nodes),
@@ -46,16 +46,16 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _invalid(
-    bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None
+    bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
     """Return whether runs are known to have done something else."""
     what = "runs of another workload than asked for"
     told = [run for run in bad if run.status in _TELLS]
     if not told:
         return not_available(what, Route.RUNS, "no run of the bad hours tells what it did")
-    wrong = [run for run in told if _is_other(run, usual_bytes)]
+    wrong = [run for run in told if _is_other(run, usual_bytes, metric)]
     usual = [run for run in good if run.status in _TELLS]
-    before = [run for run in usual if _is_other(run, usual_bytes)]
+    before = [run for run in usual if _is_other(run, usual_bytes, metric)]
     share = len(wrong) / len(told)
     reference = len(before) / len(usual) if usual else None
     said = f"{len(wrong)} of {len(told)} {what} in the bad hours"
@@ -89,14 +89,16 @@ def _unjudged(bad: Sequence[RunFact]) -> Evidence:
     return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
 
 
-def _is_other(run: RunFact, usual_bytes: float | None) -> bool:
+def _is_other(run: RunFact, usual_bytes: float | None, metric: str | None) -> bool:
     if run.status is RunStatus.INVALID_WORKLOAD:
         return True
     moved = _moved(run)
     if usual_bytes is not None and moved is not None and run.status is RunStatus.OK:
         return abs(moved / usual_bytes - 1) > _BYTES_APART
     # Figures that memory answered are another cause's.
-    return not run.values and any(MARK not in reason.lower() for reason in run.disbelieved)
+    return not has_figure(run, metric) and any(
+        MARK not in reason.lower() for reason in run.disbelieved
+    )
 
 
 def _reason(run: RunFact) -> str | None:
