@@ -362,7 +362,7 @@ def breadth(context: Context) -> Breadth:
     """
     import polars as pl
 
-    surveys = _surveys(context)
+    surveys = surveys_within(context)
     bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
     named = context.incident.targets
     if bad.is_empty():
@@ -382,7 +382,7 @@ def breadth(context: Context) -> Breadth:
     return Breadth(slow, fast, level, True, alike, why)
 
 
-def _surveys(context: Context) -> pl.DataFrame:
+def surveys_within(context: Context) -> pl.DataFrame:
     """Return the survey's rows within the stretches, with ``bad``."""
     import polars as pl
 

@@ -1,50 +1,139 @@
-"""Which instrument has data within an incident, and what it could have seen."""
+"""Which instrument has data within an incident, and what each could have seen.
+
+A probe that its clients bind is blind to a target that loses half; a survey of single targets is
+not. An explanation that rests on the probe alone says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Final
 
-from trimtab.explain.context import Context
+from trimtab.explain.context import Context, RunFact
+from trimtab.explain.contrasts import breadth, surveys_within
+from trimtab.explain.telemetry import OSTS, observe
+from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
+from trimtab.judge.spread import corrected_autocorrelation, cov
 from trimtab.model.incident import Instrument
+from trimtab.model.run import RunStatus
 
 if TYPE_CHECKING:
-    from trimtab.explain.context import RunFact
+    import polars as pl
+
+_MOVED: Final = {"write_bandwidth": "bytes_written", "read_bandwidth": "bytes_read"}
+_RUNS_LEAST: Final = 8
+"""Of which a usual bandwidth and its spread are made."""
+_OVERHEAD_MOST: Final = 0.95
+"""A lag-1 autocorrelation from so few runs is no more certain than this."""
+_SURVEYS_LEAST: Final = 3
 
 
 def instruments(context: Context) -> tuple[Instrument, ...]:
-    """Return every probe and the survey of single targets, with what each could have noticed."""
-    found = [_probe(name, runs, context) for name, runs in _by_probe(context.runs).items()]
-    return (*found, _survey(context))
+    """Return every probe's metrics and the survey of single targets, with what each could notice.
+
+    Notes
+    -----
+    A probe's limit takes its files as spread evenly over all targets that are open
+    (`trimtab.judge.sensitivity`); where the probe does not tell what it moved there is none.
+    """
+    targets = _open_targets(context)
+    found = [
+        _probe(name, metric, runs, targets, context)
+        for (name, metric), runs in _by_metric(context.runs).items()
+    ]
+    return (*found, *_surveys(context))
 
 
-def _by_probe(runs: Iterable[RunFact]) -> dict[str, list[RunFact]]:
+def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
     probes: dict[str, list[RunFact]] = {}
     for run in runs:
         probes.setdefault(run.probe, []).append(run)
-    return probes
+    return {
+        (name, metric): own
+        for name, own in sorted(probes.items())
+        for metric in sorted({metric for run in own for metric in run.values})
+    }
 
 
-def _probe(name: str, runs: list[RunFact], context: Context) -> Instrument:
+def _open_targets(context: Context) -> int | None:
+    """Return how many targets take data, in the bad hours where those tell."""
+    import polars as pl
+
+    seen = observe(context).values("create_enabled", kinds=OSTS)
+    if seen.is_empty():
+        return len(context.home) or None
+    last = seen.filter(pl.col("at") == seen.get_column("at").max())
+    return int((last.get_column("value") > 0).sum()) or None
+
+
+def _probe(
+    name: str, metric: str, runs: Sequence[RunFact], targets: int | None, context: Context
+) -> Instrument:
     within = [run for run in runs if context.is_bad(run.at)]
-    metrics = sorted({metric for run in runs for metric in run.values})
-    return Instrument(
-        name=name,
-        metric=", ".join(metrics) or "none",
-        notices_below=None,
-        saw=any(run.values for run in within),
-        reason=f"{len(within)} runs within the bad hours",
-    )
+    saw = any(metric in run.values or run.status is RunStatus.UNFINISHED for run in within)
+    usual = [run for run in runs if metric in run.values and context.is_good(run.at)]
+    limit, reason = None, ""
+    moved = _MOVED.get(metric)
+    values = [run.values[metric] for run in usual if run.values[metric] > 0]
+    bytes_moved = [] if moved is None else [size for run in usual if (size := getattr(run, moved))]
+    if moved is None:
+        reason = "it counts operations and asks no share of bytes of each target"
+    elif targets is None or not bytes_moved:
+        lacking = "what it moves" if targets is not None else "how many targets are open"
+        reason = f"{lacking} is not known"
+    elif len(values) < _RUNS_LEAST:
+        reason = f"{len(values)} runs of good hours tell too little of its spread"
+    else:
+        found = probe_limit(
+            StripedProbe(
+                bytes_moved=median(bytes_moved),
+                targets=targets,
+                bandwidth_bytes_per_s=median(values),
+                cov=cov(values) or 0.0,
+                autocorrelation=min(_OVERHEAD_MOST, corrected_autocorrelation(values)),
+            ),
+            runs=max(1, sum(metric in run.values for run in within)),
+            runs_before=len(values),
+        )
+        limit, reason = found.notices_below_bytes_per_s, found.reason
+    return Instrument(name=name, metric=metric, notices_below=limit, saw=saw, reason=reason)
 
 
-def _survey(context: Context) -> Instrument:
-    from trimtab.explain.contrasts import breadth
-
+def _surveys(context: Context) -> list[Instrument]:
+    """Return the survey of single targets, once for each metric that it measures."""
+    frame = surveys_within(context)
+    metrics = sorted(frame.get_column("metric").unique().to_list())
     seen = breadth(context)
-    return Instrument(
-        name="survey of single targets",
-        metric="each target by itself",
-        notices_below=None,
-        saw=seen.surveyed,
-        reason=seen.reason,
+    if not metrics:
+        return [_survey("each target by itself", None, seen.surveyed, seen.reason)]
+    return [_of_metric(context, frame, metric) for metric in metrics]
+
+
+def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
+    import polars as pl
+
+    own = frame.filter(pl.col("metric") == metric)
+    bad, good = (own.filter(pl.col("bad") == which) for which in (True, False))
+    spread = (
+        good.filter(pl.col("value") > 0)
+        .group_by("target")
+        .agg(middle=pl.col("value").median(), n=pl.len(), sd=pl.col("value").std())
+        .filter(pl.col("n") >= _SURVEYS_LEAST)
     )
+    saw = not bad.is_empty()
+    if spread.is_empty():
+        return _survey(metric, None, saw, "too few surveys of good hours tell its spread")
+    middle = float(spread.get_column("middle").median())  # pyright: ignore[reportArgumentType]
+    relative = (spread.get_column("sd") / spread.get_column("middle")).median()
+    found = survey_limit(
+        middle,
+        float(relative),  # pyright: ignore[reportArgumentType]
+        runs=max(1, bad.get_column("run").n_unique()),
+        runs_before=good.get_column("run").n_unique(),
+    )
+    return _survey(metric, found.notices_below_bytes_per_s, saw, found.reason)
+
+
+def _survey(metric: str, limit: float | None, saw: bool, reason: str) -> Instrument:
+    return Instrument("survey of single targets", metric, limit, saw, reason)
