@@ -65,13 +65,14 @@ _NOTHING_SET: Final = -0.8
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against a change of configuration."""
     event, weight = _event(context)
-    setting = _setting(context)
+    changes = _changes(context)
+    setting = _near(context, changes)
     return (
         _logged(context, event, weight),
-        _set(context, setting, logged=weight > 0),
+        _set(context, setting, changes, logged=weight > 0),
         _shape(context),
         _alike(context, event, setting),
-        _taken_back(context, setting),
+        _taken_back(context, setting, changes),
         _as_large(context, event if weight > 0 else None, setting),
     )
 
@@ -159,19 +160,25 @@ def _changes(context: Context) -> list[SettingChange]:
     return [one for one in observe(context).setting_changes() if STATES.match(one.name) is None]
 
 
-def _setting(context: Context) -> tuple[SettingChange, ...]:
+def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """Return the settings that changed about when it began."""
     begun = context.incident.at
     return tuple(
         one
-        for one in _changes(context)
+        for one in changes
         if one.before_at <= begun + _AFTER / 4
         and one.at >= begun - _BEFORE / 4
         and not (one.before_at > begun and _down_before(context, one.before_at))
     )
 
 
-def _set(context: Context, near: Sequence[SettingChange], *, logged: bool) -> Evidence:
+def _set(
+    context: Context,
+    near: Sequence[SettingChange],
+    changes: Sequence[SettingChange],
+    *,
+    logged: bool,
+) -> Evidence:
     """Return whether snapshots show that a setting was changed when it began."""
     what = "settings in snapshots before and after it began"
     known = _times_of_settings(context)
@@ -179,7 +186,7 @@ def _set(context: Context, near: Sequence[SettingChange], *, logged: bool) -> Ev
     if not any(at < begun for at in known) or not any(at >= begun for at in known):
         reason = "no snapshots with settings on both sides of the first bad run"
         return not_available(what, Route.EXPECTED, reason, source="settings")
-    others = [one for one in _changes(context) if one not in near]
+    others = [one for one in changes if one not in near]
     if not near:
         said = f"no setting was changed when it began; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
@@ -270,7 +277,9 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
                    unit="1")  # fmt: skip
 
 
-def _taken_back(context: Context, near: Sequence[SettingChange]) -> Evidence:
+def _taken_back(
+    context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
+) -> Evidence:
     """Return whether the level came back with the change or without it."""
     until = context.incident.until
     if until is None:
@@ -279,7 +288,7 @@ def _taken_back(context: Context, near: Sequence[SettingChange]) -> Evidence:
     reversal = next(
         (
             one
-            for one in _changes(context)
+            for one in changes
             if one not in near
             and abs(one.at - until) <= close
             and any(one.name == first.name and one.after == first.before for first in near)
