@@ -1,0 +1,148 @@
+"""Weights to odds, odds to a list: routes shrunk, chains named, others explained away."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.explain.contexts import hours, plain_context, plain_incident
+
+from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.cause import Cause
+from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.explain import conclude, explain
+from trimtab.explain.ranking import NAMED, confidence, rank, weigh
+from trimtab.model.incident import Evidence, Route, Shape
+
+
+def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:
+    return Cause(name, name, prior, lambda _: (), f"measure {name}", brings_about)
+
+
+def piece(weight: float, route: Route = Route.TIME, **more: Any) -> Evidence:
+    return weighed("seen", route, weight, **more)
+
+
+def test_pieces_of_one_route_count_less_and_less() -> None:
+    one = weigh(cause("a"), [piece(1.0)])
+    assert one.own == pytest.approx(1.0)
+    assert weigh(cause("a"), [piece(1.0), piece(1.0)]).own == pytest.approx(1.5)
+    assert weigh(cause("a"), [piece(1.0), piece(1.0, Route.LOG)]).own == pytest.approx(2.0)
+    assert weigh(cause("a"), [piece(1.0), piece(-1.0)]).own == pytest.approx(0.0)
+    many = weigh(cause("a"), [piece(2.0)] * 9)
+    assert many.own == pytest.approx(2.5), "one route never convicts by itself"
+
+
+def test_the_prior_counts() -> None:
+    assert weigh(cause("a", prior=0.1), []).log_odds == pytest.approx(-1)
+
+
+def test_what_was_there_all_along_does_not_explain_what_began() -> None:
+    pieces = [piece(0.0, throughout=True), piece(1.5, Route.EXPECTED), piece(1.0, Route.TARGETS)]
+    began = weigh(cause("a"), pieces)
+    assert (began.own, began.throughout) == (0.0, True)
+    assert weigh(cause("a"), pieces, has_beginning=False).own == pytest.approx(2.5)
+    grew = weigh(cause("a"), [*pieces, piece(1.0)])
+    assert (grew.own, grew.throughout) == (pytest.approx(3.5), False)
+
+
+def test_a_chain_is_named_and_its_near_end_stands_first() -> None:
+    full = cause("full", brings_about=("gated",))
+    near = cause("gated")
+    ranked = rank([
+        weigh(full, [piece(2.0), piece(2.0, Route.LOG)]), weigh(near, [piece(2.0)]),
+    ])  # fmt: skip
+    assert [one.cause.id for one in ranked] == ["gated", "full"]
+    assert [one.because_of for one in ranked] == ["full", None]
+
+
+@pytest.mark.parametrize(("first", "chained"), [(1, True), (10, True), (20, False)])
+def test_what_came_later_brought_nothing_about(first: float, chained: bool) -> None:
+    full = cause("full", brings_about=("gated",))
+    seen = [piece(2.0, at=hours(first))], [piece(2.0, at=hours(8))]
+    ranked = rank([weigh(full, seen[0]), weigh(cause("gated"), seen[1])])
+    gated = next(one for one in ranked if one.cause.id == "gated")
+    assert gated.because_of == ("full" if chained else None)
+
+
+def test_a_good_cause_explains_others_away_but_not_its_chain() -> None:
+    best, other = weigh(cause("best"), [piece(2.0), piece(2.0, Route.LOG)]), piece(1.5)
+    alone = rank([weigh(cause("x"), [other])])[0].log_odds
+    beside = next(o for o in rank([best, weigh(cause("x"), [other])]) if o.cause.id == "x")
+    assert beside.log_odds == pytest.approx(alone - 0.5, abs=0.02)
+    links = cause("x", brings_about=("best",))
+    chained = next(o for o in rank([best, weigh(links, [other])]) if o.cause.id == "x")
+    assert chained.log_odds == pytest.approx(alone)
+
+
+@given(st.lists(st.floats(-30, 30), min_size=2, max_size=8))
+def test_confidence_is_monotone_and_a_probability(odds: list[float]) -> None:
+    values = [confidence(one) for one in sorted(odds)]
+    assert all(0 <= one <= 1 for one in values)
+    assert values == sorted(values)
+    assert not math.isnan(confidence(math.inf))
+
+
+_PIECES = st.lists(
+    st.builds(
+        piece,
+        st.floats(-3, 3),
+        st.sampled_from(sorted(Route)),
+        at=st.one_of(st.none(), st.integers(0, 99).map(hours)),
+        throughout=st.booleans(),
+    ),
+    max_size=5,
+)
+
+
+@given(st.lists(_PIECES, min_size=len(TABLE), max_size=len(TABLE)))
+def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> None:
+    gathered = [(one, tuple(own)) for one, own in zip(TABLE, evidence, strict=True)]
+    found = conclude(plain_incident(), gathered)
+    told = [one.cause for one in (*found.causes, *found.cleared, *found.not_assessed)]
+    assert sorted(told) == sorted(one.id for one in TABLE)
+    confidences = [one.confidence for one in found.causes]
+    assert confidences == sorted(confidences, reverse=True)
+    assert found.unexplained == (not confidences or confidences[0] < NAMED)
+    known = {one.cause for one in found.causes} | {None}
+    assert all(isinstance(one.because_of, str | None) for one in found.causes)
+    assert {one.because_of for one in found.causes} <= known | {one.id for one in TABLE}
+    assert found.deciding
+
+
+def test_without_any_evidence_it_is_unexplained_and_says_what_is_missing() -> None:
+    table = [
+        Cause("a", "the first cause", 0.1,
+              lambda _: (not_available("x", Route.TIME, "no snapshot was taken"),), "look at a"),
+        cause("b"),
+    ]  # fmt: skip
+    found = explain(plain_context(), table=table)
+    assert found.unexplained
+    assert [one.cause for one in found.not_assessed] == ["a", "b"]
+    assert "the first cause" in found.deciding
+    assert "no snapshot was taken" in found.deciding
+    assert "look at a" in found.deciding
+
+
+def test_the_two_likeliest_are_held_against_each_other() -> None:
+    gathered = [(cause("a"), (piece(1.9),)), (cause("b"), (piece(1.5),))]
+    found = conclude(plain_incident(), gathered)
+    assert found.deciding == "a, or b? measure a"
+
+
+def test_the_whole_table_on_a_context_that_knows_nothing() -> None:
+    found = explain(plain_context())
+    assert found.unexplained
+    assert not found.causes
+    assert len(found.cleared) + len(found.not_assessed) == len(TABLE)
+
+
+@pytest.mark.parametrize("shape", sorted(Shape))
+@pytest.mark.parametrize("until", [hours(84), None])
+def test_no_cause_raises_on_an_empty_record(shape: Shape, until: datetime | None) -> None:
+    context = plain_context(incident=plain_incident(shape=shape, until=until), bad=(), good=())
+    assert explain(context).unexplained

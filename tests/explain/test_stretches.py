@@ -1,0 +1,117 @@
+"""Which hours are bad, which they are held against, and which snapshots are loaded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.explain.contexts import hours, plain_incident
+
+from trimtab.explain.context import Window
+from trimtab.explain.stretches import (
+    BAD_TIMES,
+    GOOD_TIMES,
+    Stretches,
+    snapshot_times,
+    windows_of,
+    without,
+)
+from trimtab.model.incident import Incident, Shape
+from trimtab.model.series import SeriesKey
+
+KEY = SeriesKey("s", "p", "ior", "write_bandwidth", "B/s")
+NOW = hours(24 * 35)
+
+
+def frames(every_h: int = 1) -> dict[SeriesKey, pl.DataFrame]:
+    times = [hours(h) for h in range(0, 24 * 35, every_h)]
+    return {KEY: pl.DataFrame({"at": times}).with_columns(value=pl.lit(1.0), unfinished=False)}
+
+
+def incident(start: float, end: float | None, **changes: Any) -> Incident:
+    until = None if end is None else hours(end)
+    return plain_incident(at=hours(start), until=until, key=KEY, **changes)
+
+
+def test_a_dip_is_held_against_the_week_before() -> None:
+    found = windows_of(incident(400, 410), frames(), hours(0), NOW)
+    assert found.bad == (Window(hours(400), hours(411)),)
+    assert found.good == (Window(hours(400 - 168), hours(399)),)
+
+
+def test_a_level_that_stays_is_looked_at_where_it_began() -> None:
+    found = windows_of(incident(300, None, shape=Shape.STEP), frames(), hours(0), NOW)
+    assert found.bad == (Window(hours(300), hours(396)),)
+    assert found.good == (Window(hours(132), hours(297)),)
+
+
+def test_where_the_record_begins_with_it_the_hours_after_it_count() -> None:
+    found = windows_of(incident(10, 20), frames(), hours(0), NOW)
+    assert found.good == (Window(hours(0), hours(9)), Window(hours(22), hours(22 + 168)))
+    first = windows_of(incident(0, None, shape=Shape.STEP), frames(), hours(0), NOW)
+    assert first.good == ()
+
+
+def test_what_has_no_beginning_has_no_good_hours() -> None:
+    found = windows_of(incident(0, None, shape=Shape.STANDING), frames(), hours(0), NOW)
+    assert (found.bad, found.good) == ((Window(hours(0), NOW),), ())
+
+
+def test_hours_of_other_incidents_are_no_good_ones() -> None:
+    other = incident(350, 360, id="other")
+    found = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[other])
+    assert found.good == (
+        Window(hours(232), hours(350)), Window(hours(361), hours(399)),
+    )  # fmt: skip
+    lasts = incident(100, None, id="lasts", shape=Shape.STEP)
+    again = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[lasts])
+    assert again.good == (Window(hours(232), hours(399)),)
+
+
+def test_few_snapshots_are_loaded_and_the_beginning_is_among_them() -> None:
+    stretches = windows_of(incident(400, 500), frames(), hours(0), NOW)
+    available = [hours(h + 0.1) for h in range(24 * 35)]
+    times = snapshot_times(stretches, available, hours(0))
+    bad = [at for at in times if stretches.bad[0].holds(at)]
+    assert len(bad) == BAD_TIMES
+    assert bad[:16] == [hours(400 + n + 0.1) for n in range(16)]
+    assert bad[-1] == hours(500.1)
+    good = [at for at in times if at in set(available) and stretches.good[0].holds(at)]
+    assert len(good) == GOOD_TIMES
+    assert hours(398.1) in good
+    assert hours(0.1) in times, "the first of the record shows what was so all along"
+    assert list(times) == sorted(times)
+
+
+def test_no_snapshots() -> None:
+    stretches = windows_of(incident(400, 500), frames(), hours(0), NOW)
+    assert snapshot_times(stretches, [], hours(0)) == ()
+
+
+_WINDOW = st.tuples(st.integers(0, 50), st.integers(1, 20)).map(
+    lambda pair: Window(hours(pair[0]), hours(pair[0] + pair[1]))
+)
+
+
+@given(st.lists(_WINDOW, max_size=4), st.lists(_WINDOW, max_size=4))
+def test_cutting_windows_is_what_it_is_hour_by_hour(
+    windows: list[Window], taken: list[Window]
+) -> None:
+    left = without(windows, taken)
+    for half in range(1, 150, 2):
+        at = hours(0) + timedelta(minutes=30 * half)
+        wanted = any(w.holds(at) for w in windows) and not any(t.holds(at) for t in taken)
+        assert any(w.holds(at) for w in left) == wanted
+    assert all(w.to > w.from_ for w in left)
+
+
+@given(st.integers(0, 800), st.integers(0, 200), st.sampled_from(sorted(Shape)))
+def test_bad_and_good_never_overlap(start: int, length: int, shape: Shape) -> None:
+    found = windows_of(incident(start, start + length, shape=shape), frames(6), hours(0), NOW)
+    assert len(found.bad) == 1
+    assert isinstance(found, Stretches)
+    for good in found.good:
+        assert good.to < found.bad[0].from_ or good.from_ > found.bad[0].to
