@@ -2,8 +2,9 @@
 
 A broken probe is not a slow file system: `dbscan_read` on Edison moved 0.02 GiB instead of 1,536
 from 23 August 2017 until it did again on 7 September, and printed a hundredth of its bandwidth
-(TOKIO-ABC's summaries of Edison, column `darshan_tot_bytes_read_posix`). Where the probe's parameters are written down they are the measure; in an
-archive without them it is what the series did most often.
+(TOKIO-ABC's summaries of Edison, column `darshan_tot_bytes_read_posix`). Where the probe's
+parameters are written down they are the measure; in an archive without them it is what the series
+did most often.
 """
 
 from __future__ import annotations

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.targets.fields import field, table
 
 from trimtab.judge.targets.stragglers import (
     SURVEYS_MINIMUM,
     Marks,
-    benjamini_hochberg,
     marks,
     straggler_p_values,
     stragglers,
@@ -19,12 +16,6 @@ from trimtab.judge.targets.stragglers import (
 
 def names(found):
     return {one.target for one in found}
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
-def test_q_values_are_those_of_benjamini_and_hochberg(p_values):
-    q = benjamini_hochberg(np.array(p_values))
-    assert q == pytest.approx(stats.false_discovery_control(p_values), abs=1e-12)
 
 
 def test_the_slowest_twentieth_is_marked_and_ties_raise_the_chance():

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.discoveries import benjamini_hochberg
 from trimtab.judge.targets.polish import polish
 from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import Straggler
@@ -162,24 +163,6 @@ def _beta_binomial_tail(count: int, n: int, p: float, inflation: float) -> float
         return float(binom.sf(count - 1, n, p))
     weight = 1 / likeness - 1
     return float(betabinom.sf(count - 1, n, p * weight, (1 - p) * weight))
-
-
-def benjamini_hochberg(p_values: Floats) -> Floats:
-    """Return q-values: the false discovery rate at which each would just be named.
-
-    Notes
-    -----
-    Y. Benjamini and Y. Hochberg, J. R. Stat. Soc. B 57 (1995): the smallest m p / rank of this or
-    any larger p, at most 1.
-    """
-    import numpy as np
-
-    m = len(p_values)
-    order = np.argsort(p_values)
-    scaled = p_values[order] * m / np.arange(1, m + 1)
-    q = np.empty(m)
-    q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
-    return q
 
 
 def stragglers(
