@@ -62,7 +62,7 @@ class Competing(Mechanism):
         if self.variant == "writers":
             now.use(everywhere, self.between(17e9, 22e9), 1e9, streams)
         else:
-            now.use(everywhere, 0.5e9, self.between(18e9, 26e9), streams)
+            now.use(everywhere, 0.5e9, self.between(23e9, 28e9), streams)
         now.jobs += round(self.between(15, 60))
 
 

@@ -87,20 +87,32 @@ def make_rates(system: System, state: State, now: Conditions) -> Rates:
 
 
 def _squeeze(system: System, now: Conditions, work: Array, write: Array, read: Array) -> Array:
-    """Return by how much each target's users have to slow down: a tenth stays for others."""
-    network = now.server_network
-    factors = [
-        0.9 * physics.CORES / np.maximum(per_server(system, now, work), 1e-9),
-        0.9
-        * physics.SERVER_WRITE_BYTES_PER_S
-        * network
-        / np.maximum(per_server(system, now, write), 1.0),
-        0.9
-        * physics.SERVER_READ_BYTES_PER_S
-        * network
-        / np.maximum(per_server(system, now, read), 1.0),
-    ]
-    return np.minimum(1.0, np.minimum.reduce(factors))[now.serving]
+    """Return by how much each target's users have to slow down where they ask for all.
+
+    A probe that comes gets its share by open files, and users have the rest.
+    """
+    users = 1 - fair_share(system, now, system.probe_streams)
+    room = np.minimum.reduce(
+        [
+            users * whole / np.maximum(per_server(system, now, asked), 1e-9)
+            for whole, asked in (
+                (physics.CORES, work),
+                (physics.SERVER_WRITE_BYTES_PER_S * now.server_network, write),
+                (physics.SERVER_READ_BYTES_PER_S * now.server_network, read),
+            )
+        ]
+    )
+    return np.minimum(1.0, room)[now.serving]
+
+
+def fair_share(system: System, now: Conditions, streams: float) -> Array:
+    """Return the share of each server that a job with so many open files a target gets.
+
+    At most half: users that do little are not in its way, and take what they ask for.
+    """
+    theirs = per_server(system, now, now.streams)
+    own = per_server(system, now, np.full(system.osts, streams))
+    return np.minimum(own / np.maximum(own + theirs, 1e-9), 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +147,7 @@ def server_limits(
         if write
         else (rates.send, physics.SERVER_READ_BYTES_PER_S)
     )
-    theirs = np.bincount(now.serving, weights=now.streams, minlength=system.servers)
-    have = np.bincount(now.serving, minlength=system.servers)
-    fair = have * streams / (have * streams + theirs + 1e-9)
+    fair = fair_share(system, now, streams)
     cores = np.maximum(rates.cores, physics.CORES * 0.95 * fair)
     return cores, np.maximum(network, whole * now.server_network * fair), cost
 

@@ -57,7 +57,7 @@ _TRAFFIC: Final = frozenset({
 _SPACE: Final = frozenset({"capacity_bytes", "used_bytes", "available_bytes", "inodes_free"})
 _DRIVES: Final = frozenset({
     "drive_write_amplification", "drive_percentage_used", "tails", "last_trim_at",
-    "bytes_discarded_total", "surveys",
+    "bytes_discarded_total",
 })  # fmt: skip
 WITHHELD: Final[dict[Cause, frozenset[str]]] = {
     "configuration-change": frozenset({"settings", "events"}),
