@@ -74,3 +74,10 @@ def test_flags_that_could_not_be_read() -> None:
     assert told(CAUSE, of, "degraded arrays among").reason is not None
     assert CAUSE.assess(of)[0].found is Found.NOT_AVAILABLE
     assert "no such parameter" in (CAUSE.assess(of)[0].reason or "")
+
+
+def test_an_array_that_was_always_degraded_does_not_hide_a_new_one() -> None:
+    of = sound(gauge("degraded", True, targets=OSTS[9:10], label="md9"), DEGRADED)
+    time = told(CAUSE, of, "degraded arrays (OST0005): 100.0 % in the bad hours, 0.0 %")
+    assert time.found is Found.FOR
+    assert not time.throughout

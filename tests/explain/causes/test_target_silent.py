@@ -150,3 +150,19 @@ def test_a_site_without_surveys() -> None:
     of = sound(surveys=[], but=["client_bytes_written_total", "bytes_written_total"])
     assert told(CAUSE, of, "in a survey").found is Found.NOT_AVAILABLE
     assert told(CAUSE, of, "while the others are busy").found is Found.NOT_AVAILABLE
+
+
+def test_a_target_that_was_lost_long_ago_does_not_hide_a_new_one() -> None:
+    of = sound(
+        gauge("import_state", "DISCONN", targets=OSTS[:1]),
+        gauge("import_state", "FULL", "DISCONN", targets=[ONE]),
+        gauge("read_only", True, targets=OSTS[:1]),
+        gauge("read_only", False, True, targets=[ONE]),
+    )
+    assert told(CAUSE, of, "connection is lost (OST0007)").found is Found.FOR
+    assert told(CAUSE, of, "gone read-only (OST0007)").found is Found.FOR
+
+
+def test_errors_of_old_are_no_standing_condition_of_silence() -> None:
+    old = sound(gauge("read_only", True, targets=OSTS[:1]))
+    assert not any(piece.throughout for piece in CAUSE.assess(old))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, grown, logged, named, targets_of, timing
+from trimtab.explain.causes.shared import UNSEEN, fresh, grown, logged, named, targets_of, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import (
     between_targets,
@@ -35,7 +35,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     import polars as pl
 
     seen = observe(context)
-    degraded = seen.values("degraded")
+    degraded = fresh(seen.values("degraded"))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
     if degraded.filter(pl.col("bad")).is_empty():
         why = seen.why_not("degraded")
@@ -90,7 +90,7 @@ def _media_errors(seen: Observations) -> Evidence:
     who = f" beneath {named(names)}" if names else ": none"
     return weighed(f"{what}{who}", Route.TIME, min(0.4, found.weight), value=found.value,
                    reference=found.reference, unit="1", targets=names, at=found.at,
-                   source=source, throughout=found.throughout)  # fmt: skip
+                   source=source)  # fmt: skip
 
 
 CAUSE: Final = Cause(

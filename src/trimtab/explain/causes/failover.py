@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, flags, logged, named, targets_of, timing
+from trimtab.explain.causes.shared import UNSEEN, flags, fresh, logged, named, targets_of, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import (
     between_targets,
@@ -36,7 +36,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
     seen = observe(context)
     serving = _serving(seen)
-    away = _away(context, seen, serving)
+    away = fresh(_away(context, seen, serving))
     log = logged(context, (EventKind.FAILOVER,), "a failover", weight=0.8)
     if away.filter(pl.col("bad")).is_empty():
         why = seen.why_not("failover_active")

@@ -150,8 +150,9 @@ def _for_one_mdt(seen: Observations) -> Evidence:
     said = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file, before "
     said += format_percent(good.get(worst, 0.0), 0)
     weight = 0.4 if more >= _MANY and bad[worst] >= _MANY else 0.0
+    always = more < _SOME and bad[worst] >= _MANY
     return weighed(said, Route.TIME, weight, value=bad[worst], reference=good.get(worst, 0.0),
-                   unit="1", source="create_enabled", throughout=more < _SOME)  # fmt: skip
+                   unit="1", source="create_enabled", throughout=always)  # fmt: skip
 
 
 def _logged(context: Context) -> Evidence:

@@ -31,6 +31,8 @@ SLACK: Final = timedelta(hours=3)
 what has begun between two of them is seen by the second."""
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run an entry of the log book still is of interest."""
+_ALWAYS: Final = 0.9
+"""Share of the good hours from which on a condition was there throughout."""
 _NAMED: Final = 4
 """So many targets are named in a sentence."""
 
@@ -135,6 +137,20 @@ def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
     import polars as pl
 
     return frame.with_columns(value=where.cast(pl.Float64))
+
+
+def fresh(condition: pl.DataFrame) -> pl.DataFrame:
+    """Return a condition without the targets that always had it, where others came to have it.
+
+    One array that was degraded all along must not hide the one that was degraded an hour ago.
+    """
+    import polars as pl
+
+    of_target = condition.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mean())
+    always = of_target.filter(pl.col("value") >= _ALWAYS).get_column("target").to_list()
+    if set(targets_of(condition)) <= set(always):
+        return condition
+    return condition.filter(~pl.col("target").is_in(always))
 
 
 def grown(counter: pl.DataFrame) -> pl.DataFrame:

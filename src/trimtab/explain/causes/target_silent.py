@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, unfinished_share
-from trimtab.explain.causes.shared import flags, grown, logged, named, surveyed, targets_of, timing
+from trimtab.explain.causes.shared import (
+    flags,
+    fresh,
+    grown,
+    logged,
+    named,
+    surveyed,
+    targets_of,
+    timing,
+)
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, presence, weighed
 from trimtab.explain.telemetry import OSTS, Observations, observe
@@ -71,9 +80,9 @@ def _surveyed(context: Context) -> Evidence:
     if silent:
         share = format_percent(_NOTHING, 0)
         said = f"{named(silent)} served under {share} of the median target in a survey"
-        fresh = len(silent) > len(always)
-        return weighed(said, Route.TARGETS, 1.5 if fresh else 0.0, value=min(lowest.values()),
-                       reference=1.0, unit="1", targets=silent, throughout=not fresh)  # fmt: skip
+        is_new = len(silent) > len(always)
+        return weighed(said, Route.TARGETS, 1.5 if is_new else 0.0, value=min(lowest.values()),
+                       reference=1.0, unit="1", targets=silent, throughout=not is_new)  # fmt: skip
     if lacking and len(lacking) <= len(before) / 4:
         said = f"{named(lacking)} is missing from the surveys of the bad hours, the others are not"
         return weighed(said, Route.TARGETS, 0.8, targets=lacking)
@@ -136,7 +145,7 @@ def _connection(seen: Observations) -> Evidence:
         why = seen.why_not("import_state", kinds=OSTS)
         return not_available(what, Route.TIME, why, source="import_state")
     well = [*CONNECTED, INACTIVE]
-    lost = flags(states.with_columns(state=pl.col("value")), ~pl.col("value").is_in(well))
+    lost = fresh(flags(states, ~pl.col("value").is_in(well)))
     names = targets_of(lost)
     found = presence(lost, absent=-0.2)
     who = f" ({named(names)})" if names else ""
@@ -169,7 +178,8 @@ def _errors(seen: Observations) -> Evidence:
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = seen.values("read_only", kinds=OSTS)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
-    frame = pl.concat(parts)
+    either = pl.concat(parts).group_by("at", "target", "bad").agg(pl.col("value").max())
+    frame = fresh(either)
     if frame.filter(pl.col("bad")).is_empty():
         why = seen.why_not("errors_total", kinds=OSTS)
         return not_available(what, Route.TIME, why, source="errors_total, read_only")
@@ -177,9 +187,9 @@ def _errors(seen: Observations) -> Evidence:
     found = presence(frame, absent=0.0)
     half = found.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
     who = f" ({named(names)})" if names else ": none, which a silent failure does not tell either"
-    return weighed(f"{what}{who}", Route.TIME, half, value=found.value, reference=found.reference,
-                   unit="1", targets=names, at=found.at, source="errors_total, read_only",
-                   throughout=found.throughout)  # fmt: skip
+    return weighed(f"{what}{who}", Route.TIME, half, value=found.value, unit="1",
+                   reference=found.reference, targets=names, at=found.at,
+                   source="errors_total, read_only")  # fmt: skip
 
 
 def _runs(context: Context) -> Evidence:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
-from trimtab.explain.causes.shared import UNSEEN, flags, named, settings, targets_of, timing
+from trimtab.explain.causes.shared import UNSEEN, flags, fresh, named, settings, targets_of, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import between_targets, breadth, not_available, presence, weighed
 from trimtab.explain.telemetry import Observations, observe
@@ -43,7 +43,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
             not_available(f"{_WHAT} among slow and fast", Route.TARGETS, why, source=_SOURCE),
             *common,
         )
-    on = flags(latency, pl.col("value") > 0)
+    on = fresh(flags(latency, pl.col("value") > 0))
     names = targets_of(on)
     who = f"{_WHAT} ({named(names)})" if names else _WHAT
     return (
