@@ -203,3 +203,24 @@ def test_names_what_the_seed_saw() -> None:
     )  # fmt: skip
     assert own(CAUSE, of) > 2.5
     assert LOST < WELL
+
+
+def test_an_old_entry_does_not_hide_a_setting_that_changed_just_then() -> None:
+    settings = setting("kernel_release", "5.14.0-162", "5.14.0-284", targets=SERVERS)
+    of = quiet(settings=settings, events=with_log(event(CHANGE, BAD_FROM - 40 * HOUR, "quota")))
+    assert told(CAUSE, of, "kernel_release went from").weight > 1
+    assert own(CAUSE, of) > 1.5
+
+
+def test_a_survey_through_a_client_feels_what_is_changed_on_clients() -> None:
+    from tests.explain.causes.contexts import run
+
+    surveyed = run(BAD_FROM + 4 * HOUR, {}, kind="ior", probe="survey")
+    rows = survey(15e9)
+    for row in rows:
+        if row["at"] >= BAD_FROM:
+            row["value"] *= 0.85
+            row["run"] = surveyed.id
+    settings = setting("checksums", "0", "1", targets=["nid1"])
+    of = quiet(settings=settings, surveys=rows, runs=(*runs(WELL, LOST), surveyed))
+    assert told(CAUSE, of, "no target was slow by itself").found is Found.FOR

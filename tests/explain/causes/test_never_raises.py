@@ -151,7 +151,7 @@ def contexts(draw: st.DrawFn) -> Context:
 
 
 @given(contexts())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_context_gives_sound_evidence(one: Context) -> None:
     for cause in CAUSES:
         evidence = cause.assess(one)

@@ -23,6 +23,7 @@ from typing import Final
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import named
+from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import breadth, not_available, weighed
 from trimtab.explain.telemetry import SettingChange, observe
@@ -69,7 +70,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     setting = _near(context, changes)
     return (
         _logged(context, event, weight),
-        _set(context, setting, changes, logged=weight > 0),
+        _set(context, setting, changes, logged=weight),
         _shape(context),
         _alike(context, event, setting),
         _taken_back(context, setting, changes),
@@ -177,7 +178,7 @@ def _set(
     near: Sequence[SettingChange],
     changes: Sequence[SettingChange],
     *,
-    logged: bool,
+    logged: float,
 ) -> Evidence:
     """Return whether snapshots show that a setting was changed when it began."""
     what = "settings in snapshots before and after it began"
@@ -191,6 +192,10 @@ def _set(
         said = f"no setting was changed when it began; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
         return weighed(said, Route.EXPECTED, _NOTHING_SET, value=0.0, reference=float(len(others)))
+    weight = _weight_of_setting(near, others, known)
+    if logged > 0:
+        # Entry and setting are one change: together they weigh little more than the weightier.
+        weight = max(_SHOWN_TOO, weight - logged)
     widest = max(near, key=lambda one: (len(one.targets) / max(one.of, 1), -_gap_h(one, begun)))
     more = f" and {len(near) - 1} more" if len(near) > 1 else ""
     said = (
@@ -199,7 +204,7 @@ def _set(
         f"{widest.of} that have it{more}"
     )
     return weighed(
-        said, Route.EXPECTED, _SHOWN_TOO if logged else _weight_of_setting(near, others, known),
+        said, Route.EXPECTED, weight,
         value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
         at=widest.at, source=f"setting {widest.name}",
     )  # fmt: skip
@@ -270,7 +275,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     if found.level is not None and settings:
         # A survey on the servers does not feel what was changed on the clients.
         of_clients = all(one.kind == "client" for one in settings)
-        if of_clients and found.alike:
+        if of_clients and found.alike and on_servers(context):
             said = f"the targets themselves lost{level}; what was changed is on the clients"
             return weighed(said, Route.TARGETS, -0.4, value=found.level, unit="1")
     return weighed(f"no target was slow by itself{level}", Route.TARGETS, 0.3, value=found.level,

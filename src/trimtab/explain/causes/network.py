@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
+from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_servers
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import (
     breadth,
@@ -148,12 +149,12 @@ def _clients_against_servers(context: Context) -> Evidence:
     found = breadth(context)
     if not found.surveyed:
         return not_available(what, Route.TARGETS, found.reason)
-    kinds = _kinds_of_surveys(context)
-    if kinds and "obdfilter-survey" not in kinds:
-        reason = f"the survey of the bad hours went through the network ({', '.join(kinds)})"
+    if not on_servers(context):
+        kinds = ", ".join(kinds_of_surveys(context))
+        reason = f"the survey of the bad hours went through the network ({kinds})"
         return not_available(what, Route.TARGETS, reason)
     key = context.incident.key
-    if key is not None and key.kind == "obdfilter-survey":
+    if key is not None and key.kind == ON_SERVERS:
         said = "the incident shows in a survey on the servers, beneath the network"
         return weighed(said, Route.TARGETS, _SERVERS_TOO)
     if found.slow:
@@ -166,16 +167,6 @@ def _clients_against_servers(context: Context) -> Evidence:
         said, Route.TARGETS, _SERVERS_TOO if found.alike else _CLIENTS_ALONE, value=found.level,
         reference=1.0, unit="1",
     )  # fmt: skip
-
-
-def _kinds_of_surveys(context: Context) -> tuple[str, ...]:
-    """Return which benchmarks surveyed single targets in the bad hours, where that is known."""
-    frame = context.surveys
-    if "run" not in frame.columns or "at" not in frame.columns:
-        return ()
-    kinds = {run.id: run.kind for run in context.runs}
-    surveyed = {run for at, run in frame.select("at", "run").rows() if at and context.is_bad(at)}
-    return tuple(sorted({kinds[run] for run in surveyed if run in kinds}))
 
 
 def _connections(context: Context) -> Evidence:
