@@ -58,17 +58,14 @@ def find_incidents(
         are not believed are incidents of their own.
     """
     limits = limits or SiteLimits()
-    spells: list[Spell] = []
-    for judgement in judgements:
-        frame = frames.get(judgement.key)
-        if frame is None or frame.is_empty():
-            continue
-        stepped = [*steps(judgement, frame), *drift(judgement)]
-        spells += [*stepped, *dips(judgement, frame)]
-    spells += [*slow_targets(surveys), *failures(runs)]
+    judged = [(one, frame) for one in judgements if (frame := frames.get(one.key)) is not None]
+    judged = [(one, frame) for one, frame in judged if not frame.is_empty()]
+    spells = [*slow_targets(surveys), *failures(runs)]
+    for judgement, frame in judged:
+        spells += [*steps(judgement, frame), *drift(judgement)]
     taken = [_hours(one, now) for one in spells]
-    for judgement in judgements:
-        spells += unsteady(judgement, taken, limits.window_s)
+    for judgement, frame in judged:
+        spells += unsteady(judgement, dips(judgement, frame), taken, limits.window_s)
     spells += integrity(bad_checksums, now)
     return merged(spells, frames, site=site, now=now)
 

@@ -127,7 +127,9 @@ def _bad(runs: _Runs) -> list[int]:
     z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
     least = math.log(1 - LEAST) / runs.scale
     bad = z < min(-SINGLE, least)
-    low = np.flatnonzero(z < min(-PAIR, least))
+    # One shock to a series with a memory lowers the next run as well: that is no second one.
+    pair = PAIR / math.sqrt(1 - runs.phi**2)
+    low = np.flatnonzero(z < min(-pair, least))
     for a, b in pairwise(low.tolist()):
         if runs.times[b] - runs.times[a] <= TOGETHER.total_seconds():
             bad[[a, b]] = True

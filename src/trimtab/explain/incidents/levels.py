@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.context import Window
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangePoint, ChangeStatus, CovAt, SeriesJudgement
@@ -13,8 +14,6 @@ from trimtab.model.verdict import TrendDirection, VerdictStatus
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from trimtab.explain.context import Window
 
 _BACK: Final = 0.5
 """The level is back when half of what was lost is: the effects' intervals leave no more."""
@@ -25,6 +24,8 @@ _SUSPECT_LEAST: Final = 0.05
 a year are false, and those are small."""
 _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
+_MANY: Final = 3
+"""Dips that are one stretch of wide spread, and not each a trouble of its own."""
 _UNSTEADY_LEAST: Final = timedelta(hours=12)
 """The COV has to miss its goal for so long: one run more or less in a window is no incident."""
 
@@ -89,11 +90,46 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
     )
 
 
-def unsteady(judgement: SeriesJudgement, taken: Sequence[Window], window_s: float) -> list[Spell]:
-    """Return the stretches in which the COV missed its goal and no spell of ``taken`` tells why."""
+def unsteady(
+    judgement: SeriesJudgement, dips: Sequence[Spell], taken: Sequence[Window], window_s: float
+) -> list[Spell]:
+    """Return the dips of a series and its unsteady stretches, dips within one made part of it.
+
+    Parameters
+    ----------
+    dips
+        Of this series.
+    taken
+        Hours whose spread other spells explain.
+
+    Notes
+    -----
+    A dip raises the COV of every window that holds it. A stretch in which the COV misses its goal
+    is called unsteady where it misses it without the dips as well, or where they are `_MANY`.
+    """
     window = timedelta(seconds=window_s)
+    hours = [Window(dip.at, dip.last) for dip in dips]
+    found: list[Spell] = []
+    left = list(dips)
+    for stretch in _missed(judgement.rolling, taken, window):
+        begins, ends = stretch[0].at - window, stretch[-1].at
+        within = [dip for dip in dips if dip.at <= ends and dip.last >= begins]
+        alone = _missed(stretch, hours, window)
+        lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
+        if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
+            continue
+        found.append(_unsteady(judgement, stretch, within, window))
+        # A run that did not finish is worth a look of its own.
+        left = [dip for dip in left if dip not in within or dip.unfinished]
+    return [*left, *found]
+
+
+def _missed(
+    rolling: Iterable[CovAt], taken: Sequence[Window], window: timedelta
+) -> list[list[CovAt]]:
+    """Return the stretches of windows that missed the goal and hold nothing of ``taken``."""
     stretches: list[list[CovAt]] = []
-    for point in judgement.rolling:
+    for point in rolling:
         free = not any(one.from_ <= point.at and one.to >= point.at - window for one in taken)
         if point.status is not VerdictStatus.MISSED or not point.cov or not free:
             continue
@@ -101,18 +137,17 @@ def unsteady(judgement: SeriesJudgement, taken: Sequence[Window], window_s: floa
             stretches[-1].append(point)
         else:
             stretches.append([point])
-    return [
-        _unsteady(judgement, one, window)
-        for one in stretches
-        if one[-1].at - one[0].at >= _UNSTEADY_LEAST
-    ]
+    return stretches
 
 
-def _unsteady(judgement: SeriesJudgement, stretch: Sequence[CovAt], window: timedelta) -> Spell:
+def _unsteady(
+    judgement: SeriesJudgement, stretch: Sequence[CovAt], dips: Sequence[Spell], window: timedelta
+) -> Spell:
     worst = max(point.cov or 0.0 for point in stretch)
     last = stretch[-1].at
     goes_on = last == judgement.rolling[-1].at
     begins = max(stretch[0].at - window, judgement.rolling[0].at)
+    said = f", {len(dips)} dips" if len(dips) > 1 else ", one dip" if dips else ""
     return Spell(
         shape=Shape.UNSTEADY,
         key=judgement.key,
@@ -123,8 +158,9 @@ def _unsteady(judgement: SeriesJudgement, stretch: Sequence[CovAt], window: time
         detected_at=stretch[0].at,
         certainty=ChangeStatus.CONFIRMED,
         depth=worst / 0.01,
-        what=f"COV up to {worst * 100:.1f} %",
+        what=f"COV up to {worst * 100:.1f} %{said}",
         runs=sum(begins <= point.at <= last for point in judgement.rolling),
+        unfinished=sum(dip.unfinished for dip in dips),
     )
 
 

@@ -48,7 +48,7 @@ def _together(one: Spell, other: Spell) -> bool:
     if Shape.INTEGRITY in (one.shape, other.shape):
         return False
     if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
-        return one.shape is other.shape and _overlap(one, other, timedelta())
+        return one.shape is other.shape and _overlap(one, other, _NEAR)
     surveyed = (one.key is None and bool(one.targets)) != (
         other.key is None and bool(other.targets)
     )

@@ -1,0 +1,234 @@
+"""One incident for one trouble: found, merged, named, and the same whenever it is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.calibration import series
+
+from trimtab.explain.context import RunFact
+from trimtab.explain.incidents import BadChecksums, find_incidents
+from trimtab.judge.changes import Changes
+from trimtab.judge.series import judge_series
+from trimtab.model.incident import Incident, IncidentState, Shape
+from trimtab.model.run import RunStatus
+from trimtab.model.series import ChangePoint, ChangeStatus, SeriesKey
+
+WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
+READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
+HOURS = 24 * 35
+SURVEYS: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String, "metric": pl.String,
+    "value": pl.Float64,
+}  # fmt: skip
+
+
+def at(hour: int) -> datetime:
+    return series.START + timedelta(hours=hour)
+
+
+def quiet(seed: int, *dips: tuple[int, int, float]) -> pl.DataFrame:
+    values = series.lognormal(series.ar1(HOURS, 0.5, np.random.default_rng(seed)), cov=0.03)
+    for first, last, factor in dips:
+        values[first:last] *= factor
+    return series.frame(values)
+
+
+def change(
+    hour: int, effect: float, *, back: bool = False, nothing: bool = False, **more: Any
+) -> ChangePoint:
+    before, after = (effect, 1.0) if back else (1.0, effect)
+    values: dict[str, Any] = {
+        "at": at(hour), "detected_at": at(hour + 20), "status": ChangeStatus.CONFIRMED,
+        "effect": after / before, "effect_interval": None, "before": before, "after": after,
+        "n_before": 100, "n_after": 100, "reason": "", "confirmed_at": at(hour + 60),
+    }  # fmt: skip
+    if nothing:
+        values |= {"effect": None, "after": None}
+    return ChangePoint(**(values | more))
+
+
+def found(
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    changes: Mapping[SeriesKey, Sequence[ChangePoint]] | None = None,
+    *,
+    surveys: pl.DataFrame | None = None,
+    **more: Any,
+) -> tuple[Incident, ...]:
+    judgements = [
+        judge_series(
+            frame, key, changes=Changes(tuple((changes or {}).get(key, ())), False, 0.5, 0.05, "")
+        )
+        for key, frame in frames.items()
+    ]
+    return find_incidents(
+        judgements, frames, pl.DataFrame(schema=SURVEYS) if surveys is None else surveys,
+        site="s", now=at(HOURS), **more,
+    )  # fmt: skip
+
+
+def test_nothing_happens() -> None:
+    assert found({WRITE: quiet(1), READ: quiet(2)}) == ()
+
+
+def test_a_lasting_step_in_two_series_is_one_incident() -> None:
+    frames = {WRITE: quiet(1, (600, HOURS, 0.83)), READ: quiet(2, (600, HOURS, 0.86))}
+    changes = {WRITE: [change(600, 0.83)], READ: [change(606, 0.86)]}
+    (one,) = found(frames, changes)
+    assert (one.key, one.shape, one.state) == (WRITE, Shape.STEP, IncidentState.OPEN)
+    assert (one.at, one.until, one.detected_at) == (at(600), None, at(620))
+    assert one.effect == pytest.approx(0.83)
+    assert one.moved_with == ("hourly read_bandwidth",)
+    assert one.summary.startswith("since 2026-01-30 00:00 UTC: hourly write_bandwidth 17 % lower")
+
+
+def test_a_step_that_stays_for_two_weeks_is_lasting_and_one_that_goes_is_over() -> None:
+    lasting = {WRITE: quiet(1, (300, HOURS, 0.8))}
+    (one,) = found(lasting, {WRITE: [change(300, 0.8)]})
+    assert one.state is IncidentState.LASTING
+    gone = {WRITE: quiet(1, (300, 500, 0.8))}
+    (one,) = found(gone, {WRITE: [change(300, 0.8), change(500, 0.8, back=True)]})
+    assert (one.state, one.until, one.shape) == (IncidentState.ENDED, at(499), Shape.STEP)
+    short = {WRITE: quiet(1, (300, 330, 0.8))}
+    (one,) = found(short, {WRITE: [change(300, 0.8), change(330, 0.8, back=True)]})
+    assert (one.until, one.shape) == (at(329), Shape.DIP)
+
+
+def test_a_change_for_the_better_is_no_incident() -> None:
+    assert found({WRITE: quiet(1)}, {WRITE: [change(400, 1.3)]}) == ()
+    time = SeriesKey("s", "wrf", "wrf", "write_time", "s", more_is_better=False)
+    assert found({time: quiet(1)}, {time: [change(400, 0.8)]}) == ()
+    (one,) = found({time: quiet(1, (400, HOURS, 1.2))}, {time: [change(400, 1.2)]})
+    assert "20 % longer" in one.summary
+
+
+def test_a_faint_suspect_waits_for_confirmation() -> None:
+    faint = {"status": ChangeStatus.SUSPECT, "confirmed_at": None}
+    frames = {WRITE: quiet(1, (700, HOURS, 0.97))}
+    assert found(frames, {WRITE: [change(700, 0.97, **faint)]}) == ()
+    assert len(found(frames, {WRITE: [change(700, 0.97)]})) == 1
+    assert len(found(frames, {WRITE: [change(700, 0.9, **faint)]})) == 1
+    dismissed = change(700, 0.9, dismissed_at=at(800), **faint)
+    assert found(frames, {WRITE: [dismissed]}) == ()
+
+
+def test_a_level_without_a_ratio_is_an_incident_too() -> None:
+    frame = quiet(1).with_columns(
+        value=pl.when(pl.int_range(pl.len()) >= 700).then(None).otherwise("value"),
+        unfinished=pl.int_range(pl.len()) >= 700,
+    )
+    (one,) = found({WRITE: frame}, {WRITE: [change(700, 0.5, nothing=True)]})
+    assert (one.at, one.effect, one.unfinished) == (at(700), None, HOURS - 700)
+
+
+def test_dips_near_each_other_are_one_and_others_are_not() -> None:
+    frames = {
+        WRITE: quiet(1, (500, 504, 0.3), (700, 702, 0.3)),
+        READ: quiet(2, (501, 504, 0.4)),
+    }
+    later, earlier = found(frames)
+    assert (earlier.at, earlier.until) == (at(500), at(503))
+    assert earlier.moved_with == ("hourly read_bandwidth",)
+    assert (later.at, later.until) == (at(700), at(701))
+    assert later.unmoved == ("hourly read_bandwidth",)
+
+
+def test_a_dip_within_a_lasting_step_is_its_own_incident() -> None:
+    frames = {WRITE: quiet(1, (300, HOURS, 0.8), (600, 604, 0.3))}
+    dip, step = found(frames, {WRITE: [change(300, 0.8)]})
+    assert (dip.at, dip.shape) == (at(600), Shape.DIP)
+    assert (step.at, step.until) == (at(300), None)
+
+
+def surveys(slow: Mapping[int, Mapping[str, float]], days: int = 20) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    rows = [
+        (
+            at(24 * day + 1), f"survey{day}", f"OST{n:04x}", "write_bandwidth",
+            20e9 * slow.get(day, {}).get(f"OST{n:04x}", 1.0) * rng.normal(1, 0.03),
+        )
+        for day in range(days)
+        for n in range(24)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=SURVEYS, orient="row")
+
+
+def test_a_slow_target_that_no_probe_saw() -> None:
+    rows = surveys({day: {"OST0003": 0.6} for day in (10, 11, 12)})
+    (one,) = found({WRITE: quiet(1)}, surveys=rows)
+    assert (one.targets, one.key) == (("OST0003",), None)
+    assert (one.at, one.until) == (at(241), at(289))
+    assert one.detected_at == at(265), "one survey at 60 % is not enough, the second bears it out"
+    assert one.unmoved == ("hourly write_bandwidth",)
+    (crawls,) = found({WRITE: quiet(1)}, surveys=surveys({10: {"OST0003": 0.01}}))
+    assert crawls.at == crawls.until == crawls.detected_at == at(241)
+
+
+def test_targets_that_scatter_make_no_incident() -> None:
+    assert found({}, surveys=surveys({})) == ()
+    assert found({}, surveys=surveys({10: {"OST0003": 0.7}})) == ()
+    always = {day: {"OST0003": 0.6} for day in range(20)}
+    assert found({}, surveys=surveys(always)) == ()
+
+
+def test_a_target_and_the_probe_that_it_slows_are_one() -> None:
+    rows = surveys({20: {"OST0003": 0.02}}, days=35)
+    (one,) = found({WRITE: quiet(1, (475, 490, 0.2))}, surveys=rows)
+    assert one.key == WRITE
+    assert one.targets == ("OST0003",)
+    assert one.moved_with == ("surveys of single targets",)
+
+
+def run(hour: int, status: RunStatus, **more: Any) -> RunFact:
+    return RunFact(f"run{hour}", at(hour), None, "hourly", "ior", "", status, **more)
+
+
+def test_runs_that_gave_nothing() -> None:
+    runs = [
+        run(hour, RunStatus.FAILED if 400 <= hour < 405 else RunStatus.OK) for hour in range(HOURS)
+    ]
+    (one,) = found({WRITE: quiet(1)}, runs=runs)
+    assert (one.at, one.until, one.runs) == (at(400), at(404), 5)
+    assert "5 runs failed" in one.summary
+    doubted = [run(hour, RunStatus.OK, disbelieved=("cached",)) for hour in (100, 200, 201)]
+    assert found({WRITE: quiet(1)}, runs=[*doubted, run(HOURS, RunStatus.OK)]) == ()
+
+
+def test_bad_checksums_are_told_at_once_and_by_themselves() -> None:
+    bad = [BadChecksums(at(500), "oss001", 3), BadChecksums(at(501), "oss002", 1)]
+    frames = {WRITE: quiet(1, (500, 504, 0.3))}
+    incidents = found(frames, bad_checksums=bad)
+    assert sorted(one.shape for one in incidents) == [Shape.DIP, Shape.INTEGRITY]
+    integrity = next(one for one in incidents if one.shape is Shape.INTEGRITY)
+    assert integrity.detected_at == at(500)
+    assert "4 transfers with a bad checksum, on oss001, oss002" in integrity.summary
+    assert found({WRITE: quiet(1)}, bad_checksums=[BadChecksums(at(500), "oss001", 0)]) == ()
+
+
+@pytest.mark.parametrize("cov", [0.13, 0.16, 0.25])
+def test_spread_is_one_incident_whatever_its_size(cov: float) -> None:
+    values = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(1)), cov=0.03)
+    noise = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(2)), cov=cov)
+    values[400:560] = noise[400:560]
+    (one,) = found({WRITE: series.frame(values)})
+    assert one.shape is Shape.UNSTEADY
+    assert at(352) <= one.at <= at(450)
+    assert "COV up to" in one.summary
+
+
+def test_one_dip_is_a_dip_though_the_windows_that_hold_it_miss_the_goal() -> None:
+    (one,) = found({WRITE: quiet(1, (500, 508, 0.4))})
+    assert (one.shape, one.at, one.until) == (Shape.DIP, at(500), at(507))
+
+
+def test_an_incident_has_the_same_id_whenever_it_is_found() -> None:
+    frames = {WRITE: quiet(1, (500, 504, 0.3))}
+    (one,) = found(frames)
+    (again,) = found({WRITE: frames[WRITE].head(700)})
+    assert one.id == again.id
+    assert len({one.id, *(other.id for other in found({READ: frames[WRITE]}))}) == 2
