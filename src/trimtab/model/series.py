@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from trimtab.model.verdict import Interval, Trend, Verdict, VerdictStatus
-
-if TYPE_CHECKING:
-    from datetime import date
 
 
 @dataclass(frozen=True, slots=True)
