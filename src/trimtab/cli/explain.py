@@ -19,6 +19,7 @@ def command(where: str, moment: str, as_json: bool, store_url: str | None) -> No
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.explaining import explain_at
+    from trimtab.loop.log_book import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
 
@@ -27,7 +28,7 @@ def command(where: str, moment: str, as_json: bool, store_url: str | None) -> No
         open_store(with_store(loaded and loaded.site, store_url)) as store,
         progress_bar(silent=as_json) as progress,
     ):
-        found = explain_at(store, where, moment, progress=progress)
+        found = explain_at(store, place_of(store, where), moment, progress=progress)
     if as_json:
         from trimtab.report.documents.incidents import explain_document
 

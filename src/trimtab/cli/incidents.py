@@ -24,6 +24,7 @@ def command(
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.explaining import incidents_of, keep_incidents
+    from trimtab.loop.log_book import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
 
@@ -33,7 +34,12 @@ def command(
         progress_bar(silent=as_json) as progress,
     ):
         found = incidents_of(
-            store, where, now=utc_now(), since=since, until=until, progress=progress
+            store,
+            place_of(store, where),
+            now=utc_now(),
+            since=since,
+            until=until,
+            progress=progress,
         )
         whole = since is None and until is None
         unkept = keep_incidents(store, found) if whole else None

@@ -56,6 +56,7 @@ def command(where: str | None, file: str | None, as_json: bool, **asked: Any) ->
 
 def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.log_book import place_of
     from trimtab.loop.site_judgement import Terms, judge_site
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
@@ -76,7 +77,7 @@ def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
         open_store(with_store(loaded and loaded.site, asked["store_url"])) as store,
         progress_bar(silent=as_json) as progress,
     ):
-        return judge_site(store, where, terms, progress=progress)
+        return judge_site(store, place_of(store, where), terms, progress=progress)
 
 
 def _of_file(file: str, asked: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from trimtab.explain.site import (
     explain_moment,
     standing_of,
 )
-from trimtab.loop.log_book import Place, place_of
+from trimtab.loop.log_book import Place
 from trimtab.loop.run_facts import profile_of, run_fact
 from trimtab.loop.site_judgement import Judged, Progress, Terms, judge_site
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
@@ -135,7 +135,7 @@ class StoreTelemetry:
 
 def incidents_of(
     store: Store,
-    where: str,
+    place: Place,
     *,
     now: datetime,
     since: str | None = None,
@@ -154,7 +154,7 @@ def incidents_of(
     UsageError
         Nothing is kept of it.
     """
-    known, incidents, source = _looked(store, where, since=since, until=until, progress=progress)
+    known, incidents, source = _looked(store, place, since=since, until=until, progress=progress)
     progress("explaining", 0.6)
     explanations = explain_incidents(incidents, known, source)
     order = sorted(
@@ -211,7 +211,7 @@ def keep_incidents(store: Store, found: Explained) -> str | None:
 
 def explain_at(
     store: Store,
-    where: str,
+    place: Place,
     moment: str,
     *,
     progress: Progress = lambda text, fraction: None,
@@ -228,8 +228,8 @@ def explain_at(
     UsageError
         Nothing is kept of the site, or nothing of that time.
     """
-    at = parse_moment(moment, place_of(store, where).timezone)
-    known, incidents, source = _looked(store, where, progress=progress)
+    at = parse_moment(moment, place.timezone)
+    known, incidents, source = _looked(store, place, progress=progress)
     if not known.record_from <= at <= known.now + _DAY:
         raise UsageError(
             f"nothing is kept of {at.isoformat()}",
@@ -250,20 +250,19 @@ def explain_at(
 
 def _looked(
     store: Store,
-    where: str,
+    place: Place,
     *,
     since: str | None = None,
     until: str | None = None,
     progress: Progress,
 ) -> tuple[Known, tuple[Incident, ...], StoreTelemetry]:
     """Return what is known of a site, its incidents, and where its snapshots come from."""
-    place = place_of(store, where)
     terms = Terms(since=since, until=until)
 
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
 
-    judged = judge_site(store, where, terms, progress=judging)
+    judged = judge_site(store, place, terms, progress=judging)
     progress("looking for incidents", 0.4)
     source = StoreTelemetry(store, place.name)
     known = _known(store, place, judged, terms)

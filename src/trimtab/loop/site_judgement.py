@@ -12,7 +12,7 @@ from trimtab.judge.frame import frame_of
 from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
 from trimtab.judge.variability import higher_is_better
-from trimtab.loop.log_book import Place, place_of
+from trimtab.loop.log_book import Place
 from trimtab.loop.status import series_apart, sweeps_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.model.check import HistoryPoint
@@ -91,7 +91,7 @@ class Judged:
 
 def judge_site(
     store: Store,
-    where: str,
+    place: Place,
     terms: Terms | None = None,
     *,
     progress: Progress = lambda text, fraction: None,
@@ -104,7 +104,6 @@ def judge_site(
         Nothing is kept of it, or nothing of what was asked for.
     """
     terms = terms or Terms()
-    place = place_of(store, where)
     limits = terms.limits(place)
     since, until = (_moment(text, place) for text in (terms.since, terms.until))
     kept = _series(store, place.name, terms)

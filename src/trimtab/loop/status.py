@@ -12,10 +12,10 @@ from trimtab.judge.variability import judge_history
 from trimtab.launch import bounded
 from trimtab.loop.cost import cost_of
 from trimtab.loop.standing import going_on, last_judged, slowest_targets, suspect_of
-from trimtab.loop.sweep import SWEEP
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import Run
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
+from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
 from trimtab.visible import visible
 

@@ -25,7 +25,7 @@ from trimtab.loop.watching.probing import ProbeRunner, RunContext
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
-from trimtab.model.sweep import Level
+from trimtab.model.sweep import SWEEP, Level
 from trimtab.record.comparability import ASKED
 from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
@@ -33,8 +33,6 @@ from trimtab.site.sweep_file import Sweep, points_now, varied
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
-SWEEP: Final = "sweep"
-"""Key of `Run.parameters` under which stand the sweep's name, the levels and the round."""
 MEASURED: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed or never started says nothing about its point: it is measured again."""
 FAILURES_MAXIMUM: Final = 3

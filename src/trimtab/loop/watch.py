@@ -39,6 +39,7 @@ from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.probing import ProbeRunner
 from trimtab.loop.watching.retention import Retention, since_boot_s
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
+from trimtab.loop.watching.vigil import Vigil
 from trimtab.model.site import Site
 from trimtab.record.slots import Slot
 from trimtab.site.schedule import jitter_s, parse_schedule
@@ -137,6 +138,7 @@ class Watch:
         )
         self._beginnings = Beginnings(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
+        self._vigil = Vigil(site, store, self.log, clock)
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
@@ -183,9 +185,11 @@ class Watch:
             for one in work:
                 if (slot := self._do(one)) is not None:
                     ended.append(slot)
+                    self._look_at(slot)
                 # What failed is not tried again: in its grace it would fail again and again.
                 agenda = self._agenda = advanced(self._known(), one)
             now = self._clock()
+        ended += self._confirm(now)
         self._retention.prune(self._clock())
         return tuple(ended)
 
@@ -202,11 +206,13 @@ class Watch:
             self._beginnings.settle_before(item, now)
         if taken := self._guarded(partial(self._work.snapshot, SNAPSHOT, now)):
             ended.append(taken)
+            self._look_at(taken)
         for item in self._items:
             if item.name == SNAPSHOT:
                 continue
             if slot := self._guarded(partial(self._work.probe, item.name, item.until(now))):
                 ended.append(slot)
+                self._look_at(slot)
         return tuple(ended)
 
     # Setting up
@@ -302,11 +308,31 @@ class Watch:
         if self._agenda is not None:
             self._agenda = occupied(self._agenda, "the store could not be used", since, until)
 
+    def _look_at(self, slot: Slot, *, confirming: bool = False) -> None:
+        """Look at what a slot brought; no error of looking ever ends the watch."""
+        try:
+            self._vigil.after(slot, confirming=confirming)
+        except Exception:
+            self.log.exception(
+                "what a slot brought was not looked at", extra=fields(at=slot.due_at)
+            )
+
+    def _confirm(self, now: datetime) -> list[Slot]:
+        """Run the probes that are to confirm a suspect and are due."""
+        ended = []
+        for one in self._vigil.due(now):
+            slot = self._do(Begin(one.item, one.due_at))
+            if slot is not None:
+                ended.append(slot)
+                self._look_at(slot, confirming=True)
+        return ended
+
     # Waiting
 
     def _rest(self) -> None:
         """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
-        wake, now = wake_at(self._known()), self._clock()
+        planned, now = (wake_at(self._known()), self._vigil.next_due()), self._clock()
+        wake = min((at for at in planned if at is not None), default=None)
         left_s = REST_MAX_S if wake is None else (wake - now).total_seconds()
         if wake is not None:
             self._notify.status(f"waiting for {wake.isoformat(timespec='seconds')}")

@@ -142,6 +142,8 @@ class SiteProbe:
         ``None``: it is what the command prints.
     items
         Files of each task, of mdtest.
+    confirm
+        Further runs, a quarter of an hour apart, when one makes a change of level suspect.
     """
 
     name: str
@@ -166,6 +168,7 @@ class SiteProbe:
     command: tuple[str, ...] | None = None
     output: str | None = None
     items: int = 1000
+    confirm: int = 0
 
     @property
     def is_one_command(self) -> bool:

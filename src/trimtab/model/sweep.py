@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from trimtab.model.verdict import Interval
 
+SWEEP: Final = "sweep"
+"""Key of `Run.parameters` under which stand the sweep's name, the levels and the round."""
 Level = str | int | float | bool
 
 

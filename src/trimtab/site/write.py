@@ -341,6 +341,7 @@ def _probe_block(probe: SiteProbe) -> _Block:
             probe.pending_s == usual.pending_s,
         ),
         _usual("drop_caches", probe.drop_caches, usual.drop_caches, "of the clients; needs root"),
+        _usual("confirm", probe.confirm, usual.confirm, "runs more, when a change is suspected"),
         *(
             ()  # of Lustre alone
             if probe.stripe_count is None
