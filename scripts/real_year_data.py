@@ -1,0 +1,277 @@
+"""The year as the page needs it: imported, judged, and asked a few questions of its own."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.bootstrap import block_length, ratio_interval
+from trimtab.judge.frame import frame_of
+from trimtab.judge.series import judge_series
+from trimtab.loop.importing.importer import import_files
+from trimtab.loop.importing.keeping import Terms
+from trimtab.model.event import Event
+from trimtab.model.run import METRIC_UNITS, Run, RunStatus
+from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.model.telemetry import Snapshot
+from trimtab.model.verdict import Interval
+from trimtab.record.store import Store
+
+if TYPE_CHECKING:
+    import numpy
+
+    Places = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
+
+WINDOW: Final = timedelta(days=28)
+"""48 hours hold three of these runs; a verdict needs 24."""
+SITES: Final = ("edison-scratch1", "edison-scratch2", "edison-scratch3", "mira-fs1")
+CONTROL: Final = "edison-scratch3"
+"""The file system of Edison that had no failover."""
+NEAR: Final = timedelta(days=30)
+_RESAMPLES: Final = 1000
+_SEED: Final = 2017
+
+
+@dataclass(frozen=True, slots=True)
+class YearRun:
+    """One run that is judged.
+
+    Attributes
+    ----------
+    value
+        Bandwidth in B/s; ``None`` where it did not finish.
+    telemetry
+        What the table tells of its moment, see ``docs/benchmarks/tokio-abc.md``.
+    """
+
+    at: datetime
+    value: float | None
+    walltime_s: float | None
+    telemetry: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """One probe of one file system."""
+
+    judgement: SeriesJudgement
+    runs: tuple[YearRun, ...]
+    left_out: tuple[Run, ...]
+
+    @property
+    def site(self) -> str:
+        """The file system."""
+        return self.judgement.key.site
+
+    @property
+    def probe(self) -> str:
+        """The benchmark and its mode."""
+        return self.judgement.key.probe
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes."""
+        return self.judgement.key.metric == "write_bandwidth"
+
+    def values(self, from_: datetime | None = None, to: datetime | None = None) -> list[float]:
+        """Return the bandwidths of finished runs in B/s, by time, both ends within."""
+        return [
+            run.value
+            for run in self.runs
+            if run.value is not None
+            and (from_ is None or run.at >= from_)
+            and (to is None or run.at <= to)
+        ]
+
+    @property
+    def median(self) -> float:
+        """The median bandwidth of finished runs in B/s."""
+        return median(self.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Year:
+    """Everything, by file system and then by probe."""
+
+    series: tuple[One, ...]
+    runs: Mapping[str, tuple[Run, ...]]
+    events: Mapping[str, tuple[Event, ...]]
+
+    def of(self, site: str, probe: str) -> One:
+        """Return one series."""
+        return next(one for one in self.series if (one.site, one.probe) == (site, probe))
+
+    def at(self, site: str) -> tuple[One, ...]:
+        """Return the series of one file system."""
+        return tuple(one for one in self.series if one.site == site)
+
+
+class _WithoutSnapshots(Store):
+    """A store that lets snapshots go: what the page needs of them stands with the runs."""
+
+    def add_snapshots(self, snapshots: Sequence[tuple[str, str, Snapshot]]) -> int:
+        """Keep nothing; return that nothing was new."""
+        return 0
+
+
+def load(files: Sequence[Path], scratch: Path) -> Year:
+    """Return the year, imported into a store of its own in ``scratch`` and judged there."""
+    with _WithoutSnapshots.open(scratch / "year.db") as store:
+        for _ in import_files([str(path) for path in files], Terms(), store):
+            pass
+        series = tuple(one for site in SITES for one in _series(store, site))
+        runs = {site: tuple(reversed(store.runs(site=site))) for site in SITES}
+        events = {site: store.events(site=site) for site in SITES}
+    return Year(series, runs, events)
+
+
+def _series(store: Store, site: str) -> list[One]:
+    by_id = {run.id: run for run in store.runs(site=site)}
+    found = []
+    for kept in store.series(site):
+        points = store.history(site, kept.comparability)
+        for metric in sorted({point.metric for point in points}):
+            frame = frame_of([point for point in points if point.metric == metric])
+            unit = METRIC_UNITS[metric]
+            key = SeriesKey(site, kept.probe, kept.kind, metric, unit, kept.comparability)
+            judged = judge_series(frame, key, window_s=WINDOW.total_seconds())
+            runs = tuple(
+                _run(by_id[name], value) for name, value in frame.select("run", "value").iter_rows()
+            )
+            own = [run for run in by_id.values() if run.probe == kept.probe]
+            out = [run for run in own if run.status is RunStatus.INVALID_WORKLOAD]
+            found.append(One(judged, runs, tuple(sorted(out, key=lambda one: one.id))))
+    return sorted(found, key=lambda one: (not one.writes, one.probe))
+
+
+def _run(run: Run, value: float | None) -> YearRun:
+    told = run.parameters["told"]
+    if run.at is None or not isinstance(told, dict):
+        raise AssertionError(f"{run.id}: every row has a time and tells of its moment")
+    return YearRun(run.at, value, told.get("walltime_s"), told["telemetry"])
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Bandwidth on one side over that on the other, medians, with its interval."""
+
+    value: float
+    interval: Interval | None
+    n: tuple[int, int]
+
+
+def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio | None:
+    """Return the ratio of two stretches of runs; ``None`` where one is empty."""
+    if not numerator or not denominator:
+        return None
+    return Ratio(
+        median(numerator) / median(denominator),
+        ratio_interval(numerator, denominator),
+        (len(numerator), len(denominator)),
+    )
+
+
+def against(found: Ratio | None, control: Ratio | None) -> Ratio | None:
+    """Return a ratio over that of a control: a difference of differences, in logarithms.
+
+    The two are of different runs, so the half widths of their intervals add as squares do.
+    """
+    if found is None or control is None:
+        return None
+    value = found.value / control.value
+    if found.interval is None or control.interval is None:
+        return Ratio(value, None, found.n)
+    half = math.hypot(
+        *(math.log(one.high / one.low) / 2 for one in (found.interval, control.interval))
+    )
+    interval = Interval(value * math.exp(-half), value * math.exp(half), found.interval.level)
+    return Ratio(value, interval, found.n)
+
+
+def ratio_of_quantiles(
+    numerator: Sequence[float], denominator: Sequence[float], fraction: float
+) -> Ratio:
+    """Return the ratio of a quantile of two stretches of runs, with its interval.
+
+    Other load can only make a run slower: the best runs show what the file system could do. The
+    interval is of the circular block bootstrap.
+    """
+    import numpy as np
+
+    sides = [np.array(numerator), np.array(denominator)]
+    generator = np.random.default_rng(_SEED)
+    drawn = [np.quantile(side[_places(len(side), generator)], fraction, axis=1) for side in sides]
+    low, high = np.quantile(drawn[0] / drawn[1], (0.025, 0.975))
+    first, second = (float(np.quantile(side, fraction)) for side in sides)
+    interval = Interval(float(low), float(high), 0.95)
+    return Ratio(first / second, interval, (len(numerator), len(denominator)))
+
+
+def _places(n: int, generator: numpy.random.Generator) -> Places:
+    """Return `_RESAMPLES` rows of ``n`` places each, drawn in blocks of the series as a ring."""
+    import numpy as np
+
+    length = block_length(n)
+    starts = generator.integers(0, n, size=(_RESAMPLES, -(-n // length)))
+    return ((starts[:, :, None] + np.arange(length)) % n).reshape(_RESAMPLES, -1)[:, :n]
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Spearman's rank correlation with its interval.
+
+    Attributes
+    ----------
+    alone
+        After what is common to a month to either side was taken from both.
+    """
+
+    n: int
+    raw: float
+    raw_interval: Interval
+    alone: float
+    alone_interval: Interval
+
+
+def rank(one: One, of: Callable[[YearRun], float | None]) -> Rank | None:
+    """Return how the bandwidth of a series goes with a figure of the same moment.
+
+    Both drift over months, and two things that drift look alike; so it is taken a second time
+    from what each run differs from the median of the `NEAR` days to either side. Intervals are
+    of the circular block bootstrap, runs resembling their neighbours. ``None`` for a figure that
+    is known of fewer than 100 runs, or never changes.
+    """
+    rows = [(run.at, run.value, of(run)) for run in one.runs]
+    known = [(at, value, x) for at, value, x in rows if value is not None and x is not None]
+    if len(known) < 100 or len({x for _, _, x in known}) < 3:
+        return None
+    times = [at for at, _, _ in known]
+    alone = []
+    for at, value, x in known:
+        those = known[bisect_left(times, at - NEAR) : bisect_right(times, at + NEAR)]
+        usual = median(v for _, v, _ in those), median(w for _, _, w in those)
+        alone.append((value / usual[0], x - usual[1]))
+    raw, raw_interval = _spearman([(value, x) for _, value, x in known])
+    rest, rest_interval = _spearman(alone)
+    return Rank(len(known), raw, raw_interval, rest, rest_interval)
+
+
+def _spearman(pairs: Sequence[tuple[float, float]]) -> tuple[float, Interval]:
+    """Return the correlation of ranks and its interval; a resample keeps the ranks of the whole."""
+    import numpy as np
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.array(pairs), axis=0)
+    places = _places(len(pairs), np.random.default_rng(_SEED))
+    drawn = ranks[places] - ranks[places].mean(axis=1, keepdims=True)
+    together = (drawn[:, :, 0] * drawn[:, :, 1]).sum(axis=1)
+    found = together / np.sqrt((drawn**2).sum(axis=1).prod(axis=1))
+    low, high = np.quantile(found, (0.025, 0.975))
+    whole = float(np.corrcoef(ranks[:, 0], ranks[:, 1])[0, 1])
+    return whole, Interval(float(low), float(high), 0.95)
