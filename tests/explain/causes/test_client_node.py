@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.explain.causes.around import LOST, WELL, own, quiet, told
@@ -108,3 +109,15 @@ def test_other_probes_that_moved_too() -> None:
 def test_too_few_runs() -> None:
     facts = [one for one in spread(lambda *_: True) if one.at < BAD_FROM + 3 * HOUR]
     assert CAUSE.assess(of(facts))[0].found is Found.NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("well", [2, 4])
+def test_the_host_that_starts_probes_is_not_blamed_for_runs_that_left_nothing(well: int) -> None:
+    facts = [
+        replace(one, status=RunStatus.UNFINISHED, values={}, hosts=("watch",))
+        if one.at >= BAD_FROM and n % well else one
+        for n, one in enumerate(spread(lambda *_: False))
+    ]  # fmt: skip
+    piece = CAUSE.assess(of(facts))[0]
+    assert "watch" not in piece.what
+    assert piece.found is not Found.FOR

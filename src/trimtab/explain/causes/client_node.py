@@ -8,6 +8,7 @@ is a mean over all of them, so that looking at many convicts none.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -63,7 +64,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     if context.incident.key is None:
         return not_available(what, Route.RUNS, "the incident shows in no series of runs"), None
     runs = _since(context)
-    told = [run for run in runs if run.hosts]
+    told = _telling_nodes(runs)
     if len(told) < _RUNS:
         reason = f"of {len(runs)} runs since it began {len(told)} tell the nodes that they ran on"
         return not_available(what, Route.RUNS, reason), None
@@ -131,6 +132,18 @@ def _since(context: Context) -> list[RunFact]:
         ),
         key=lambda run: run.at,
     )
+
+
+def _telling_nodes(runs: Sequence[RunFact]) -> list[RunFact]:
+    """Return the runs that tell all nodes that they ran on.
+
+    Of a run that left nothing behind only the host is known that started it: such runs are mostly
+    slow ones, and that host would be blamed for them.
+    """
+    sizes = Counter(len(set(run.hosts)) for run in runs if run.hosts)
+    several = Counter({size: times for size, times in sizes.items() if size > 1})
+    least = (several or Counter([1])).most_common(1)[0][0]
+    return [run for run in runs if len(set(run.hosts)) >= min(least, run.nodes or least)]
 
 
 def _is_slow(context: Context, run: RunFact) -> bool:
