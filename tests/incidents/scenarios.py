@@ -121,7 +121,7 @@ def _spec(
         incidents=incidents,
         noise=float(rng.uniform(0.7, 1.3)),
         missing=missing | seldom,
-        # A change that is in no log book and no setting can be told by nobody.
+        # Three of ten incidents nobody wrote down; telemetry has to do.
         log_book=bool(rng.random() < 0.7),
         name=name,
     )
