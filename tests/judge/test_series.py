@@ -5,6 +5,8 @@ from datetime import timedelta
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.judge.frames import KEY, change, hour, series
 from tests.judge.history import noise, points
 
@@ -166,3 +168,24 @@ def test_points_become_a_frame_and_an_unfinished_one_has_no_value():
     assert frame["unfinished"].to_list() == [False, True, False]
     assert frame["at"].is_sorted()
     assert frame["run"].to_list() == ["run-0", "run-1", "run-2"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.randoms(use_true_random=False), st.floats(1e-3, 1e9), st.integers(0, 3))
+def test_order_doubles_and_unit_change_nothing(shuffler, factor, ended):
+    values = noise(1, 60, phi=0.3, seed=5)[0]
+    plain = series(values, unfinished=set(range(10, 10 + ended)))
+    rows = [*range(60), 3, 17, 40]
+    shuffler.shuffle(rows)
+    mixed = plain[rows].with_columns(pl.col("value") * factor)
+    first, second = judge_series(plain, KEY, changes=NONE), judge_series(mixed, KEY, changes=NONE)
+    assert second.verdict.status == first.verdict.status
+    assert second.verdict.n == first.verdict.n == 48
+    for one, other in zip(first.rolling, second.rolling, strict=True):
+        assert (one.at, one.n, one.status) == (other.at, other.n, other.status)
+        assert other.cov == pytest.approx(one.cov)
+    assert second.dispersion.noise == first.dispersion.noise
+    assert second.overall.mad_cv == pytest.approx(first.overall.mad_cv)
+    for one, other in zip(first.days, second.days, strict=True):
+        assert other.mean == pytest.approx(one.mean * factor)
+        assert other.cov == pytest.approx(one.cov)

@@ -53,13 +53,13 @@ def whole(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[InvalidRun, ...]]:
     Parameters
     ----------
     frame
-        ``at`` (aware, or in UTC where it has no zone is refused), ``value`` (any number), and
-        where there are such ``unfinished`` (else false) and ``run`` (else numbered).
+        ``at`` (with a zone), ``value`` (any number), and where there are such ``unfinished``
+        (else false) and ``run`` (else numbered).
 
     Raises
     ------
     UsageError
-        ``at`` or ``value`` is missing or of another type.
+        ``at`` or ``value`` is missing or of another type, or the times have no zone.
 
     Notes
     -----
@@ -135,7 +135,8 @@ def _require(frame: pl.DataFrame) -> None:
         raise UsageError(f"the times are of type {kind}", hint="give them as Datetime with a zone")
     if kind.time_zone is None:
         raise UsageError(
-            "the times have no zone", hint="frame.with_columns(pl.col('at').dt.replace_time_zone())"
+            "the times have no zone",
+            hint="say which: pl.col('at').dt.replace_time_zone('Europe/Zurich')",
         )
     if not frame.schema["value"].is_numeric():
         raise UsageError(f"the values are of type {frame.schema['value']}", hint="numbers only")
