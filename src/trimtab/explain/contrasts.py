@@ -54,12 +54,16 @@ _RANK_SHARE: Final = 0.7
 With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
 would take it for 1 / (2 n + 1).
 """
-_SLOW_RATIO: Final = 0.8
-"""Slow itself: a target that lost a fifth against the others of its survey.
-
-The seeds' slow OSTs were 25 to 50 % under what was expected (facts/seeds.md row 22); the spread
-of OSTs that are well is far under a fifth.
-"""
+_SLOW_LEAST: Final = 0.1
+"""Slow itself: a target that lost a tenth more than those that are well, at the least."""
+_SLOW_SIGMAS: Final = 4.0
+"""And so many robust standard deviations of what it measures in good hours: of 298 targets one
+in a hundred surveys passes by chance."""
+_SCATTER: Final = 0.05
+"""Standard deviation of a target's rate where there are too few surveys of good hours to tell."""
+_WELL_QUANTILE: Final = 0.75
+"""Targets are held against the upper quartile: half of them may be slow."""
+_SURVEYS_LEAST: Final = 3
 _LEVEL_RATIO: Final = 0.95
 """Slow alike: all targets together lost a twentieth."""
 
@@ -159,7 +163,7 @@ class Breadth:
     Attributes
     ----------
     slow, fast
-        Targets that lost a fifth or more against the others of the same survey, and the rest.
+        Targets that lost more than the upper quartile of all did, beyond chance, and the rest.
     level
         Median target, bad over good; ``None`` where there is no survey of good hours.
     surveyed
@@ -356,9 +360,9 @@ def expected(
 def breadth(context: Context) -> Breadth:
     """Return which targets were slow themselves in the bad hours, and whether all were alike.
 
-    From ``context.surveys``: a target's rate relative to the median of its survey, in the bad
-    hours, over the same in the good ones where there are any. A target that has no rate above 0
-    is slow. ``context.incident.targets`` counts where the surveys say nothing.
+    From ``context.surveys``: each target's rate in the bad hours over its own in the good ones,
+    held against the upper quartile of all. Without surveys of good hours, its rate over that of
+    its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
     import polars as pl
 
@@ -368,7 +372,7 @@ def breadth(context: Context) -> Breadth:
     if bad.is_empty():
         why = "no survey of single targets was made in the bad hours"
         return Breadth(named, (), None, False, None, why)
-    slow, fast = _slow_and_fast(_relative(bad), _relative(good))
+    slow, fast = _slow_and_fast(bad, good)
     slow = tuple(sorted({*slow, *named}))
     fast = tuple(name for name in fast if name not in slow)
     level = _level(bad, good)
@@ -400,28 +404,45 @@ def surveys_within(context: Context) -> pl.DataFrame:
     return marked.filter(pl.col("bad") | pl.col("good")).drop("good")
 
 
-def _relative(surveys: pl.DataFrame) -> dict[tuple[str, str], float]:
-    """Return (metric, target) to its median rate relative to the median of the same survey."""
+def _slow_and_fast(
+    bad: pl.DataFrame, good: pl.DataFrame
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    import polars as pl
+
+    one = ["metric", "target"]
+    usual = good.filter(pl.col("value") > 0).group_by(one).agg(usual=pl.col("value").median())
+    now = bad.group_by(one).agg(pl.col("value").median(), n=pl.len())
+    share = pl.col("value") / pl.col("usual")
+    both = now.join(usual, on=one, how="left").with_columns(
+        share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
+            pl.when(pl.col("usual").is_null().all().over("metric")).then(pl.col("value"))
+        )
+    ).filter(pl.col("share").is_finite())  # fmt: skip
+    well = pl.col("share").quantile(_WELL_QUANTILE).over("metric")
+    scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
+    least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
+    marked = both.with_columns(slow=pl.col("share") < well * (1 - least))
+    found = marked.group_by("target").agg(pl.col("slow").any()).sort("target")
+    slow, fast = (
+        tuple(found.filter(pl.col("slow") == which).get_column("target").to_list())
+        for which in (True, False)
+    )
+    return slow, fast
+
+
+def _scatter(good: pl.DataFrame) -> float:
+    """Return the robust standard deviation of single targets' rates from survey to survey."""
     import polars as pl
 
     middle = pl.col("value").median().over("run", "metric")
-    relative = surveys.with_columns(relative=pl.col("value") / middle).filter(
-        pl.col("relative").is_finite()
+    shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
+    own = pl.col("share").median().over("metric", "target")
+    off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
+        (pl.col("share") / own - 1).abs().median()
     )
-    rows = relative.group_by("metric", "target").agg(pl.col("relative").median())
-    return {(metric, target): value for metric, target, value in rows.iter_rows()}
-
-
-def _slow_and_fast(
-    bad: dict[tuple[str, str], float], good: dict[tuple[str, str], float]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    worst: dict[str, float] = {}
-    for (metric, target), value in bad.items():
-        usual = good.get((metric, target), 1.0)
-        ratio = value / usual if usual > 0 else 1.0
-        worst[target] = min(worst.get(target, math.inf), ratio)
-    slow = tuple(sorted(name for name, ratio in worst.items() if ratio < _SLOW_RATIO))
-    return slow, tuple(sorted(name for name, ratio in worst.items() if ratio >= _SLOW_RATIO))
+    found = off.item() if off.height else None
+    # Of few surveys the deviations from their own median are too small.
+    return _SCATTER if found is None else max(1.4826 * float(found) * 1.2, 0.005)
 
 
 def _level(bad: pl.DataFrame, good: pl.DataFrame) -> float | None:

@@ -89,7 +89,7 @@ def writes_and_reads(context: Context) -> Evidence:
     (``facts/seeds.md`` 9, 24, 27: ETH wrote 9.5 of 36 GB/s and read 38 of 45).
     """
     what = "whether writes fell more than reads"
-    writes, reads = (_typical(ratios(context, metrics)) for metrics in (WRITES, READS))
+    writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
         reason = f"there are not {TOGETHER} finished runs with {lacking} on either side"
@@ -137,6 +137,24 @@ def unfinished_share(runs: Sequence[RunFact]) -> float | None:
     if not started:
         return None
     return sum(run.status is RunStatus.UNFINISHED for run in started) / len(started)
+
+
+def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
+    """Return the ratios of writes and of reads: of the probe in which the incident shows, if it
+    does both; else the median of all probes.
+
+    Another probe may be bound elsewhere, and have lost nothing.
+    """
+    key = context.incident.key
+    found = [ratios(context, metrics) for metrics in (WRITES, READS)]
+    if key is not None:
+        own = [
+            {which: one for which, one in side.items() if which[0].partition(" ")[0] == key.probe}
+            for side in found
+        ]
+        if all(own):
+            found = own
+    return _typical(found[0]), _typical(found[1])
 
 
 def _typical(found: Mapping[tuple[str, str], Ratio]) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -29,6 +30,7 @@ from trimtab.explain.causes.trims import (
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import breadth, not_available, weighed
 from trimtab.explain.telemetry import observe
+from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
 
@@ -39,6 +41,10 @@ _NIGHTLY: Final = 0.1
 _NEVER: Final = 0.35
 """Where nothing was ever trimmed though not much was written yet: it will be overdue."""
 _LITTLE: Final = 0.03
+_STAYED_AWAY: Final = 4.0
+"""Usual intervals without a trim."""
+_SHARE_OVERDUE: Final = 0.1
+"""Of the targets: a few that were left out are enough to slow a probe over all."""
 _INTERVALS: Final = 2
 """So many intervals between trims, or there is no usual one."""
 _DOSE: Final = "bytes written since the last trim, in sizes of the target"
@@ -99,7 +105,8 @@ def _grown(context: Context, found: dict[str, Dose]) -> Evidence:
         for target, one in found.items()
         if one.trimmed is not None and begun - timedelta(hours=24) <= one.trimmed <= begun + SLACK
     ]
-    if len(fresh) * 2 > len(found):
+    # A trim just before it clears, unless none has come since and the dose has grown to matter.
+    if len(fresh) * 2 > len(found) and median(one.sizes for one in found.values()) < UNDONE:
         last = max(one.trimmed for one in found.values() if one.trimmed is not None)
         ago = format_duration(max(0.0, (begun - last).total_seconds()))
         said = f"{len(fresh)} of {len(found)} targets were trimmed {ago} before the first bad run"
@@ -138,25 +145,64 @@ def _slow_ones(context: Context, found: dict[str, Dose]) -> Evidence:
 
 
 def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
-    """Return whether trims that used to come did not come any more when it began."""
+    """Return whether trims that used to come did not come any more when it began.
+
+    Target by target: some may have been left out while the others were trimmed as ever.
+    """
     what = "trims that stayed away"
-    known = sorted(
-        {end_of(event) for event in trims(context)} | {at for one in shown.values() for at in one}
+    events = trims(context)
+    names = sorted({*shown, *(one for event in events for one in event.targets), *context.home})
+    waits = [
+        wait
+        for name in names or [""]
+        if (wait := _wait(context, _trims_of(name, events, shown))) is not None
+    ]
+    if not waits:
+        return not_available(what, Route.LOG, "too few trims are known from before it")
+    overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]
+    some = len(overdue) >= max(1, _SHARE_OVERDUE * len(waits))
+    typical = sorted(overdue if some else waits, key=lambda wait: wait.times)
+    wait = typical[len(typical) // 2]
+    said = (
+        f"a trim came every {format_duration(wait.usual_s)}, "
+        f"and then none for {format_duration(wait.waited_s)}"
     )
+    if some and len(overdue) < len(waits):
+        said += f", on {len(overdue)} of {len(waits)} targets"
+    weight = 0.8 if wait.times >= _STAYED_AWAY else 0.3 if wait.times >= 2 else -0.5
+    return weighed(said, Route.LOG, weight, value=wait.waited_s, reference=wait.usual_s, unit="s",
+                   at=wait.last, source="trims in the log book, last_trim_at")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """How long a target waited for its next trim when the incident began, and how long usually."""
+
+    usual_s: float
+    waited_s: float
+    last: datetime
+
+    @property
+    def times(self) -> float:
+        """How many usual intervals it waited."""
+        return self.waited_s / self.usual_s
+
+
+def _trims_of(
+    target: str, events: Sequence[Event], shown: Mapping[str, Sequence[datetime]]
+) -> list[datetime]:
+    logged = {end_of(one) for one in events if not one.targets or target in one.targets}
+    return sorted(logged | set(shown.get(target, ())))
+
+
+def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
     before = [at for at in known if at <= context.incident.at]
     if len(before) < _INTERVALS + 1:
-        return not_available(what, Route.LOG, f"{len(before)} trims are known from before it")
+        return None
     gaps = [later - earlier for earlier, later in pairwise(before)]
-    usual = max(median(gap.total_seconds() for gap in gaps), 3600.0)
+    usual_s = max(median(gap.total_seconds() for gap in gaps), 3600.0)
     until = min((at for at in known if at > context.incident.at), default=context.now)
-    waited = (until - before[-1]).total_seconds()
-    said = (
-        f"a trim came every {format_duration(usual)}, and then none for {format_duration(waited)}"
-    )
-    late = waited / usual
-    weight = 0.8 if late >= 4 else 0.3 if late >= 2 else -0.5
-    return weighed(said, Route.LOG, weight, value=waited, reference=usual, unit="s",
-                   at=before[-1], source="trims in the log book, last_trim_at")  # fmt: skip
+    return _Wait(usual_s, (until - before[-1]).total_seconds(), before[-1])
 
 
 def _continuous(context: Context) -> Evidence:
