@@ -43,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "incidents": ("trimtab.cli.incidents", "Say when a site was not well, and why."),
     "explain": ("trimtab.cli.explain", "Show everything that is known about one moment."),
+    "correlate": (
+        "trimtab.cli.correlate",
+        "Say which telemetry moves with performance; never that it is the cause.",
+    ),
     "event": ("trimtab.cli.event", "Write what has happened into the site's log book; list it."),
     "compare": (
         "trimtab.cli.compare",

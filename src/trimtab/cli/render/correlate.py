@@ -1,0 +1,43 @@
+"""What moves with performance, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.text import console, moment
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.loop.correlating import Correlated
+    from trimtab.model.correlation import Correlation
+
+_SHOWN = 10
+
+
+def print_correlated(found: Correlated) -> None:
+    """Print the telemetry that moves with each series, the surest first."""
+    out = console()
+    out.print(f"{visible(found.site)}, {found.snapshots:,} snapshots", style="bold")
+    for series in found.series:
+        key = series.key
+        out.print()
+        out.print(
+            f"{key.metric} of {visible(key.probe)} ({visible(key.kind)}), {series.runs:,} runs, "
+            f"{moment(series.from_)} to {moment(series.to)}",
+            style="bold",
+        )
+        moving = [one for one in series.correlations if one.moves_with]
+        for one in moving[:_SHOWN]:
+            out.print(f"  {_line(one)}", soft_wrap=True)
+        if not moving:
+            out.print("  nothing moves with it beyond what chance makes of so many")
+        rest = len(series.correlations) - min(len(moving), _SHOWN)
+        out.print(f"  {rest} more were held against it: --json", style="dim")
+    out.print()
+    out.print("What moves together need not be cause and effect: the same load may make both.")
+
+
+def _line(one: Correlation) -> str:
+    rho = "" if one.rho is None else f"{one.rho:+.2f}"
+    q = "" if one.q_value is None else f" (q {one.q_value:.2g})"
+    return f"{rho:>6}  {visible(one.name)}{q}: {visible(one.reason)}"

@@ -1,0 +1,251 @@
+"""``trimtab correlate``: which telemetry moves with performance, from what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.judge.correlate import correlate, rate_of
+from trimtab.judge.frame import frame_of
+from trimtab.judge.variability import higher_is_better
+from trimtab.loop.log_book import Place
+from trimtab.loop.site_judgement import Progress
+from trimtab.loop.status import sweeps_of
+from trimtab.measure.plain import as_dict, as_number
+from trimtab.model.correlation import Correlation
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.series import SeriesKey
+from trimtab.model.telemetry import TELEMETRY_UNITS
+from trimtab.units import parse_moment
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.record.kept import Series
+    from trimtab.record.store import Store
+
+STRETCH: Final = timedelta(days=90)
+"""How far back is looked where nobody says: each hour of a large site takes some milliseconds."""
+TOLERANCE: Final = timedelta(minutes=45)
+"""A snapshot further from a run tells of another hour."""
+_AT_ONCE: Final = 168
+_RUNS_MINIMUM: Final = 24
+_FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
+_NOT_HELD: Final = ("capacity_bytes", "available_bytes", "inodes_total", "drive_percentage_used")
+"""They say nothing that fullness and free inodes do not, or only ever grow."""
+_PLACES: Final = ("line", "result", "job")
+"""Where an imported run stands in its file: numbers that measure nothing."""
+_Told = dict[str, list[tuple[datetime, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatedSeries:
+    """One series with all telemetry that was held against it, the surest first."""
+
+    key: SeriesKey
+    runs: int
+    from_: datetime
+    to: datetime
+    correlations: tuple[Correlation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correlated:
+    """What moves with the performance of a site."""
+
+    site: str
+    store: str
+    snapshots: int
+    series: tuple[CorrelatedSeries, ...]
+
+
+def correlate_site(
+    store: Store,
+    place: Place,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    probe: str | None = None,
+    metric: str | None = None,
+    progress: Progress = lambda text, fraction: None,
+) -> Correlated:
+    """Return for each series of a site which telemetry moves with it.
+
+    Telemetry is that of the whole site: means, extremes and sums over its targets and machines,
+    counters as rates; beside it what each run tells of its own moment.
+
+    Raises
+    ------
+    UsageError
+        No series has enough runs, or nothing is kept that it could be held against.
+    """
+    end = _end(store, place, until)
+    begin = end - STRETCH if since is None else parse_moment(since, place.timezone)
+    wanted = [one for one in store.series(place.name) if probe in (None, one.probe)]
+    of_sweeps = {one.probe for one in sweeps_of(store, wanted)}
+    series = [
+        (key, frame, one)
+        for one in wanted
+        if one.probe not in of_sweeps
+        for key, frame in _frames(store, one, begin, end, metric)
+    ]
+    if not series:
+        raise UsageError(
+            f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
+            hint="trimtab status lists what is kept; --since, --until, --probe, --metric",
+        )
+    times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
+    telemetry = _of_site(store, place.name, times, progress)
+    told = _told(store, place.name, begin, end)
+    found = []
+    for number, (key, frame, one) in enumerate(series):
+        progress(f"{key.metric} of {key.probe}", 0.7 + 0.3 * number / len(series))
+        everything = {**telemetry, **_told_frames(told.get(one.comparability, {}))}
+        if not everything:
+            continue
+        found.append(
+            CorrelatedSeries(
+                key,
+                frame.height,
+                frame["at"][0],
+                frame["at"][-1],
+                correlate(
+                    frame,
+                    everything,
+                    more_is_better=key.more_is_better,
+                    tolerance_s=TOLERANCE.total_seconds(),
+                    timezone=place.timezone,
+                ),
+            )
+        )
+    if not found:
+        raise UsageError(
+            f"no telemetry of {place.name} is kept from that time",
+            hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
+        )
+    progress("done", 1.0)
+    return Correlated(place.name, str(store.location), len(times), tuple(found))
+
+
+def _end(store: Store, place: Place, until: str | None) -> datetime:
+    if until is not None:
+        return parse_moment(until, place.timezone)
+    lasts = [one.last_at for one in store.series(place.name) if one.last_at is not None]
+    if not lasts:
+        raise UsageError(f"no run of {place.name} has a time")
+    return max(lasts)
+
+
+def _frames(
+    store: Store, one: Series, begin: datetime, end: datetime, wanted: str | None
+) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
+    points = store.history(one.site, one.comparability, since=begin, until=end)
+    for metric in dict.fromkeys(point.metric for point in points):
+        of_metric = [point for point in points if point.metric == metric]
+        unit = METRIC_UNITS.get(metric, "")
+        if wanted not in (None, metric) or unit == "B" or len(of_metric) < _RUNS_MINIMUM:
+            continue
+        key = SeriesKey(
+            one.site,
+            one.probe,
+            one.kind,
+            metric,
+            unit,
+            one.comparability,
+            more_is_better=higher_is_better(metric),
+        )
+        yield key, frame_of(of_metric)
+
+
+def _of_site(
+    store: Store, site: str, times: Sequence[datetime], progress: Progress
+) -> dict[str, pl.DataFrame]:
+    """Return telemetry of the whole site over time, by name: a few snapshots in memory at once."""
+    import polars as pl
+
+    parts: dict[str, list[pl.DataFrame]] = {}
+    names = [name for name in TELEMETRY_UNITS if name not in _NOT_HELD]
+    for start in range(0, len(times), _AT_ONCE):
+        progress("reading snapshots", 0.7 * start / len(times))
+        chosen = times[start : start + _AT_ONCE]
+        wanted = [*names, "available_bytes"]
+        readings, _ = store.telemetry_frames(site, chosen, names=wanted, settings_at=())
+        for name, frame in _wholes(readings):
+            parts.setdefault(name, []).append(frame)
+    joined = {name: pl.concat(frames).sort("at") for name, frames in parts.items()}
+    return {
+        name: rate_of(frame) if name.endswith("_total") else frame for name, frame in joined.items()
+    }
+
+
+def _wholes(readings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield name and frame of each telemetry of the whole site in some snapshots."""
+    import polars as pl
+
+    numbers = readings.drop_nulls("number").select("at", "target", "name", "label", "number")
+    yield from _fullness(numbers)
+    space = ("used_bytes", "available_bytes")
+    for (name,), own in numbers.group_by("name", maintain_order=True):
+        text = str(name)
+        if text in space:
+            continue
+        over = own.group_by("at").agg(
+            pl.col("number").sum().alias("sum"),
+            pl.col("number").mean().alias("mean"),
+            pl.col("number").max().alias("max"),
+        )
+        if text.endswith("_total"):
+            yield text, over.select("at", value="sum")
+        elif text in _FLAGS:
+            yield f"{text} (share of targets)", over.select("at", value="mean")
+        else:
+            yield f"{text} (mean)", over.select("at", value="mean")
+            yield f"{text} (largest)", over.select("at", value="max")
+
+
+def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield how full the targets are together, and the fullest of them."""
+    import polars as pl
+
+    sides = [
+        numbers.filter(pl.col("name") == name).select("at", "target", pl.col("number").alias(name))
+        for name in ("used_bytes", "available_bytes")
+    ]
+    joined = sides[0].join(sides[1], on=["at", "target"])
+    used, available = pl.col("used_bytes"), pl.col("available_bytes")
+    by_time = joined.filter(used + available > 0).group_by("at")
+    if joined.is_empty():
+        return
+    whole = by_time.agg(value=used.sum() / (used.sum() + available.sum()))
+    fullest = by_time.agg(value=(used / (used + available)).max())
+    yield "fullness (all targets)", whole
+    yield "fullness (fullest target)", fullest
+
+
+def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
+    """Return what the runs of each series tell of their own moment, by comparability and name."""
+    found: dict[str, _Told] = {}
+    for run, series in store.runs_between(site, since=begin, until=end):
+        if run.at is None:
+            continue
+        for name, value in as_dict(run.parameters.get("told")).items():
+            number = as_number(value)
+            if number is not None and name not in _PLACES:
+                rows = found.setdefault(series, {}).setdefault(f"told: {name}", [])
+                rows.append((run.at, number))
+    return found
+
+
+def _told_frames(told: _Told) -> dict[str, pl.DataFrame]:
+    """Return as frames what enough runs tell and not all alike."""
+    import polars as pl
+
+    schema = {"at": pl.Datetime("us", "UTC"), "value": pl.Float64}
+    return {
+        name: pl.DataFrame(values, schema=schema, orient="row").sort("at")
+        for name, values in told.items()
+        if len(values) >= _RUNS_MINIMUM and len({value for _, value in values}) > 1
+    }
