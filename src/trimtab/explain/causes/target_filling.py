@@ -53,6 +53,12 @@ class _Growth:
     def beyond(self) -> float:
         return self.grown - self.others
 
+    @property
+    def stands_out(self) -> bool:
+        """Whether it is one that fills, or a few: not a part of all."""
+        few = len(self.targets) <= max(1.0, _FEW * self.of)
+        return few and self.beyond >= _LITTLE
+
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against a target that fills by itself."""
@@ -115,14 +121,13 @@ def _beyond_others(growth: _Growth) -> Evidence:
         f"{named(growth.targets)} grew by {_points(growth.grown)} of fullness since the day "
         f"before, the others by {_points(growth.others)}"
     )
-    few = len(growth.targets) <= max(1.0, _FEW * growth.of)
     weight = 0.0
     if growth.beyond < _LITTLE:
         said, weight = f"no target filled faster than the others: {said}", -1.2
-    elif growth.beyond >= _GROWN and growth.spreads >= _SPREADS and few:
+    elif not growth.stands_out:
+        weight = -0.8
+    elif growth.beyond >= _GROWN and growth.spreads >= _SPREADS:
         weight = min(1.5, 0.9 + 2.0 * (growth.beyond - _GROWN))
-    elif not few:
-        weight = -0.5
     return weighed(
         said, Route.TARGETS, weight, value=growth.grown, reference=growth.others, unit="1",
         targets=growth.targets, source=_SOURCE,
@@ -139,8 +144,8 @@ def _reached(context: Context, growth: _Growth) -> Evidence:
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
     what = f"whether {named(growth.targets)} is slow itself"
     around = breadth(context)
-    if growth.beyond < _LITTLE or not around.surveyed:
-        why = around.reason if growth.beyond >= _LITTLE else "no target stands out by its growth"
+    if not growth.stands_out or not around.surveyed:
+        why = around.reason if growth.stands_out else "no target stands out by its growth"
         return not_available(what, Route.TARGETS, why)
     slow = set(growth.targets) & set(around.slow)
     if slow:
@@ -155,6 +160,8 @@ def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
     """Return whether it was fuller in the bad hours than in any good ones."""
     import polars as pl
 
+    if not growth.stands_out:
+        return weighed("no target became fuller by itself than it was", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     found = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
     return found.evidence(
@@ -166,7 +173,7 @@ def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
     """Return whether it had begun to fill when the first runs were bad."""
     import polars as pl
 
-    if growth.beyond < _LITTLE:
+    if not growth.stands_out:
         return weighed("no target filled by itself, at no time", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     usual = pl.col("target").replace_strict(growth.usual, return_dtype=pl.Float64)

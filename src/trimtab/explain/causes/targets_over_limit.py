@@ -14,7 +14,14 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import flags, heavier, named, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, breadth, expected, in_time, not_available
+from trimtab.explain.contrasts import (
+    Contrast,
+    between_targets,
+    breadth,
+    expected,
+    in_time,
+    not_available,
+)
 from trimtab.explain.telemetry import observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
@@ -52,8 +59,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _now(bad, limit, worst),
         _in_time(full, over, limit, worst),
         timing(context, over, _WHAT),
-        between_targets(full, breadth(context), by=_FULLER, present_from=limit, absent=-0.8)
-        .evidence("fullness", unit="1", source=_SOURCE, targets=worst),
+        _slow_ones(context, full, worst),
         writes_and_reads(context),
     )  # fmt: skip
 
@@ -67,6 +73,18 @@ def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
     over = 0.5 * _breadth(len(worst), n)
     found = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
     return found.evidence(f"{what}; the fullest", unit="1", source=_SOURCE, targets=worst)
+
+
+def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
+    found = between_targets(
+        full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
+    )
+    of_all = _breadth(len(worst), full.get_column("target").n_unique())
+    return _shrunk(found, of_all).evidence("fullness", unit="1", source=_SOURCE, targets=worst)
+
+
+def _shrunk(found: Contrast, of_all: float) -> Contrast:
+    return replace(found, weight=found.weight * (of_all if found.weight > 0 else 1.0))
 
 
 def _breadth(over: int, of: int) -> float:
@@ -93,9 +111,7 @@ def _in_time(
     of_all = _breadth(len(worst), n)
     return heavier(
         *(
-            replace(found, weight=found.weight * (of_all if found.weight > 0 else 1.0)).evidence(
-                what, unit="1", source=_SOURCE, targets=worst
-            )
+            _shrunk(found, of_all).evidence(what, unit="1", source=_SOURCE, targets=worst)
             for found, what in parts
         )
     )
