@@ -15,7 +15,7 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import flags, named, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import breadth, expected, in_time, not_available, weighed
-from trimtab.explain.telemetry import observe
+from trimtab.explain.telemetry import OSTS, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
@@ -30,6 +30,10 @@ _GROWN: Final = 0.05
 traffic (2.5 of 36 PB a day, ``facts/seeds.md`` 41, 42) and removes nothing grows by 7 points a
 day everywhere alike; between targets that the allocator balances little of that is left."""
 _LITTLE: Final = 0.02
+_TIMES: Final = 2.0
+"""And so many times what the others grew by: where all fill, none fills by itself."""
+_OPEN: Final = 0.5
+"""Of the targets. While fewer are open for creation those fill because the others are closed."""
 _SPREADS: Final = 6.0
 """Robust standard deviations of the others' growth."""
 _SPREAD_LEAST: Final = 0.003
@@ -55,15 +59,15 @@ class _Growth:
 
     @property
     def stands_out(self) -> bool:
-        """Whether it is one that fills, or a few: not a part of all."""
+        """Whether it is one that fills, or a few: not a part of all, nor a little before all."""
         few = len(self.targets) <= max(1.0, _FEW * self.of)
-        return few and self.beyond >= _LITTLE
+        return few and self.beyond >= _LITTLE and self.grown >= _TIMES * max(0.0, self.others)
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against a target that fills by itself."""
     seen = observe(context)
-    full = seen.fullness()
+    full = _while_open(seen.fullness(), seen.values("create_enabled", kinds=OSTS))
     growth = _growth(full, context.incident.at)
     if isinstance(growth, str):
         why = (
@@ -83,6 +87,17 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _more_than_before(full, growth),
         _when(context, full, growth),
     )
+
+
+def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
+    """Return fullness but for the bad hours, after the first, in which most targets were closed."""
+    import polars as pl
+
+    shares = open_.group_by("at").agg(share=pl.col("value").mean())
+    first = pl.col("at") == pl.col("at").filter(pl.col("bad")).min()
+    known = full.join(shares, on="at", how="left")
+    kept = ~pl.col("bad") | first | (pl.col("share").fill_null(1.0) >= _OPEN)
+    return known.filter(kept).drop("share")
 
 
 def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | str:
