@@ -33,6 +33,7 @@ def test_names_that_were_not_resolved(status: RunStatus) -> None:
     piece = told(CAUSE, one, "runs tell of name resolution")
     assert piece.weight > 1.5
     assert piece.source == f"run write-hourly-{BAD_FROM:%m%dT%H%M}"
+    assert own(CAUSE, one) > 2.5
 
 
 def test_the_bad_day_of_the_seed() -> None:

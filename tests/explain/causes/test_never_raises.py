@@ -175,6 +175,16 @@ def test_looks_for_the_same_things_whatever_there_is(cause: Cause) -> None:
     assert any(piece.found is Found.NOT_AVAILABLE for piece in cause.assess(empty))
 
 
+@pytest.mark.parametrize(
+    "cause", [one for one in CAUSES if one.id != "cached-read"], ids=lambda cause: cause.id
+)
+@pytest.mark.parametrize("shape", [Shape.STEP, Shape.DIP, Shape.UNSTEADY])
+def test_is_not_assessed_where_nothing_is_known(cause: Cause, shape: Shape) -> None:
+    """Nothing seen is neither convicted nor cleared. Reads alone can be cached: that is known."""
+    founds = {piece.found for piece in cause.assess(context(of=incident(shape)))}
+    assert founds <= {Found.NOT_AVAILABLE, Found.NEUTRAL}
+
+
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
 def test_is_not_convicted_of_a_quiet_step(cause: Cause) -> None:
     total = sum(piece.weight for piece in cause.assess(quiet()))

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import UNSEEN
@@ -42,12 +43,12 @@ _LONGEST_RUN: Final = timedelta(hours=8)
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against load of other jobs."""
     steps, source, why = _others(context)
-    return (
+    seen = (
         _in_time(steps, source, why),
         _against_the_probe(context, steps, source, why),
         _jobs(context),
-        _shape(context),
     )
+    return beside(seen, _shape(context))
 
 
 def _others(context: Context) -> tuple[list[Step], str, str]:

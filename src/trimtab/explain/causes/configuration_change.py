@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
+from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import named
@@ -68,14 +69,14 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     event, weight = _event(context)
     changes = _changes(context)
     setting = _near(context, changes)
-    return (
+    seen = (
         _logged(context, event, weight),
         _set(context, setting, changes, logged=weight),
-        _shape(context),
         _alike(context, event, setting),
         _taken_back(context, setting, changes),
         _as_large(context, event if weight > 0 else None, setting),
     )
+    return beside(seen, _shape(context))
 
 
 def _event(context: Context) -> tuple[Event | None, float]:

@@ -76,8 +76,7 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     what = "runs that were not started or failed"
     if not bad:
         return not_available(what, Route.TIME, "there is no run in the bad hours")
-    none = [run for run in bad if run.status in _NOT_MEASURED and not run.values]
-    before = [run for run in good if run.status in _NOT_MEASURED and not run.values]
+    none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
     said = f"{len(none)} of {len(bad)} {what} in the bad hours"
     said += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
@@ -88,6 +87,11 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         said, Route.TIME, weight, value=share, reference=reference, unit="1",
         at=none[0].at if none else None, source=f"run {none[0].id}" if none else None,
     )  # fmt: skip
+
+
+def _is_silent(run: RunFact) -> bool:
+    """Return whether a run measured nothing; one that hung in resolving names did not either."""
+    return not run.values and (run.status in _NOT_MEASURED or _speaks(run))
 
 
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:

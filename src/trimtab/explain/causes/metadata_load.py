@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import Ratio, ratios
 from trimtab.explain.causes.shared import UNSEEN
@@ -39,7 +40,8 @@ _FELL: Final = 0.9
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return what speaks for and against load on the metadata servers."""
-    return (_operations(context), _cpu(context), _rates(context), _metric(context))
+    seen = (_operations(context), _cpu(context), _rates(context))
+    return beside(seen, _metric(context))
 
 
 def _operations(context: Context) -> Evidence:
