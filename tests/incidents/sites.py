@@ -33,6 +33,10 @@ def site_for(spec: Spec) -> Site:
         wanted |= _wants(incident.cause, incident.variant, incident.strength, rng)
         if incident.start_day < 0:
             wanted |= _standing(incident.cause, incident.variant)
+    later = {one.cause for one in spec.incidents if one.start_day >= 0}
+    if "trim-overdue" in later or "garbage-collection" in later:
+        # Neither is anything new where nobody ever trimmed.
+        wanted["trim_every_h"] = wanted["trim_every_h"] or 24.0
     if any(
         one.cause == "configuration-change" and one.variant != "capacity-added"
         for one in spec.incidents

@@ -400,6 +400,19 @@ def test_some_instrument_sees_every_cause(cause: Cause) -> None:
     assert truth["seen_by"], truth
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_trims_can_only_stop_where_somebody_trimmed(seed: int) -> None:
+    incidents = (
+        Incident("trim-overdue", 12.0, None, 0.7, "stopped"),
+        Incident("writeback-throttling", 16.0, None, 0.5, "default"),
+    )
+    world = make_world(Spec(seed=seed, days=18, incidents=incidents, snapshot_every_h=24))
+    trims = [one["at"] for one in world.events if one["kind"] == "trim"]
+    assert trims
+    assert max(trims) < world.truth[0]["at"]
+    assert world.truth[0]["seen_by"]
+
+
 def test_quiet_worlds_are_quiet() -> None:
     quiet = [one for one in scenarios(11) if one.sort == "quiet"]
     assert len(quiet) == 6
