@@ -19,7 +19,7 @@ from tests.incidents.world import Truth
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.explain import conclude, gather
-from trimtab.explain.ranking import NAMED
+from trimtab.explain.ranking import NAMED, confidence, rank, weigh
 from trimtab.explain.site import context_of, standing_of
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape
 
@@ -157,20 +157,37 @@ def _overlap_s(incident: Incident, truth: Truth, now: datetime) -> float:
     return (end - start).total_seconds() + 1
 
 
-def confidences(played: Iterable[Played]) -> list[tuple[float, bool, str, str]]:
-    """Return every listed cause's confidence, whether it is true, its name and its world."""
+@dataclass(frozen=True)
+class Told:
+    """One cause with evidence for it, in one incident.
+
+    Attributes
+    ----------
+    log_odds
+        log10, before calibration.
+    """
+
+    world: str
+    sort: str
+    cause: str
+    log_odds: float
+    confidence: float
+    true: bool
+
+
+def told(played: Iterable[Played]) -> list[Told]:
+    """Return every cause that has evidence for it in any incident, and whether it is true."""
     found = []
     for one in played:
-        for explanation in one.explanations():
-            true = {
-                truth["cause"]
-                for truth in one.truth
-                if _overlap_any(explanation.incident, truth, one.now)
-            }
+        for incident, causes in one.gathered:
+            true = {truth["cause"] for truth in one.truth if _overlap_any(incident, truth, one.now)}
+            ranked = rank([weigh(_CAUSES[name], evidence) for name, evidence in causes])
             found += [
-                (assessed.confidence, assessed.cause in true, assessed.cause, one.name)
-                for assessed in explanation.causes
-            ]
+                Told(one.name, one.sort, each.cause.id, each.log_odds, confidence(each.log_odds),
+                     each.cause.id in true)
+                for each in ranked
+                if each.has_evidence_for and not each.throughout
+            ]  # fmt: skip
     return found
 
 
