@@ -326,3 +326,14 @@ def test_the_middle_of_a_day_before_is_not_the_log_of_today() -> None:
     old = event(EventKind.REBUILD, BAD_FROM - timedelta(days=3), "nvme4n1")
     piece = told(array_degraded.CAUSE, sound(events=[old]), "the log book tells of no")
     assert piece.found is Found.NEUTRAL
+
+
+def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
+    from tests.explain.causes.contexts import reading
+
+    rows = [
+        reading(START, OSTS[0], "degraded", -1.0),
+        reading(BAD_FROM, OSTS[0], "degraded", 7.0),
+    ]
+    piece = next(one for one in array_degraded.CAUSE.assess(context(rows)))
+    assert (piece.found, piece.value, piece.reference) == (Found.FOR, 1.0, 0.0)

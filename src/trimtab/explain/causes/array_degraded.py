@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, fresh, grown, logged, named, targets_of, timing
+from trimtab.explain.causes.shared import (
+    UNSEEN,
+    flags,
+    fresh,
+    grown,
+    logged,
+    named,
+    targets_of,
+    timing,
+)
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import (
     between_targets,
@@ -35,7 +44,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     import polars as pl
 
     seen = observe(context)
-    degraded = fresh(seen.values("degraded"))
+    degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
     if degraded.filter(pl.col("bad")).is_empty():
         why = seen.why_not("degraded")

@@ -70,7 +70,8 @@ def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.Dat
     """Return 1 where a target is not served by its home; the usual server where none is named."""
     import polars as pl
 
-    flag = seen.values("failover_active").select("at", "target", "value", "bad")
+    told = seen.values("failover_active").select("at", "target", "value", "bad")
+    flag = flags(told, pl.col("value") > 0.5)
     usual = serving.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mode().sort())
     home = {target: servers[0] for target, servers in usual.iter_rows() if servers}
     home |= dict(context.home)

@@ -69,7 +69,7 @@ def _closed(seen: Observations) -> pl.DataFrame:
     """
     import polars as pl
 
-    rows = seen.labelled("create_enabled", kinds=OSTS)
+    rows = flags(seen.labelled("create_enabled", kinds=OSTS), pl.col("value") > 0.5)
     mdts = max(1, seen.values("create_enabled", kinds=MDTS).get_column("target").n_unique())
     whole = pl.col("label").is_null()
     creation = (
@@ -88,8 +88,9 @@ def _closed(seen: Observations) -> pl.DataFrame:
         )
         .select("at", "target", "bad", "value")
     )
-    read_only = seen.values("read_only", kinds=OSTS).select("at", "target", "bad", "value")
-    both = pl.concat([creation, read_only.filter(pl.col("value") > 0)])
+    flag = seen.values("read_only", kinds=OSTS).select("at", "target", "bad", "value")
+    read_only = flags(flag, pl.col("value") > 0.5).filter(pl.col("value") > 0)
+    both = pl.concat([creation, read_only])
     return both.group_by("at", "target", "bad").agg(pl.col("value").max()).sort("at", "target")
 
 

@@ -176,7 +176,7 @@ def _errors(seen: Observations) -> Evidence:
 
     what = "file system errors, or a target gone read-only"
     counted = grown(seen.values("errors_total", kinds=OSTS))
-    read_only = seen.values("read_only", kinds=OSTS)
+    read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
     either = pl.concat(parts).group_by("at", "target", "bad").agg(pl.col("value").max())
     frame = fresh(either)
