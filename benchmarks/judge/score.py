@@ -61,11 +61,6 @@ def alarm_delay(found: Found, step: Step) -> int | None:
     return min(after, default=None)
 
 
-def on_grid(delay: int | None, grid: Sequence[int]) -> int | None:
-    """Return the delay rounded up to the runs after which the slowest tool is asked."""
-    return None if delay is None else next((runs for runs in grid if runs >= delay), None)
-
-
 def loosest_within(rates: Sequence[tuple[float, float]], allowed: float) -> float | None:
     """Return the loosest threshold whose false alarms, and every stricter one's, are allowed.
 

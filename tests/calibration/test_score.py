@@ -6,7 +6,6 @@ from benchmarks.judge.score import (
     false_alarms,
     loosest_within,
     median_delay,
-    on_grid,
     rerun_delay,
     sign_test,
 )
@@ -35,10 +34,6 @@ def test_an_alarm_counts_from_the_first_run_after_the_step():
     assert alarm_delay([(999, -1), (1003, 1), (1010, -1), (1020, -1)], STEP) == 11
     assert alarm_delay([(1000, -1)], STEP) == 1
     assert alarm_delay([(1003, 1)], STEP) is None
-
-
-def test_delays_are_rounded_up_to_when_reruns_are():
-    assert [on_grid(d, (6, 12, 24)) for d in (1, 6, 7, 24, 25, None)] == [6, 6, 12, 24, None, None]
 
 
 def test_the_loosest_threshold_within_the_allowed_rate():

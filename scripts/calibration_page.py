@@ -1,0 +1,219 @@
+"""Make the tables of docs/calibration.md, and that of judge/coverage.py, of what was measured.
+
+What stands between ``<!-- calibration NAME -->`` and ``<!-- end -->`` is made from
+benchmarks/results/calibration.json and judge_against_others.json. Without arguments both files are
+written; with ``--check`` they are only compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "calibration.md"
+TABLE = ROOT / "src" / "trimtab" / "judge" / "coverage.py"
+RESULTS = ROOT / "benchmarks" / "results"
+_BLOCK = re.compile(r"(<!-- calibration ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MEASURED = re.compile(r"(?<=# measured: begin\n).*?(?=# measured: end\n)", re.DOTALL)
+
+Row = dict[str, Any]
+
+
+def main(arguments: list[str]) -> int:
+    """Write page and table, or return 1 if they are not what they would be."""
+    made = {PAGE: made_page(PAGE.read_text()), TABLE: made_table(TABLE.read_text())}
+    if "--check" in arguments:
+        return int(any(path.read_text() != text for path, text in made.items()))
+    for path, text in made.items():
+        path.write_text(text)
+    return 0
+
+
+def made_page(page: str) -> str:
+    """Return the page with every block made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}{found[3]}", page)
+
+
+def made_table(module: str) -> str:
+    """Return the module with the table of measured coverages made anew."""
+    rows = [row for row in _rows("ratio_intervals") if row["kind"] == "normal"]
+    series = {row["series"] - row["without"] for row in rows}
+    lines = [f"SERIES: Final = {min(series)}", '"""Pairs of series behind each number."""', ""]
+    lines.append("MEASURED: Final[dict[tuple[int, float], float]] = {")
+    lines += [f"    ({row['n']}, {row['phi']}): {round(row['held'], 3)}," for row in rows]
+    lines.append("}")
+    lines.append(
+        '"""(runs a side, autocorrelation of neighbours): share of intervals that held."""'
+    )
+    return _MEASURED.sub("\n".join(lines) + "\n", module)
+
+
+def _section(name: str) -> Row:
+    return json.loads((RESULTS / "calibration.json").read_text())[name]
+
+
+def _rows(name: str) -> list[Row]:
+    return _section(name)["rows"]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _measured(section: Row) -> str:
+    return f"\nMeasured {section['at'][:10]} on {section['machine']}, Python {section['python']}.\n"
+
+
+def _false_alarms() -> str:
+    rows = [
+        (
+            row["kind"],
+            "as it was" if row["phi"] is None else f"{row['phi']:g}",
+            f"{row['series_years']:.0f}",
+            _flag(row["confirmed_per_year"], 1, f"{row['confirmed_per_year']:.2f}"),
+            f"{row['confirmed_per_year_most']:.2f}",
+            _flag(row["suspects_per_year"], 12, f"{row['suspects_per_year']:.1f}"),
+        )
+        for row in _rows("false_alarms")
+    ]
+    head = ("noise", "phi", "series-years", "confirmed a year", "at most", "suspects a year")
+    return _table(head, rows) + _measured(_section("false_alarms"))
+
+
+def _flag(value: float, allowed: float, text: str) -> str:
+    return text if value <= allowed else f"**{text}**"
+
+
+def _power() -> str:
+    rows = [
+        (
+            row["kind"],
+            f"{row['phi']:g}",
+            f"{row['step']:+.0%}",
+            f"{row['history_h'] // 168} weeks" if row["history_h"] > 168 else "1 week",
+            _share(row, "suspect_36h"),
+            _share(row, "confirmed_96h"),
+            _share(row, "both"),
+            _share(row, "confirmed_14d"),
+            _hours(row["suspect_h_median"]),
+            _hours(row["confirmed_h_median"]),
+        )
+        for row in _rows("power")
+    ]
+    head = (
+        "noise",
+        "phi",
+        "step",
+        "history",
+        "suspected in 36 h",
+        "confirmed in 96 h",
+        "both",
+        "confirmed in 14 d",
+        "median to suspect",
+        "to confirm",
+    )
+    return _table(head, rows) + _measured(_section("power"))
+
+
+def _share(row: Row, key: str) -> str:
+    return f"{100 * row[key] / row['series']:.0f} %"
+
+
+def _hours(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} h"
+
+
+def _coverage(name: str) -> str:
+    rows = _rows(name)
+    phis = sorted({row["phi"] for row in rows})
+    made = []
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        for n in sorted({row["n"] for row in rows if row["kind"] == kind}):
+            held = {row["phi"]: row["held"] for row in rows if (row["kind"], row["n"]) == (kind, n)}
+            cells = [held[phi] for phi in phis]
+            made.append((kind, str(n), *(_short(share) for share in cells)))
+    head = ("noise", "runs", *(f"phi {phi:g}" for phi in phis))
+    return _table(head, made) + _measured(_section(name))
+
+
+def _short(share: float) -> str:
+    text = f"{100 * share:.1f} %"
+    return text if share >= 0.93 else f"**{text}**"
+
+
+def _against(tier: str, tuned: str) -> Callable[[], str]:
+    def made() -> str:
+        result = json.loads((RESULTS / "judge_against_others.json").read_text())
+        rows = [
+            row
+            for row in result["rows"]
+            if (row["tier"], row["tuned"]) in ((tier or None, tuned), (tier or "confirmed", None))
+            and (tier or row["detector"] != "trimtab")
+        ]
+        cells = [_against_row(row) for row in rows]
+        head = (
+            "noise",
+            "step",
+            "detector",
+            "threshold",
+            "false alarms a year",
+            "on this noise",
+            "told in 14 d",
+            "median delay",
+            "",
+        )
+        return _table(head, sorted(cells, key=lambda one: (one[0], one[1])))
+
+    return made
+
+
+def _against_row(row: Row) -> tuple[str, ...]:
+    first = (row["noise"], f"{row['step']:+.0%}")
+    threshold = "" if row["threshold"] is None else f"{row['threshold']:g}"
+    name = f"**{row['label']}**" if row["detector"] == "trimtab" else row["label"]
+    if "series" not in row:
+        return (*first, name, "-", "-", "-", "-", "-", row["reason"])
+    return (
+        *first,
+        name,
+        threshold,
+        f"{row['false_per_year']:.2f}",
+        f"{row['false_per_year_here']:.2f}",
+        f"{row['detected']} of {row['series']}",
+        _hours(row["delay_h_median"]) if row["delay_h_median"] is not None else "more than 14 d",
+        f"p = {row['p_value']:g}" if "p_value" in row else "",
+    )
+
+
+def _against_where() -> str:
+    result = json.loads((RESULTS / "judge_against_others.json").read_text())
+    return (
+        f"{result['series_years_of_each_noise']} series-years of each noise, "
+        f"{result['series_of_each_step']} series of each step. Measured {result['at'][:10]} on "
+        f"{result['machine']}, Python {result['python']}.\n"
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "false-alarms": _false_alarms,
+    "power": _power,
+    "cov": lambda: _coverage("cov_intervals"),
+    "ratio": lambda: _coverage("ratio_intervals"),
+    "against-defaults": _against("", "default"),
+    "against-confirmed": _against("confirmed", "all"),
+    "against-suspect": _against("suspect", "all"),
+    "against-confirmed-this": _against("confirmed", "this"),
+    "against-suspect-this": _against("suspect", "this"),
+    "against-where": _against_where,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

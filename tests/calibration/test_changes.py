@@ -1,0 +1,109 @@
+"""Changes of level: rarely told where there is none, soon told where there is one.
+
+What is claimed, of hourly series (docs/calibration.md has the full counts):
+
+- where nothing happens, at most one false confirmed change and 12 false suspects a series-year;
+- a lasting step of 8 % under noise of COV 5 % and autocorrelation 0.5 is suspected within 36 h and
+  confirmed within 96 h in nine series of ten; one of 4 % is confirmed within two weeks in eight.
+
+The gate takes few series, always the same ones, so that no result hangs on luck; `make soak` takes
+many. A count fails only where it speaks against the claim: where, were the claim just true, so
+bad a count had a chance under 5 %. With the few series of the gate that finds what is badly
+wrong (twice the false alarms pooled, six hits in ten), and `make soak` what is a little wrong.
+"""
+
+import math
+from functools import cache
+
+import pytest
+from tests.calibration.changes import (
+    alarms,
+    binomial_at_most,
+    poisson_at_most,
+    told,
+)
+from tests.calibration.series import KINDS, PHIS, null_cases, real_residuals, step_cases
+from tests.support.counts import repetitions
+
+YEARS = repetitions(gate=1, soak=10)
+STEPS = repetitions(gate=12, soak=200)
+CONFIRMED_PER_YEAR, SUSPECTS_PER_YEAR = 1.0, 12.0
+AGAINST = 0.05
+
+
+def speaks_against_rate(count, allowed):
+    """Whether so many events or more had a chance under 5 %, were ``allowed`` the mean."""
+    return count > 0 and 1 - poisson_at_most(count - 1, allowed) < AGAINST
+
+
+def speaks_against_share(hits, of, share):
+    """Whether so few hits or fewer had a chance under 5 %, were ``share`` the truth."""
+    return binomial_at_most(hits, of, share) < AGAINST
+
+
+@cache
+def found_in(name):
+    (case,) = (one for one in null_cases() if one.name == name)
+    return alarms(case, range(1000, 1000 + YEARS))
+
+
+def pooled(names):
+    found = [found_in(name) for name in names]
+    years = sum(one.series_years for one in found)
+    return years, sum(one.confirmed for one in found), sum(one.suspects for one in found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_nothing_happens_little_is_told(kind):
+    """Each kind of noise, all autocorrelations together: four series-years in the gate."""
+    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for phi in PHIS])
+    assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
+    assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
+
+
+@pytest.mark.parametrize("phi", PHIS)
+def test_nor_at_any_autocorrelation(phi):
+    """The same series the other way round: six series-years of each autocorrelation."""
+    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for kind in KINDS])
+    assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
+    assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
+
+
+def test_nor_under_the_noise_of_real_systems():
+    if not real_residuals():
+        pytest.skip("no recorded data (set TRIMTAB_REAL_DATA)")
+    (case,) = (one for one in null_cases() if one.kind == "tokio")
+    found = alarms(case, range(2 * YEARS))
+    assert not speaks_against_rate(found.confirmed, CONFIRMED_PER_YEAR * found.series_years), found
+    assert not speaks_against_rate(found.suspects, SUSPECTS_PER_YEAR * found.series_years), found
+
+
+@pytest.mark.parametrize("step", [-0.08, 0.08])
+def test_eight_per_cent_is_suspected_in_36_hours_and_confirmed_in_96(step):
+    (case,) = step_cases(steps=(step,))
+    hits = sum(told(case, seed).within(36, 96) for seed in range(STEPS))
+    assert not speaks_against_share(hits, STEPS, 0.9), hits
+
+
+@pytest.mark.parametrize("step", [-0.04, 0.04])
+def test_four_per_cent_is_confirmed_in_two_weeks(step):
+    (case,) = step_cases(steps=(step,))
+    hits = sum(told(case, seed).within(math.inf, 14 * 24) for seed in range(STEPS))
+    assert not speaks_against_share(hits, STEPS, 0.8), hits
+
+
+def test_what_is_told_of_a_step_is_about_its_size():
+    (case,) = step_cases(steps=(-0.08,))
+    effects = [effect for seed in range(STEPS) if (effect := told(case, seed).effect)]
+    assert sum(effects) / len(effects) == pytest.approx(0.92, abs=0.015)
+
+
+def test_the_bounds_are_those_of_poisson_and_binomial():
+    assert poisson_at_most(0, 3.0) == pytest.approx(math.exp(-3))
+    assert [speaks_against_rate(count, 4.0) for count in (0, 8, 9)] == [False, False, True]
+    assert [speaks_against_share(hits, 16, 0.9) for hits in (16, 13, 12, 11)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
