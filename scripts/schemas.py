@@ -9,8 +9,12 @@ from pathlib import Path
 from trimtab.report.documents import (
     check,
     compare,
+    correlate,
+    events,
     hints,
     imported,
+    incidents,
+    judge,
     kept,
     ladder,
     probe,
@@ -37,6 +41,11 @@ DOCUMENTS = {
     "hints": hints.HintsDocument,
     "ladder": ladder.LadderDocument,
     "survey": survey.SurveyDocument,
+    "judge": judge.JudgeDocument,
+    "incidents": incidents.IncidentsDocument,
+    "explain": incidents.ExplainDocument,
+    "correlate": correlate.CorrelateDocument,
+    "event": events.EventsDocument,
     "error": check.FailureDocument,
 }
 

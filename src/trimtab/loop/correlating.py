@@ -36,8 +36,6 @@ _RUNS_MINIMUM: Final = 24
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "available_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
-_PLACES: Final = ("line", "result", "job")
-"""Where an imported run stands in its file: numbers that measure nothing."""
 _Told = dict[str, list[tuple[datetime, float]]]
 
 
@@ -231,9 +229,9 @@ def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, 
     for run, series in store.runs_between(site, since=begin, until=end):
         if run.at is None:
             continue
-        for name, value in as_dict(run.parameters.get("told")).items():
-            number = as_number(value)
-            if number is not None and name not in _PLACES:
+        # What else an imported run tells is of the run itself: its length moves with its rate.
+        for name, value in as_dict(as_dict(run.parameters.get("told")).get("telemetry")).items():
+            if (number := as_number(value)) is not None:
                 rows = found.setdefault(series, {}).setdefault(f"told: {name}", [])
                 rows.append((run.at, number))
     return found

@@ -39,5 +39,9 @@ def print_correlated(found: Correlated) -> None:
 
 def _line(one: Correlation) -> str:
     rho = "" if one.rho is None else f"{one.rho:+.2f}"
-    q = "" if one.q_value is None else f" (q {one.q_value:.2g})"
-    return f"{rho:>6}  {visible(one.name)}{q}: {visible(one.reason)}"
+    facts = [] if one.q_value is None else [f"q {one.q_value:.2g}"]
+    few = one.n_effective is not None and one.n_effective < 0.8 * one.n
+    facts.append(f"{one.n} runs" + (f" that count as {one.n_effective:.0f}" if few else ""))
+    if one.beside is not None and one.rho_beside is not None:
+        facts.append(f"{one.rho_beside:+.2f} beside {one.beside}")
+    return f"{rho:>6}  {visible(one.name)}: {visible(', '.join(facts))}"

@@ -1,0 +1,189 @@
+"""A simulated site, kept in a store, judged and explained through the commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.incidents.generate import make_world
+from tests.incidents.world import START, Incident, Spec
+from tests.support.command import trimtab
+from tests.support.kept_world import keep_world
+
+from trimtab.record.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+CHANGED = START + timedelta(days=11.1)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with two weeks of a small site whose checksums were turned on."""
+    change = Incident("configuration-change", 11.1, None, 0.9, "checksums")
+    world = make_world(Spec(seed=11, days=16, osts=8, incidents=(change,)))
+    return keep_world(world, tmp_path_factory.mktemp("judged") / "t.db")
+
+
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("schemas")
+    script = ROOT / "scripts" / "schemas.py"
+    subprocess.run([sys.executable, str(script), str(directory)], check=True)
+    return directory
+
+
+def asked(kept: Path, schemas: Path, *arguments: object) -> dict[str, Any]:
+    """Return the document of a command, which fits its schema."""
+    ended = trimtab(*arguments, "--json", store=kept)
+    assert ended.code == 0, ended.stderr
+    schema = json.loads((schemas / f"{arguments[0]}.json").read_text())
+    jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).validate(
+        ended.document
+    )
+    return ended.document
+
+
+def series_of(document: dict[str, Any], probe: str, metric: str) -> dict[str, Any]:
+    (one,) = [one for one in document["series"] if (one["probe"], one["metric"]) == (probe, metric)]
+    return one
+
+
+def test_the_change_is_found_when_it_was(kept: Path, schemas: Path) -> None:
+    document = asked(kept, schemas, "judge", "world")
+    hourly = series_of(document, "hourly", "write_bandwidth")
+    (verdict,) = hourly["verdicts"]
+    assert verdict["scope"] == "history"
+    confirmed = [one for one in hourly["change_points"] if one["status"] == "confirmed"]
+    assert len(confirmed) == 1
+    (change,) = confirmed
+    at = datetime.fromisoformat(change["at"])
+    assert abs(at - CHANGED) <= timedelta(hours=6)
+    assert change["detected_at"] > change["at"]
+    low, high = change["effect_interval"]
+    assert low < change["effect"] < high < 1
+    assert change["effect"] == pytest.approx(0.83, abs=0.04)
+    assert hourly["runs"] == 16 * 24
+    assert len(hourly["days"]) == 16
+    assert {tails["metric"] for tails in document["tails"]} == {"write_bandwidth", "read_bandwidth"}
+
+
+def test_what_came_later_is_not_looked_at(kept: Path, schemas: Path) -> None:
+    until = (CHANGED - timedelta(hours=6)).isoformat()
+    document = asked(kept, schemas, "judge", "world", "--until", until)
+    hourly = series_of(document, "hourly", "write_bandwidth")
+    assert hourly["change_points"] == []
+    assert document["to"] < until
+
+
+def test_probe_and_metric_narrow_it(kept: Path, schemas: Path) -> None:
+    document = asked(
+        kept, schemas, "judge", "world", "--probe", "hourly", "--metric", "read_bandwidth"
+    )
+    assert [(one["probe"], one["metric"]) for one in document["series"]] == [
+        ("hourly", "read_bandwidth")
+    ]
+    nothing = trimtab("judge", "world", "--probe", "nosuch", "--metric", "score", store=kept)
+    assert nothing.code == 2
+    assert "nothing of that" in nothing.stderr
+
+
+def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:
+    page = tmp_path / "judge.html"
+    ended = trimtab("judge", "world", "--report", page, store=kept)
+    assert ended.code == 0, ended.stderr
+    html = page.read_text()
+    assert html.count("<svg") >= 4
+    assert "<script" not in html
+    assert "http://" not in html.replace("http://www.w3.org", "")
+    assert "confirmed" in html
+
+
+def test_a_missed_verdict_can_end_with_ten(kept: Path) -> None:
+    ended = trimtab(
+        "judge", "world", "--cov-goal", "0.1%", "--fail-on", "missed", "--json", store=kept
+    )
+    assert ended.code == 10
+    assert any(
+        verdict["status"] == "missed"
+        for one in ended.document["series"]
+        for verdict in one["verdicts"]
+    )
+
+
+def test_the_incident_is_explained_and_kept(kept: Path, schemas: Path) -> None:
+    document = asked(kept, schemas, "incidents", "world")
+    steps = [one for one in document["incidents"] if one["shape"] == "step"]
+    assert len(steps) == 1
+    (step,) = steps
+    assert step["state"] == "open"
+    assert not step["unexplained"]
+    assert step["causes"][0]["id"] == "configuration-change"
+    assert step["causes"][0]["confidence"] > 0.5
+    assert any("hourly" in name for name in (*step["moved_with"], step["probe"]))
+    routes = {piece["route"] for piece in step["causes"][0]["evidence"]}
+    assert "log" in routes
+    asked_for = {cause["id"] for name in ("causes", "cleared", "not_assessed", "standing")
+                 for cause in step[name]}  # fmt: skip
+    assert len(asked_for) >= 15
+    with Store.open(kept) as store:
+        assert {one.id for one in store.incidents("world")} == {
+            one["id"] for one in document["incidents"]
+        }
+        assert store.judged("world") is not None
+    again = asked(kept, schemas, "incidents", "world")
+    assert [one["id"] for one in again["incidents"]] == [one["id"] for one in document["incidents"]]
+
+
+def test_status_tells_of_it(kept: Path, schemas: Path) -> None:
+    asked(kept, schemas, "incidents", "world")
+    document = asked(kept, schemas, "status", "world")
+    assert [one["cause"] for one in document["incidents"] if one["state"] == "open"] != [None]
+    (judged,) = document["judged"]
+    assert judged["newer_runs"] == 0
+    slow = {one["metric"]: one for one in document["slowest"]}
+    assert slow["write_bandwidth"]["targets"] == 8
+    values = [one["value"] for one in slow["write_bandwidth"]["slowest"]]
+    assert values == sorted(values)
+    text = trimtab("status", "world", store=kept)
+    assert "incident" in text.stdout
+
+
+def test_one_moment_is_told_whole(kept: Path, schemas: Path) -> None:
+    at = (CHANGED + timedelta(days=1)).isoformat()
+    document = asked(kept, schemas, "explain", "world", "--at", at)
+    assert [one["shape"] for one in document["incidents"]].count("step") == 1
+    looked_for = [
+        piece
+        for name in ("causes", "cleared", "not_assessed", "standing")
+        for cause in document["moment"][name]
+        for piece in cause["evidence"]
+    ]
+    assert {piece["found"] for piece in looked_for} >= {"against", "neutral"}
+    assert all((piece["reason"] is None) == (piece["found"] != "not_available")
+               for piece in looked_for)  # fmt: skip
+    outside = trimtab("explain", "world", "--at", "2020-01-01", store=kept)
+    assert outside.code == 2
+    assert "the record goes from" in outside.stderr
+
+
+def test_what_moves_with_performance_is_no_cause(kept: Path, schemas: Path) -> None:
+    document = asked(kept, schemas, "correlate", "world", "--probe", "hourly")
+    assert {one["metric"] for one in document["series"]} == {"write_bandwidth", "read_bandwidth"}
+    names = {one["name"] for one in document["series"][0]["correlations"]}
+    assert {"fullness (fullest target)", "server_cpu_fraction (mean)"} <= names
+    text = trimtab("correlate", "world", "--probe", "hourly", store=kept)
+    assert "need not be cause" in text.stdout
+
+
+def test_a_site_without_runs_is_told(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        store.ensure_site("empty")
+    for name in ("judge", "incidents", "correlate"):
+        ended = trimtab(name, "empty", store=tmp_path / "t.db")
+        assert ended.code == 2, (name, ended.stderr)
