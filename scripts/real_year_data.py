@@ -16,6 +16,7 @@ from trimtab.judge.frame import frame_of
 from trimtab.judge.series import judge_series
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.keeping import Terms
+from trimtab.measure.measurement import BANDWIDTH
 from trimtab.model.event import Event
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.series import SeriesJudgement, SeriesKey
@@ -136,7 +137,7 @@ def _series(store: Store, site: str) -> list[One]:
     found = []
     for kept in store.series(site):
         points = store.history(site, kept.comparability)
-        for metric in sorted({point.metric for point in points}):
+        for metric in sorted({point.metric for point in points} & set(BANDWIDTH.values())):
             frame = frame_of([point for point in points if point.metric == metric])
             unit = METRIC_UNITS[metric]
             key = SeriesKey(site, kept.probe, kept.kind, metric, unit, kept.comparability)

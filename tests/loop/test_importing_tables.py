@@ -79,7 +79,7 @@ def test_the_history_leaves_out_what_is_no_run_of_the_probe(store: Store) -> Non
     imported(store, TABLE)
     (series,) = (one for one in store.series("sample-scratch1") if one.probe == "dbscan_read")
     assert series.runs == 10
-    points = store.history("sample-scratch1", series.comparability)
+    points = store.history("sample-scratch1", series.comparability, metric="read_bandwidth")
     assert len(points) == 8
     statuses = Counter(run.status for run in store.runs(site="sample-scratch1"))
     assert statuses[RunStatus.INVALID_WORKLOAD] == 2
@@ -88,7 +88,7 @@ def test_the_history_leaves_out_what_is_no_run_of_the_probe(store: Store) -> Non
 def test_what_did_not_finish_counts_as_nothing_done(store: Store) -> None:
     imported(store, ONE_SITE)
     (series,) = store.series("sample-fs1")
-    points = store.history("sample-fs1", series.comparability)
+    points = store.history("sample-fs1", series.comparability, metric="write_bandwidth")
     assert [one.value for one in points if one.unfinished] == [0.0]
     assert len(points) == 9
 

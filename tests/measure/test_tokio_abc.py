@@ -82,7 +82,8 @@ def test_each_row_is_a_run_of_its_probe_and_file_system(nersc: tuple[Measurement
     }
     one = of(nersc, "ior-shared-write", site="sample-scratch1", day=0)
     # From the file: 50,000-odd MiB/s; MiB and not MB.
-    (sample,) = one.samples
+    sample, moved = one.samples
+    assert (moved.metric, moved.value) == ("bytes_written", 512 * GIB)
     printed = float(NERSC.read_text().splitlines()[1].split(",")[5])
     assert (sample.metric, sample.unit, sample.line) == ("write_bandwidth", "B/s", 2)
     assert sample.value == pytest.approx(printed * 2**20)

@@ -142,7 +142,7 @@ def _measurement(
         ended=row.time("darshan_end_time"),
         asked={"application": _application(row), **expected.workload.asked()},
         told=_told(row, workload, percent=percent),
-        samples=(sample,),
+        samples=(sample, _moved(row, workload)),
         identity=_identity(row, kind),
         alike=True,
         site=kind.site,
@@ -196,12 +196,17 @@ def _sample(row: TableRow, workload: Workload, problem: str | None) -> Sample:
     return Sample(metric, value, 0, output=0, line=line, reason=problem)
 
 
+def _moved(row: TableRow, workload: Workload) -> Sample:
+    """Return the bytes that the run moved, which what the servers moved is held against."""
+    metric = "bytes_read" if workload.access == "read" else "bytes_written"
+    return Sample(metric, workload.moved_bytes, 0, output=0, line=row.line)
+
+
 def _told(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, object]:
     """Return what the row says besides, the figures of its moment under ``telemetry``."""
     told: dict[str, object] = {
         "line": row.line,
         "job": row.text("_jobid"),
-        f"bytes_{'read' if workload.access == 'read' else 'written'}": workload.moved_bytes,
         "walltime_s": row.number("darshan_walltime"),
         "metadata_time_s": row.number("darshan_tot_f_meta_time_posix"),
         "telemetry": amounts(row, workload, percent=percent),
