@@ -16,6 +16,7 @@ from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Win
 from trimtab.explain.explain import explain
 from trimtab.explain.standing import standing_conditions
 from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
+from trimtab.explain.telemetry import holds
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState, Shape
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _EVENTS_FROM: Final = timedelta(days=14)
+_EVENTS_TO: Final = timedelta(days=2)
+"""After an incident: a trim that cured it, the entry that says it was mended."""
 _BEGINNING: Final = timedelta(days=2)
 """Of the record, and as long at its end: what was so in both had no beginning in it."""
 _MOMENT: Final = timedelta(hours=1)
@@ -165,7 +168,7 @@ def _context(
         record_from=known.record_from,
         now=known.now,
         telemetry=source.frames(times),
-        surveys=known.surveys,
+        surveys=known.surveys.filter(holds(windows)),
         runs=tuple(run for run in known.runs if stretches.holds(run.at)),
         events=_events(incident, known),
         limits=known.limits,
@@ -177,11 +180,15 @@ def _context(
 
 def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
     """Return the log book from two weeks before on, and the last trim before of each target."""
-    since = incident.at - _EVENTS_FROM
-    recent = [event for event in known.events if (event.until or event.at) >= since]
+    since, until = incident.at - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
+    recent = [
+        event
+        for event in known.events
+        if (event.until or event.at) >= since and event.at <= until
+    ]
     last: dict[tuple[str, ...], Event] = {}
     for event in sorted(known.events, key=lambda one: one.at):
-        if event.kind is EventKind.TRIM and event not in recent:
+        if event.kind is EventKind.TRIM and (event.until or event.at) < since:
             last[event.targets] = event
     return tuple(sorted((*last.values(), *recent), key=lambda event: event.at))
 

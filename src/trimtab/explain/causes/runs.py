@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
@@ -28,6 +29,9 @@ _BEYOND_MEDIAN: Final = 1.3
 """By how much more than the median: where all requests are slower the tail tells nothing."""
 
 
+_OF_INCIDENT: WeakKeyDictionary[Context, dict[bool, tuple[RunFact, ...]]] = WeakKeyDictionary()
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """Median of the bad runs over that of the good ones."""
@@ -42,6 +46,13 @@ def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
 
     All runs where the incident belongs to no series.
     """
+    kept = _OF_INCIDENT.setdefault(context, {})
+    if bad not in kept:
+        kept[bad] = _of_incident(context, bad=bad)
+    return kept[bad]
+
+
+def _of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
     key = context.incident.key
     within = context.is_bad if bad else context.is_good
     found = (
