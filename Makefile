@@ -5,6 +5,8 @@
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
+# make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
+# make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
@@ -23,7 +25,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run test lint bench bench-snapshot bench-import bench-explain soak docs lock clean
+.PHONY: run test lint bench bench-snapshot bench-import bench-explain calibration bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -56,6 +58,20 @@ bench-import: .venv/.core .venv/.dev
 
 bench-explain: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/explain_a_year.py $(ARGS)
+
+calibration: .venv/.core .venv/.dev
+	$(BIN)/python scripts/calibration.py $(ARGS)
+	$(BIN)/python scripts/calibration_page.py
+
+bench-judge: .venv/.core .venv/.dev build/bench-judge/.ready
+	$(BIN)/python benchmarks/judge/against.py $(ARGS)
+	$(BIN)/python scripts/calibration_page.py
+
+# Other detectors in an environment of their own: nothing of theirs is a dependency of the project.
+build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) build/bench-judge
+	$(UV) pip install --quiet --python build/bench-judge/bin/python -r $<
+	@touch $@
 
 soak: .venv/.core .venv/.dev
 	TRIMTAB_SOAK=1 $(BIN)/pytest --timeout 3600 $(ARGS)
