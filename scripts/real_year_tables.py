@@ -32,6 +32,7 @@ EDISON: Final = tuple(site for site in SITES if site.startswith("edison"))
 BESIDE: Final = timedelta(days=60)
 DIP: Final = 0.6
 """Of the median: a run below that is a dip."""
+Stretch = tuple[datetime, datetime]
 TOGETHER: Final = timedelta(minutes=45)
 """All probes of a file system run within that."""
 _WINDOW_OF_RUNS: Final = 7
@@ -190,6 +191,31 @@ def changes(year: Year) -> str:
         for change in one.judgement.changes
     ]
     return table(head, sorted(rows, key=lambda row: (row[0], row[2], row[1])))
+
+
+def july(year: Year) -> str:
+    """Return each probe of Edison before and after the break of July 2017."""
+    head = ("probe", *(f"{site}, 95 %" for site in EDISON))
+    rows = []
+    for first in year.at(EDISON[0]):
+        cells = []
+        for site in EDISON:
+            one = year.of(site, first.probe)
+            ended, began = _longest_break(one)
+            before, after = one.values(ended - BESIDE, ended), one.values(began, began + BESIDE)
+            found = ratio(after, before)
+            levels = " to ".join(format_value(median(side), "B/s") for side in (before, after))
+            change = "-" if found is None else f"{effect(found.value)}"
+            around = "-" if found is None else effect_interval(found.interval)
+            cells.append(f"{levels}: {change} ({around})")
+        rows.append((first.probe, *cells))
+    return table(head, rows)
+
+
+def _longest_break(one: One) -> Stretch:
+    """Return the last run before the longest time without one, and the first after it."""
+    times = [run.at for run in one.runs]
+    return max(pairwise(times), key=lambda pair: pair[1] - pair[0])
 
 
 def fullness(year: Year) -> str:
@@ -360,9 +386,6 @@ def failovers(year: Year) -> str:
     return table(head, rows)
 
 
-Stretch = tuple[datetime, datetime]
-
-
 def edges(year: Year, site: str) -> Iterator[tuple[str, datetime, Stretch, Stretch]]:
     """Yield each begin and end of a failover with the stretch on either side, with it first."""
     times = sorted(run.at for one in year.at(site) for run in one.runs)
@@ -488,6 +511,7 @@ TABLES: Final[Mapping[str, Callable[[Year], str]]] = {
     "runs": runs,
     "verdicts": verdicts,
     "changes": changes,
+    "july": july,
     "fullness": fullness,
     "episodes": episodes,
     "moves": moves,
