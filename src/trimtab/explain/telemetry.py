@@ -95,6 +95,8 @@ class Observations:
         self._bad = tuple(bad)
         self._good = tuple(good)
         self._kept: dict[tuple[str, ...], pl.DataFrame] = {}
+        self._parts: dict[str, dict[str, pl.DataFrame]] = {}
+        self._times: dict[bool, tuple[datetime, ...]] = {}
 
     def values(
         self, name: str, *, kinds: Sequence[str] = TARGETS, fold: Fold | None = None
@@ -175,9 +177,7 @@ class Observations:
 
         key = ("setting", name, *kinds)
         if key not in self._kept:
-            rows = _shaped(self._settings, _setting_columns()).filter(
-                (pl.col("name") == name) & pl.col("kind").is_in(list(kinds))
-            )
+            rows = self._of("settings", name).filter(pl.col("kind").is_in(list(kinds)))
             found = rows.select(
                 "at", "target", pl.lit(None, pl.String).alias("server"), pl.col("value")
             )
@@ -192,10 +192,12 @@ class Observations:
         """Return the times of the snapshots in the bad stretch, or of those in the good one."""
         import polars as pl
 
-        found = self._in_stretches(
-            _shaped(self._readings, _reading_columns()).select("at").unique()
-        )
-        return tuple(found.filter(pl.col("bad") == bad).get_column("at").sort().to_list())
+        if bad not in self._times:
+            readings = _shaped(self._readings, _reading_columns())
+            found = self._in_stretches(readings.select("at").unique())
+            within = found.filter(pl.col("bad") == bad)
+            self._times[bad] = tuple(within.get_column("at").sort().to_list())
+        return self._times[bad]
 
     def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> str:
         """Return why a telemetry name has no value that could be used here, in words."""
@@ -217,11 +219,20 @@ class Observations:
     def _rows(self, name: str, kinds: Sequence[str]) -> pl.DataFrame:
         import polars as pl
 
-        key = ("rows", name)
-        if key not in self._kept:
-            readings = _shaped(self._readings, _reading_columns())
-            self._kept[key] = readings.filter(pl.col("name") == name)
-        return self._kept[key].filter(pl.col("kind").is_in(list(kinds)))
+        return self._of("readings", name).filter(pl.col("kind").is_in(list(kinds)))
+
+    def _of(self, what: Literal["readings", "settings"], name: str) -> pl.DataFrame:
+        """Return the rows of one name: all are taken apart once, since every name is asked for."""
+        whole, columns = (
+            (self._readings, _reading_columns())
+            if what == "readings"
+            else (self._settings, _setting_columns())
+        )
+        if what not in self._parts:
+            parts = _shaped(whole, columns).partition_by("name", as_dict=True, maintain_order=True)
+            self._parts[what] = {str(name): part for (name,), part in parts.items()}
+        found = self._parts[what].get(name)
+        return _shaped(whole, columns).clear() if found is None else found
 
     def _rates(self, name: str, kinds: Sequence[str], by_label: bool) -> pl.DataFrame:
         import polars as pl
