@@ -2,6 +2,7 @@
 
     python -m scripts.fit_confidence --seeds 1 2 3 4           play, fit on half, test on the rest
     python -m scripts.fit_confidence --seeds 1 2 3 4 --score   and write the results and the page
+    python -m scripts.fit_confidence --page                    the page alone
 
 Worlds with even numbers are fitted on, the others tested on. ``--keep DIRECTORY`` keeps what was
 played, so that weights can be changed in the ranking without simulating again; a cause that was
@@ -31,6 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.explain.contexts import plain_context  # noqa: E402 - as below
 from tests.explain.scoring import (  # noqa: E402 - the tests stand beside the package
     CONFIDENT,
     Played,
@@ -43,12 +45,14 @@ from tests.explain.scoring import (  # noqa: E402 - the tests stand beside the p
 )
 from tests.incidents.scenarios import Scenario, scenarios  # noqa: E402
 
+from trimtab.explain.causes import TABLE  # noqa: E402
 from trimtab.explain.ranking import CALIBRATION, NAMED  # noqa: E402
+from trimtab.model.incident import Found, Route  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "explaining.json"
 PAGE = ROOT / "docs" / "explaining.md"
 BINS = (0.05, 0.2, 0.5, 0.8, 0.9, 1.01)
-_BLOCK = re.compile(r"(<!-- scores -->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (causes|scores) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +63,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--score", action="store_true")
+    parser.add_argument("--page", action="store_true", help="make the page from kept results")
     asked = parser.parse_args(arguments)
+    if asked.page:
+        PAGE.write_text(made_page(PAGE.read_text(), json.loads(RESULTS.read_text())))
+        return 0
     played = [
         one
         for seed in asked.seeds
@@ -145,10 +153,12 @@ def scores(played: Sequence[Played], tested: Sequence[Played]) -> dict[str, Any]
 
 def _placed(found: Sequence[Verdict]) -> dict[str, int]:
     seen = [one for one in found if one.visible]
-    explained = [one for one in seen if one.found]
+    told_of = [one for one in seen if one.available]
+    explained = [one for one in told_of if one.found]
     return {
         "causes": len(found),
         "visible": len(seen),
+        "available": len(told_of),
         "found": len(explained),
         "first": sum(one.place == 0 for one in explained),
         "among_two": sum(one.place is not None and one.place <= 1 for one in explained),
@@ -214,12 +224,14 @@ def machine() -> dict[str, str]:
 
 def as_text(results: dict[str, Any]) -> str:
     """Return the results as Markdown tables."""
-    lines = ["| worlds with | causes | seen by an instrument | incident found | ranked first "
-             "| among the first two |", "|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| worlds with | causes | seen by an instrument | evidence available "
+             "| incident found | ranked first | among the first two |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
     for sort, row in results["sorts"].items():
         share = row["first"] / max(1, row["found"])
         lines.append(
-            f"| {_WORDS.get(sort, sort)} | {row['causes']} | {row['visible']} | {row['found']} "
+            f"| {_WORDS.get(sort, sort)} | {row['causes']} | {row['visible']} "
+            f"| {row['available']} | {row['found']} "
             f"| {row['first']} ({share:.0%}) | {row['among_two']} |"
         )
     lines += ["", "| cause, alone | said first |", "|---|---|"]
@@ -257,12 +269,29 @@ _WORDS = {
 
 
 def made_page(page: str, results: dict[str, Any]) -> str:
-    """Return the page with its scores made anew."""
-    below = (
-        f"\n\nSeeds {', '.join(map(str, results['seeds']))}; {results['machine']}, "
-        f"{results['date']}, commit {results['commit']}.\n"
-    )
-    return _BLOCK.sub(lambda found: f"{found[1]}{as_text(results)}{below}{found[2]}", page)
+    """Return the page with its causes and scores made anew."""
+    made = {
+        "causes": causes_text(),
+        "scores": f"{as_text(results)}\n\nSeeds {', '.join(map(str, results['seeds']))}; "
+        f"{results['machine']}, {results['date']}, commit {results['commit']}.\n",
+    }
+    return _BLOCK.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", page)
+
+
+def causes_text() -> str:
+    """Return every cause with what is looked for and what would decide, as Markdown.
+
+    What is looked for is what it says that it cannot have of a record that holds nothing.
+    """
+    lines = ["| cause | looked for | what would decide |", "|---|---|---|"]
+    for cause in TABLE:
+        pieces = cause.assess(plain_context())
+        wanted = [piece.what for piece in pieces if piece.found is Found.NOT_AVAILABLE]
+        wanted += ["the log book"] if any(piece.route is Route.LOG for piece in pieces) else []
+        lines.append(
+            f"| {cause.title} (`{cause.id}`) | {'; '.join(wanted)} | {cause.measurement} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

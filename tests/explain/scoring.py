@@ -39,6 +39,9 @@ class Played:
     now: datetime
     gathered: tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
     standing: tuple[Assessment, ...]
+    tells_of_network: bool
+    """LNet selftest runs, or the log book has the network's troubles. Without either a slow
+    network looks like slow clients."""
 
     def explanations(self) -> tuple[Explanation, ...]:
         """Return what is said of each incident."""
@@ -76,6 +79,8 @@ def play(scenario: Scenario) -> Played:
         now=known.now,
         gathered=gathered,
         standing=standing_of(known, source),
+        tells_of_network=scenario.spec.log_book
+        or any(run.kind == "lnet-selftest" for run in known.runs),
     )
 
 
@@ -87,6 +92,8 @@ class Verdict:
     ----------
     visible
         Some instrument shows it, or it is of integrity.
+    available
+        Something that tells of it alone is in the record.
     found
         An incident was found in its hours.
     place
@@ -99,6 +106,7 @@ class Verdict:
     cause: str
     variant: str
     visible: bool
+    available: bool
     found: bool
     place: int | None
     said: str
@@ -126,10 +134,13 @@ def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -
     visible = bool(root["seen_by"]) or cause == "bad-checksums"
     near = [one for one in explanations if _overlap_s(one.incident, root, played.now) > 0]
     true = {one["cause"] for one in played.truth}
-    # The one that holds most of its hours is looked at; of several alike the first.
-    main = max(
+    # One fault may make several incidents: the one that began with it is looked at.
+    main = min(
         near,
-        key=lambda one: (_overlap_s(one.incident, root, played.now), -one.incident.at.timestamp()),
+        key=lambda one: (
+            round(abs(one.incident.at - root["at"]) / _NEAR),
+            -_overlap_s(one.incident, root, played.now),
+        ),
         default=None,
     )
     listed = [] if main is None else [assessed.cause for assessed in main.causes]
@@ -142,6 +153,7 @@ def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -
         cause=cause,
         variant=root["variant"],
         visible=visible,
+        available=cause != "network" or played.tells_of_network,
         found=main is not None,
         place=place,
         said="no incident" if main is None else "nothing" if first is None else first.cause,

@@ -172,6 +172,9 @@ class Breadth:
         Whether all lost alike: none is slow itself, and the level went down. ``None``: not known.
     reason
         In words.
+    fast_level
+        What is left of the rate of the targets that lost least; ``None`` where that is not known.
+        Under 0.95 they are no sound targets to hold slow ones against.
     """
 
     slow: tuple[str, ...]
@@ -180,6 +183,7 @@ class Breadth:
     surveyed: bool
     alike: bool | None
     reason: str
+    fast_level: float | None = None
 
 
 def weighed(
@@ -283,6 +287,9 @@ def between_targets(
         for names in (breadth.slow, breadth.fast)
     )
     seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), worse, present_from)
+    if breadth.fast_level is not None and breadth.fast_level < _LEVEL_RATIO:
+        # All were slow, some slower: that they do not differ in this clears nothing.
+        absent = 0.0
     asked = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
     return _ranked(asked, slow, fast, seen)
 
@@ -383,7 +390,7 @@ def breadth(context: Context) -> Breadth:
         why = "every target was slow in the surveys of the bad hours"
     else:
         why = f"{len(slow)} of {len(slow) + len(fast)} targets were slow by themselves"
-    return Breadth(slow, fast, level, True, alike, why)
+    return Breadth(slow, fast, level, True, alike, why, _level(bad, good, _WELL_QUANTILE))
 
 
 def surveys_within(context: Context) -> pl.DataFrame:
@@ -445,12 +452,12 @@ def _scatter(good: pl.DataFrame) -> float:
     return _SCATTER if found is None else max(1.4826 * float(found) * 1.2, 0.005)
 
 
-def _level(bad: pl.DataFrame, good: pl.DataFrame) -> float | None:
+def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:
     """Return the least ratio of the median targets, bad over good, of all metrics."""
     import polars as pl
 
     medians = [
-        dict(frame.group_by("metric").agg(pl.col("value").median()).iter_rows())
+        dict(frame.group_by("metric").agg(pl.col("value").quantile(quantile)).iter_rows())
         for frame in (bad, good)
     ]
     ratios = [medians[0][metric] / usual for metric, usual in medians[1].items()

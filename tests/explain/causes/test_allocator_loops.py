@@ -163,7 +163,8 @@ def test_a_trim_that_helped_clears_it() -> None:
         events=[*NIGHTLY, trim(12)], now=BAD_FROM + 40 * HOUR,
         of=_ended(Shape.DIP),
     )  # fmt: skip
-    assert told(CAUSE, helped, "came back with the trim").weight == -1.0
+    # Trims come every night: one in three incidents ends within four hours of one by chance.
+    assert told(CAUSE, helped, "came back with the trim").weight == pytest.approx(-0.477, abs=1e-3)
     stayed = _found_by_nersc(events=[*NIGHTLY, trim(4)])
     assert told(CAUSE, stayed, "came back with the trim").found is Found.FOR
 

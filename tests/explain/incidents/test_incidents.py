@@ -42,7 +42,8 @@ def quiet(seed: int, *dips: tuple[int, int, float]) -> pl.DataFrame:
 def change(
     hour: int, effect: float, *, back: bool = False, nothing: bool = False, **more: Any
 ) -> ChangePoint:
-    before, after = (effect, 1.0) if back else (1.0, effect)
+    level = series.LEVEL_BYTES_PER_S
+    before, after = (effect * level, level) if back else (level, effect * level)
     values: dict[str, Any] = {
         "at": at(hour), "detected_at": at(hour + 20), "status": ChangeStatus.CONFIRMED,
         "effect": after / before, "effect_interval": None, "before": before, "after": after,
@@ -85,6 +86,13 @@ def test_a_lasting_step_in_two_series_is_one_incident() -> None:
     assert one.effect == pytest.approx(0.83)
     assert one.moved_with == ("hourly read_bandwidth",)
     assert one.summary.startswith("since 2026-01-30 00:00 UTC: hourly write_bandwidth 17 % lower")
+
+
+def test_a_step_is_placed_to_the_run_where_it_can_be() -> None:
+    frames = {WRITE: quiet(1, (600, HOURS, 0.6))}
+    for told in (592, 600, 611):
+        (one,) = found(frames, {WRITE: [change(told, 0.6)]})
+        assert one.at == at(600)
 
 
 def test_a_step_that_stays_for_two_weeks_is_lasting_and_one_that_goes_is_over() -> None:

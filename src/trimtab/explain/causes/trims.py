@@ -6,9 +6,11 @@ block allocator's (``facts/flash.md`` f, reading 3), so several causes ask.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Final
 
@@ -55,10 +57,13 @@ class Recovery:
         For each trim that could be told, the share of what had been lost that came back with it.
     last
         The last of those trims.
+    chance
+        That a trim comes so near to the end of an incident which ends by itself.
     """
 
     shares: tuple[float, ...]
     last: Event
+    chance: float
 
     @property
     def share(self) -> float:
@@ -118,7 +123,8 @@ def recovery(context: Context) -> Recovery | str:
     within = [
         event
         for event in trims(context)
-        if event.at >= context.incident.at and end_of(event) <= context.now
+        if context.incident.at <= event.at <= (context.incident.until or context.now) + _ENDS_WITH
+        and end_of(event) <= context.now
     ]
     if not within:
         return "nothing was trimmed since it began"
@@ -129,7 +135,17 @@ def recovery(context: Context) -> Recovery | str:
     ]
     if not told:
         return "too few runs or surveys stand near the trims to tell what they did"
-    return Recovery(tuple(share for share, _ in told), told[-1][1])
+    last = told[-1][1]
+    return Recovery(tuple(share for share, _ in told), last, _chance(context, last))
+
+
+def _chance(context: Context, trim: Event) -> float:
+    """Return how likely a trim of that sort lies within `_ENDS_WITH` of any moment."""
+    times = [event.at for event in trims(context) if event.targets == trim.targets]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+    if not gaps:
+        return 0.0
+    return min(1.0, 2 * _ENDS_WITH.total_seconds() / max(median(gaps), 1.0))
 
 
 def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
@@ -157,7 +173,9 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
 
 def _weight(found: Recovery, *, speaks_for: bool) -> float:
     if found.share >= RECOVERED:
-        return _WEIGHT if speaks_for else -_WEIGHT
+        # Where trims come every few hours one of them stands near the end of anything.
+        most = _WEIGHT if found.chance <= 0 else min(_WEIGHT, -math.log10(found.chance))
+        return most if speaks_for else -most
     if found.share > NOT_RECOVERED:
         return 0.0
     # The allocator is not the only thing that a trim does not cure: for it that says little.

@@ -19,6 +19,9 @@ _BACK: Final = 0.5
 """The level is back when half of what was lost is: the effects' intervals leave no more."""
 _SHORT: Final = timedelta(days=2)
 """A level that was back before this was a dip (`Shape.DIP`)."""
+_PLACED: Final = timedelta(hours=12)
+_LEAST: Final = 0.02
+"""Of a level, confirmed or not. Half a COV that is a quarter of the goal: nobody notices."""
 _SUSPECT_LEAST: Final = 0.05
 """Of a level that is suspected to have changed. What is less has to be confirmed: a few suspects
 a year are false, and those are small."""
@@ -40,22 +43,23 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
         back = _recovery(change, changes[index + 1 :], judgement.key.more_is_better)
         upto = times[-1] if back is None else max(at for at in times if at < back.at)
         length = upto - change.at
+        begun = min(_sharpened(change, frame), upto)
         short = back is not None and length < _SHORT
         yield Spell(
             shape=Shape.DIP if short else Shape.STEP,
             key=judgement.key,
             name=name_of(judgement.key),
-            at=change.at,
+            at=begun,
             until=None if back is None else upto,
             last=upto,
-            detected_at=change.detected_at,
+            detected_at=max(begun, change.detected_at),
             certainty=change.status,
             depth=_depth(change, judgement),
             what=_said(change, judgement.key.more_is_better),
             effect=change.effect,
             effect_interval=change.effect_interval,
-            runs=sum(change.at <= at <= upto for at in times),
-            unfinished=_unfinished(frame, change.at, upto),
+            runs=sum(begun <= at <= upto for at in times),
+            unfinished=_unfinished(frame, begun, upto),
         )
 
 
@@ -170,10 +174,39 @@ def _is_worse(change: ChangePoint, more_is_better: bool) -> bool:
     return change.effect < 1 if more_is_better else change.effect > 1
 
 
+def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
+    """Return the run near a change from which runs lie nearer to the new level.
+
+    A change is placed where a whole level begins, to within hours; what brought it about is looked
+    for to the hour. Of the runs within `_PLACED` the one is taken that leaves the fewest runs on
+    the wrong side of the middle between the levels. Runs that did not finish are at the bottom.
+    """
+    import numpy as np
+    import polars as pl
+
+    if not change.before:
+        return change.at
+    near = frame.filter(pl.col("at").is_between(change.at - _PLACED, change.at + _PLACED))
+    times: list[datetime] = near.get_column("at").to_list()
+    after = change.after or 0.0
+    values = near.get_column("value").fill_null(0.0).to_numpy()
+    is_new = (values < (change.before + after) / 2) == (after < change.before)
+    # Up to each run: new ones before it and old ones from it on are on the wrong side.
+    wrong_before = np.concatenate([[0], np.cumsum(is_new)])
+    wrong_after = np.concatenate([np.cumsum(~is_new[::-1])[::-1], [0]])
+    wrong = (wrong_before + wrong_after)[: len(times)]
+    best = np.flatnonzero(wrong == wrong.min()) if len(times) else []
+    if not len(best):
+        return change.at
+    return min((times[index] for index in best), key=lambda at: abs(at - change.at))
+
+
 def _is_faint(change: ChangePoint) -> bool:
-    """Return whether a change is so small that it has to be confirmed before it is an incident."""
-    small = change.effect is not None and abs(change.effect - 1) < _SUSPECT_LEAST
-    return small and change.status is ChangeStatus.SUSPECT
+    """Return whether a change is too small for an incident, or for one before it is confirmed."""
+    if change.effect is None:
+        return False
+    size = abs(change.effect - 1)
+    return size < _LEAST or (size < _SUSPECT_LEAST and change.status is ChangeStatus.SUSPECT)
 
 
 def _recovery(

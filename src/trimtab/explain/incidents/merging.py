@@ -47,6 +47,9 @@ def _together(one: Spell, other: Spell) -> bool:
     """Return whether two spells are of one trouble."""
     if Shape.INTEGRITY in (one.shape, other.shape):
         return False
+    if {one.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and one.key == other.key:
+        # The edge of a step is within the first windows that miss the goal.
+        return abs(one.at - other.at) <= _SHORT
     if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
         return one.shape is other.shape and _overlap(one, other, _NEAR)
     surveyed = (one.key is None and bool(one.targets)) != (
