@@ -374,8 +374,9 @@ def failovers(year: Year) -> str:
         "probe",
         "runs with, without",
         "median, with over without, 95 %",
-        f"against the same days on {CONTROL}, 95 %",
+        f"against {CONTROL}, 95 %",
         "best tenth, with over without, 95 %",
+        f"against {CONTROL}, 95 %",
     )
     rows = [
         (site, f"{word} {at:%Y-%m-%d}", one.probe, *_compared(year, one, with_, without))
@@ -413,14 +414,17 @@ def _compared(year: Year, one: One, with_: Stretch, without: Stretch) -> tuple[s
     own = ratio(one.values(*with_), one.values(*without))
     same = year.of(CONTROL, one.probe)
     apart = against(own, ratio(same.values(*with_), same.values(*without)))
-    best = ratio_of_quantiles(one.values(*with_), one.values(*without), _BEST)
+    best, best_of_control = (
+        ratio_of_quantiles(each.values(*with_), each.values(*without), _BEST)
+        for each in (one, same)
+    )
     if own is None:
         raise AssertionError("an edge has runs on both sides")
     return (
         f"{own.n[0]}, {own.n[1]}",
         *(
             "-" if found is None else f"{effect(found.value)} ({effect_interval(found.interval)})"
-            for found in (own, apart, best)
+            for found in (own, apart, best, against(best, best_of_control))
         ),
     )
 
