@@ -11,10 +11,11 @@ confirmations and dismissals up to T that the whole series gives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.changes.effects import change_point
 from trimtab.judge.changes.runs import Runs, of_frame, of_sequences
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     import polars
 
 __all__ = ["Changes", "changes_among", "find_changes", "suspect_among", "suspect_now"]
+
+
+RHYTHM: Final = 0.1
+"""Share of the scatter from which on a weekly rhythm is worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +120,19 @@ def _changes(runs: Runs, *, dismissed: bool) -> Changes:
     points = _points(walk, dismissed=dismissed)
     noise = walk.noise
     if noise is None:
-        few = f"{len(runs)} runs; changes are looked for among {RUNS_MINIMUM} and more"
+        finished = sum(math.isfinite(height) for height in runs.height.tolist())
+        few = (
+            f"{finished} of {len(runs)} runs have a value; changes are looked for among "
+            f"{RUNS_MINIMUM} and more"
+        )
         return Changes(points, False, 0.0, 0.0, few)
-    rhythm = "a weekly rhythm taken out" if walk.rhythm is not None else "no weekly rhythm known"
+    seasonal = walk.rhythm is not None and float(abs(walk.rhythm).max()) > RHYTHM * noise.scale
+    rhythm = "a weekly rhythm taken out" if seasonal else "no weekly rhythm"
     reason = (
         f"{len(runs)} runs, scatter {100 * noise.scale:.1f} %, "
         f"autocorrelation {noise.autocorrelation:.2f}, {rhythm}"
     )
-    return Changes(points, walk.rhythm is not None, noise.autocorrelation, noise.scale, reason)
+    return Changes(points, seasonal, noise.autocorrelation, noise.scale, reason)
 
 
 def _open(runs: Runs) -> ChangePoint | None:
@@ -143,5 +153,7 @@ def _points(walk: Walk, *, dismissed: bool) -> tuple[ChangePoint, ...]:
             continue
         begin = max((k for k in edges if k < found.place), default=0)
         end = min(k for k in edges if k > found.place)
+        if found.dismissed is not None:
+            end = min(end, found.dismissed + 1)
         points.append(change_point(walk.runs, found, begin, end))
     return tuple(points)

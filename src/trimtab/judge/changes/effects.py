@@ -8,6 +8,7 @@ from trimtab.judge.bootstrap import ratio_interval
 from trimtab.model.series import ChangePoint, ChangeStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from trimtab.judge.changes.runs import Floats, Runs
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 NEAR_RUNS: Final = 336
 """Runs on a side that a level rests on at most: two weeks of hourly ones, the nearest. Further
 ones know less of the change, and resampling them takes longer than finding it."""
+
+LEVEL_RUNS: Final = 3
+"""Finished runs that make a level: of one or two, nothing is said."""
 
 
 def change_point(runs: Runs, found: Found, begin: int, end: int) -> ChangePoint:
@@ -29,13 +33,17 @@ def change_point(runs: Runs, found: Found, begin: int, end: int) -> ChangePoint:
     """
     import numpy as np
 
-    before = _finished(runs.value[max(begin, found.place - NEAR_RUNS) : found.place])
-    after = _finished(runs.value[found.place : min(end, found.place + NEAR_RUNS)])
+    sides = (
+        runs.value[max(begin, found.place - NEAR_RUNS) : found.place],
+        runs.value[found.place : min(end, found.place + NEAR_RUNS)],
+    )
+    before, after = (_finished(side) for side in sides)
     levels = [float(np.median(side)) if len(side) else None for side in (before, after)]
     effect = None
-    if levels[0] is not None and levels[1] is not None and levels[0] > 0:
+    enough = min(len(before), len(after)) >= LEVEL_RUNS
+    if enough and levels[0] is not None and levels[1] is not None and levels[0] > 0:
         effect = levels[1] / levels[0]
-    interval = None if effect is None else _interval(before, after)
+    interval = None if effect is None else ratio_interval(after.tolist(), before.tolist())
     told = [found.suspected, found.confirmed, found.dismissed]
     suspected, confirmed, dismissed = (None if k is None else runs.at[k] for k in told)
     detected = suspected if suspected is not None else confirmed
@@ -51,7 +59,13 @@ def change_point(runs: Runs, found: Found, begin: int, end: int) -> ChangePoint:
         after=levels[1],
         n_before=len(before),
         n_after=len(after),
-        reason=_reason(effect, interval, (len(before), len(after)), (confirmed, dismissed)),
+        reason="; ".join(
+            (
+                _size(effect, interval, (len(before), len(after))),
+                *_unfinished(sides, (before, after)),
+                _sureness(confirmed, dismissed),
+            )
+        ),
         suspected_at=suspected,
         confirmed_at=confirmed,
         dismissed_at=dismissed,
@@ -64,32 +78,25 @@ def _finished(values: Floats) -> Floats:
     return values[np.isfinite(values) & (values >= 0)]
 
 
-def _interval(before: Floats, after: Floats) -> Interval | None:
-    return ratio_interval(after.tolist(), before.tolist())
-
-
-def _reason(
-    effect: float | None,
-    interval: Interval | None,
-    counts: tuple[int, int],
-    told: tuple[datetime | None, datetime | None],
-) -> str:
-    confirmed, dismissed = told
-    words = [_size(effect, interval, counts)]
+def _sureness(confirmed: datetime | None, dismissed: datetime | None) -> str:
     if confirmed is not None:
-        words.append("runs and daily medians both show the change")
-    elif dismissed is not None:
-        words.append("given up: the days after it did not bear it out")
-    else:
-        words.append("not yet borne out by the days after it")
-    return "; ".join(words)
+        return "runs and daily medians both show the change"
+    if dismissed is not None:
+        return "given up: the runs after it did not bear it out"
+    return "not yet borne out by the days after it"
+
+
+def _unfinished(sides: tuple[Floats, Floats], finished: tuple[Floats, Floats]) -> Iterator[str]:
+    for name, side, kept in zip(("before", "after"), sides, finished, strict=True):
+        lost = len(side) - len(kept)
+        if lost:
+            yield f"{lost} of {len(side)} runs {name} did not finish"
 
 
 def _size(effect: float | None, interval: Interval | None, counts: tuple[int, int]) -> str:
     if effect is None:
-        if 0 in counts:
-            side = "before" if counts[0] == 0 else "after"
-            return f"no run {side} the change finished: there is no ratio"
+        if min(counts) < LEVEL_RUNS:
+            return f"{counts[0]} finished runs before and {counts[1]} after: too few for a ratio"
         return "the level before is 0: there is no ratio"
     runs = f"{counts[0]} runs before and {counts[1]} after"
     size = f"level {100 * (effect - 1):+.1f} %"

@@ -1,27 +1,29 @@
 """How far runs scatter and how long they remember, told so that a change of level spoils neither.
 
-The spread of a series about its mean grows with every step in it, and its autocorrelation tends
-to 1. Differences between neighbours meet a step once and forget it. For an AR(1) series with
-variance s and autocorrelation phi::
+Over a whole series every step adds to the spread and drives the autocorrelation towards 1. Both
+are therefore taken about the means of blocks of a few days, of which a step is in one only, and
+the median over the blocks is what counts. Everything is measured on residuals that are cut off as
+the detectors see them: of 3 % dips and of heavy tails they see only the cut-off part.
 
-    variance of x[t] - x[t-1]:  2 s (1 - phi)
-    variance of x[t] - x[t-2]:  2 s (1 - phi^2)       their ratio: 1 + phi
-
-Both are trimmed, since a single dip is four large differences. Memory of another kind than AR(1)
-shows in the means of days, which then scatter more than phi promises: `Noise.slow`.
+Memory of another kind than AR(1) shows in the means of days, which then scatter more than the
+autocorrelation promises: `Noise.slow`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes.runs import Floats
+    from trimtab.judge.changes.runs import Bools, Floats
 
-CLIP: Final = 2.5
+CLIP: Final = 3.5
 """Scales at which a residual is cut off: an unfinished run weighs as much, and no dip more."""
+
+STRANGE: Final = 3.0
+CLIP_WHITE: Final = 2.5
+"""The same of a whitened residual, in what its scale would be without any cutting."""
 
 SCALE_MINIMUM: Final = 1e-3
 """Runs that are equal to a tenth of a per cent are equal: no smaller change is of interest."""
@@ -32,11 +34,15 @@ _PRIOR: Final = 0.4
 _PRIOR_RUNS: Final = 24
 """What is believed of the memory before there are runs, and how many runs that is worth."""
 
-_TRIM: Final = 3.0
-_TRIMMED_VARIANCE: Final = 0.9733
-"""Variance that a normal variable keeps when what lies beyond 3 of its scales is left out."""
-
+_BLOCK_OF_MEMORY: Final = 120
 _BLOCK: Final = 24
+_BLOCK_OF_HOURS: Final = 6
+"""Runs to a block: five days of hourly runs, one, and six hours."""
+
+_TAIL: Final = 0.015
+_NORMAL_TAIL: Final = 2.17
+_TRIM: Final = 4.0
+"""A change between two blocks counts as so many of their scales at most: there may be a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +55,27 @@ class Noise:
         Robust standard deviation of the heights about their level: a fraction, nearly.
     autocorrelation
         Of neighbouring runs, 0 to 0.95, on the cautious side.
+    aftermath
+        How much of that holds after a run that came out of nothing: 0 after dips, 1 after shocks.
     innovation
         Standard deviation of the whitened residuals, in scales.
-    slow
-        How much more the means of 24 whitened residuals vary than single ones promise, 1 or more.
+    hours, slow
+        How much more the sums of 6 and of 24 whitened residuals vary than single ones promise, 1
+        or more.
     """
 
     scale: float
     autocorrelation: float
+    aftermath: float
     innovation: float
+    runs: tuple[float, float]
+    hours: tuple[float, float]
     slow: float
+
+    @property
+    def longest(self) -> float:
+        """How much more sums over a day and longer vary than independent ones."""
+        return max(self.slow, *self.hours)
 
 
 def noise_of(heights: Floats) -> Noise:
@@ -66,12 +83,23 @@ def noise_of(heights: Floats) -> Noise:
     import numpy as np
 
     finished = heights[~np.isnan(heights)]
-    phi = _autocorrelation(finished)
-    scale = max(SCALE_MINIMUM, _scale(finished, phi))
-    clipped = residuals(heights, 0.0, scale)
-    white = whitened(clipped, phi)
+    scale = max(SCALE_MINIMUM, _spread(finished))
+    clipped = residuals(finished, 0.0, scale)
+    rough = _autocorrelation(clipped, clipped, STRANGE)
+    aftermath = _aftermath(clipped, rough)
+    phi = _cautious(
+        _autocorrelation(clipped, _known(clipped, rough, aftermath)[0], CLIP), len(clipped)
+    )
+    first = Noise(scale, phi, aftermath, 1.0, (1.0, 1.0), (1.0, 1.0), 1.0)
+    white = whitened(residuals(heights, 0.0, scale), first)
     innovation = max(0.1, _local_deviation(white))
-    return Noise(scale, phi, innovation, _slow(white, innovation))
+    return replace(
+        first,
+        innovation=innovation,
+        runs=_tails(white, innovation, 3),
+        hours=_tails(white, innovation, 12),
+        slow=_excess(white, innovation, _BLOCK),
+    )
 
 
 def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:
@@ -83,45 +111,85 @@ def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:
     return found
 
 
-def whitened(clipped: Floats, phi: float) -> Floats:
+def whitened(clipped: Floats, noise: Noise) -> Floats:
     """Return what each residual adds to what the one before it promised; one fewer."""
     import numpy as np
 
-    limit = CLIP * math.sqrt(1 - phi * phi)
-    return np.clip(clipped[1:] - phi * clipped[:-1], -limit, limit)
+    phi = noise.autocorrelation
+    deviation = math.sqrt(1 - phi * phi)
+    known, _ = _known(clipped, phi, noise.aftermath)
+    limit = CLIP_WHITE * deviation
+    return np.clip(clipped[1:] - phi * known[:-1], -limit, limit)
 
 
-def _trimmed_variance(differences: Floats) -> float:
+def _known(clipped: Floats, phi: float, aftermath: float) -> tuple[Floats, Bools]:
+    """Return what each residual says of the next one, and which of them came out of nothing."""
     import numpy as np
 
-    size = np.abs(differences)
-    robust = 1.4826 * float(np.median(size)) if len(size) else 0.0
-    if robust <= 0:
-        return 0.0
-    kept = differences[size <= _TRIM * robust]
-    return float(np.mean(kept * kept)) / _TRIMMED_VARIANCE
+    promised = phi * clipped[:-1]
+    strange = np.abs(clipped[1:] - promised) > STRANGE * math.sqrt(1 - phi * phi)
+    known = clipped.copy()
+    known[1:][strange] = (promised + aftermath * (clipped[1:] - promised))[strange]
+    return known, np.concatenate(([False], strange))
 
 
-def _autocorrelation(finished: Floats) -> float:
-    """Return phi, drawn towards what is usual while there are few runs, plus a standard error."""
-    n = len(finished)
-    near = _trimmed_variance(finished[1:] - finished[:-1])
-    far = _trimmed_variance(finished[2:] - finished[:-2])
-    found = far / near - 1 if near > 0 and far > 0 else _PRIOR
-    weighed = (n * found + _PRIOR_RUNS * _PRIOR) / (n + _PRIOR_RUNS)
-    cautious = weighed + 1 / math.sqrt(n + _PRIOR_RUNS)
-    return min(max(cautious, 0.0), AUTOCORRELATION_MAXIMUM)
+def _aftermath(clipped: Floats, phi: float) -> float:
+    """Return how much of the memory holds after a run out of nothing: 0 to 1.
+
+    A dip is gone with the next run; a shock to the file system fades as everything else does.
+    """
+    import numpy as np
+
+    promised = phi * clipped[:-2]
+    jump = clipped[1:-1] - promised
+    strange = np.abs(jump) > STRANGE * math.sqrt(1 - phi * phi)
+    followed = (clipped[2:] - phi * promised)[strange] * np.sign(jump[strange])
+    size = phi * np.abs(jump[strange])
+    prior = 2 * STRANGE * phi
+    found = (followed.sum() + 0.5 * prior) / max(size.sum() + prior, 1e-9)
+    return min(max(float(found), 0.0), 1.0)
 
 
-def _scale(finished: Floats, phi: float) -> float:
+def _spread(finished: Floats) -> float:
     import numpy as np
 
     if len(finished) < 2:
         return 0.0
-    near = math.sqrt(_trimmed_variance(finished[1:] - finished[:-1]) / (2 * (1 - phi)))
-    middle = float(np.median(finished))
-    spread = 1.4826 * float(np.median(np.abs(finished - middle)))
-    return min(near, spread) if spread > 0 else near
+    return 1.4826 * float(np.median(np.abs(finished - np.median(finished))))
+
+
+def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
+    """Return how much of what is ``known`` of each run is in the next one, 0 to 0.95."""
+    import numpy as np
+
+    n = len(clipped)
+    length = min(_BLOCK_OF_MEMORY, max(n, 1))
+    blocks = n // length
+    parts, before = (
+        series[n - blocks * length :].reshape(blocks, length) for series in (clipped, known)
+    )
+    middle = np.median(before, axis=1, keepdims=True)
+    usual = np.abs(parts - middle) <= limit
+    centre = np.sum(before * usual, axis=1, keepdims=True) / np.maximum(
+        1, usual.sum(axis=1, keepdims=True)
+    )
+    before, after = (before - centre)[:, :-1], (parts - centre)[:, 1:]
+    pairs = usual[:, 1:] & usual[:, :-1]
+    squares = np.sum(before * before * pairs, axis=1)
+    products = np.sum(before * after * pairs, axis=1)
+    moved = squares > 0
+    if length <= 8 or not moved.any():
+        return _PRIOR
+    raw = float(np.median(products[moved] / squares[moved]))
+    # F. H. C. Marriott and J. A. Pope, Biometrika 41 (1954): the bias of a mean's own block.
+    return min(max((length * raw + 1) / (length - 4), 0.0), AUTOCORRELATION_MAXIMUM)
+
+
+def _cautious(phi: float, n: int) -> float:
+    """Return phi drawn towards what is usual while there are few runs, and a little up."""
+    weighed = (n * phi + _PRIOR_RUNS * _PRIOR) / (n + _PRIOR_RUNS)
+    error = math.sqrt((1 - weighed * weighed) / (n + _PRIOR_RUNS))
+    return min(weighed + 0.5 * error, AUTOCORRELATION_MAXIMUM)
 
 
 def _local_deviation(white: Floats) -> float:
@@ -136,13 +204,35 @@ def _local_deviation(white: Floats) -> float:
     return math.sqrt(float(np.sum(about * about)) / (blocks * (_BLOCK - 1)))
 
 
-def _slow(white: Floats, innovation: float) -> float:
+def _excess(white: Floats, innovation: float, length: int) -> float:
+    """Return how much more sums of ``length`` vary than independent ones, 1 or more."""
     import numpy as np
 
-    blocks = len(white) // _BLOCK
+    blocks = len(white) // length
     if blocks < 8:
         return 1.0
-    means = white[len(white) - blocks * _BLOCK :].reshape(blocks, _BLOCK).mean(axis=1)
-    found = _trimmed_variance(np.diff(means)) / 2 * _BLOCK / (innovation * innovation)
+    sums = white[len(white) - blocks * length :].reshape(blocks, length).sum(axis=1)
+    # Two blocks apart: of a memory longer than a block, neighbours would show little.
+    differences = np.abs(sums[2:] - sums[:-2])
+    limit = _TRIM * 1.4826 * float(np.median(differences))
+    mean_square = float(np.mean(np.minimum(differences, limit) ** 2))
+    found = mean_square / (2 * length * innovation * innovation)
     # Of a variance from so few differences one standard error is taken off: 1 stays 1 mostly.
     return max(1.0, found * (1 - math.sqrt(3 / blocks)))
+
+
+def _tails(white: Floats, innovation: float, length: int) -> tuple[float, float]:
+    """Return how much further sums of ``length`` go down and up than normal ones, squared."""
+    import numpy as np
+
+    independent = len(white) / length
+    if independent < 16:
+        return 1.0, 1.0
+    running = np.concatenate(([0.0], np.cumsum(white - white.mean())))
+    sums = (running[length:] - running[:-length]) / innovation
+    ends = np.quantile(sums, [_TAIL, 1 - _TAIL])
+    usual = _NORMAL_TAIL * _NORMAL_TAIL * length
+    # Relative error of the square of such a quantile, of so many independent normal sums.
+    error = 2.0 / math.sqrt(independent)
+    down, up = (max(1.0, float(end * end) / usual * (1 - error)) for end in ends)
+    return down, up

@@ -60,12 +60,21 @@ def scores(white: Floats, noise: Noise, ends: Ints, lengths: Ints) -> Floats:
     first = white[start] + share * (running[whole] - running[np.minimum(start + 1, whole)])
     excess = first - weight / whole * running[whole]
     norm = 1 + share * share * later - weight * weight / whole
-    error = noise.innovation * np.sqrt(np.maximum(norm, 1e-9) * _inflation(lengths, noise.slow))
+    error = noise.innovation * np.sqrt(
+        np.maximum(norm, 1e-9)
+        * np.where(
+            excess < 0,
+            *(
+                _inflation(lengths, *side, noise.slow)
+                for side in zip(noise.runs, noise.hours, strict=True)
+            ),
+        )
+    )
     return np.where(seen, excess / error, 0.0)
 
 
-def _inflation(lengths: Ints, slow: float) -> Floats:
-    """Return how much more sums of so many residuals vary: nothing for one, ``slow`` from 24 on."""
+def _inflation(lengths: Ints, runs: float, hours: float, slow: float) -> Floats:
+    """Return how much more sums of so many residuals vary than independent ones would."""
     import numpy as np
 
-    return 1 + (slow - 1) * np.minimum(1.0, (lengths - 1) / 23)
+    return np.interp(np.log(lengths), np.log([3, 12, 24]), [1.2 * runs, hours, max(hours, slow)])

@@ -25,9 +25,13 @@ SEGMENT_RUNS: Final = 6
 PLACES: Final = 480
 """Into how many places a window is divided at most: 3 h apart in two months of hourly runs."""
 
-PENALTY: Final = 24.0
-ENERGY: Final = 7.0
-NO_RHYTHM: Final = 4.0
+LARGE: Final = 3.0
+EXACT_RUNS: Final = 12
+"""Scales from which on a change is seen in single runs, and how far from a rough place."""
+
+PENALTY: Final = 20.0
+ENERGY: Final = 6.5
+NO_RHYTHM: Final = 3.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,15 @@ class Window:
         Of each run; heights with the weekly rhythm taken out.
     level
         About which residuals are taken.
+    young
+        Whether there are too few weeks to know the rhythm well.
     """
 
     time_s: Floats
     height: Floats
     hour: Ints
     level: float
+    young: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     import numpy as np
 
     clipped = residuals(window.height, window.level, noise.scale)
-    white = whitened(clipped, noise.autocorrelation)
+    white = whitened(clipped, noise)
     n = len(white)
     width = max(1, -(-n // PLACES))
     begins = np.arange(0, n, width)
@@ -70,14 +77,15 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     rough = cuts(
         np.add.reduceat(white, begins) / noise.innovation,
         np.diff(np.append(begins, n)),
-        PENALTY * noise.slow,
+        PENALTY * noise.longest,
         max(1, -(-runs // width)),
     )
     edges = (0, *(int(begins[cut]) + 1 for cut in rough), n + 1)
     found: list[Shift] = []
     begin = 0
     for rough_place, end in pairwise(edges[1:]):
-        place = _sharpened(white[begin : end - 1], rough_place - begin, width, noise) + begin
+        place = begin + _sharpened(white[begin : end - 1], rough_place - begin, width, noise)
+        place = begin + _exact(window.height[begin:end], place - begin, noise)
         shift = _agreed(window, clipped, (begin, place, end), noise)
         if shift is not None:
             found.append(shift)
@@ -90,12 +98,30 @@ def _sharpened(white: Floats, rough: int, width: int, noise: Noise) -> int:
     import numpy as np
 
     end = len(white) - 1
-    reach = 4 * width
+    reach = max(4 * width, 36)
     firsts = np.arange(max(1, rough - reach), min(end, rough + reach) + 1)
     # White residual k belongs to run k + 1, hence run f begins at white residual f - 1.
     lengths = end - (firsts - 1) + 1
     found = np.abs(scores(white, noise, np.array([end]), lengths)[0])
     return int(firsts[int(np.argmax(found))]) if found.max() > 0 else rough
+
+
+def _exact(height: Floats, place: int, noise: Noise) -> int:
+    """Return the first run of the new level where the change is far larger than the noise.
+
+    Of large changes the detectors see only what is left after cutting off, which leaves room
+    for a few slow runs before them. The distances to the two levels do not.
+    """
+    import numpy as np
+
+    lowest = float(np.nanmin(height)) if np.isfinite(height).any() else 0.0
+    whole = np.where(np.isnan(height), lowest - LARGE * noise.scale * 2, height)
+    before, after = float(np.median(whole[:place])), float(np.median(whole[place:]))
+    if abs(after - before) < LARGE * noise.scale:
+        return place
+    firsts = np.arange(max(1, place - EXACT_RUNS), min(len(whole) - 1, place + EXACT_RUNS) + 1)
+    costs = np.concatenate(([0.0], np.cumsum(np.abs(whole - before) - np.abs(whole - after))))
+    return int(firsts[int(np.argmin(costs[firsts]))])
 
 
 def _agreed(
@@ -108,10 +134,10 @@ def _agreed(
     part = clipped[begin:end]
     days, first = _days(part, window.time_s[begin:end])
     split = int(np.searchsorted(first, place - begin))
-    near = (k for k in (split - 1, split, split + 1) if 2 <= k <= len(days) - 2)
-    if max((energy_ratio(days, k) for k in near), default=0.0) < ENERGY * _memory(days):
+    near = [k for k in (split - 1, split, split + 1) if 2 <= k <= len(days) - 2]
+    if not near or max(energy_ratio(days, k) for k in near) < ENERGY * _memory(days):
         return None
-    step = _beside_rhythm(part, place - begin, window.hour[begin:end], noise)
+    step = _step(part, place - begin, window.hour[begin:end] if window.young else None, noise)
     return Shift(place, step > 0) if abs(step) >= NO_RHYTHM else None
 
 
@@ -137,14 +163,16 @@ def _memory(days: Floats) -> float:
     return (1 + phi) / (1 - phi)
 
 
-def _beside_rhythm(part: Floats, place: int, hour: Ints, noise: Noise) -> float:
-    """Return Z of the step at ``place`` with any weekly and daily waves fitted beside it."""
+def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
+    """Return Z of the step at ``place``; with hours, beside any weekly and daily waves."""
     import numpy as np
 
     phi = noise.autocorrelation
     step = np.zeros(len(part))
     step[place:] = 1.0
-    beside = np.column_stack([np.ones(len(part)), waves(hour)])
+    beside = np.ones((len(part), 1))
+    if hour is not None:
+        beside = np.column_stack([beside, waves(hour)])
     rest = beside[1:] - phi * beside[:-1]
     basis, triangle = np.linalg.qr(rest)
     basis = basis[:, np.abs(np.diag(triangle)) > 1e-6 * len(part) ** 0.5]
@@ -153,4 +181,4 @@ def _beside_rhythm(part: Floats, place: int, hour: Ints, noise: Noise) -> float:
     norm = float(own @ own)
     if norm < 1e-6:
         return 0.0
-    return float(own @ whitened(part, phi)) / (noise.innovation * np.sqrt(norm * noise.slow))
+    return float(own @ whitened(part, noise)) / (noise.innovation * np.sqrt(norm * noise.longest))

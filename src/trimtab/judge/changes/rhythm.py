@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from trimtab.judge.changes.noise import Noise
     from trimtab.judge.changes.runs import Floats, Ints
 
-WEEKS_MINIMUM: Final = 4
-"""Weeks of history before a rhythm is taken out: before, four Mondays are not known to be alike."""
+WEEKS_MINIMUM: Final = 2
+"""Weeks of history before a rhythm is taken out: what came once is no rhythm."""
+
+HOURS_WEEKS_MINIMUM: Final = 4
+"""Weeks before a single hour of the week may have a level of its own."""
 
 _WAVES: Final = (1, 2, 3)
 _DAY_WAVES: Final = (7, 14)
+_WEEKEND: Final = 5 * 24
 _CELL_ERRORS: Final = 3.0
 
 
-def weekly_rhythm(clipped: Floats, hour: Ints, noise: Noise) -> Floats:
+def weekly_rhythm(clipped: Floats, hour: Ints, week: Ints, noise: Noise) -> Floats:
     """Return what each hour of the week adds to a run, in scales; an array of 168.
 
     Parameters
@@ -32,17 +36,23 @@ def weekly_rhythm(clipped: Floats, hour: Ints, noise: Noise) -> Floats:
         Residuals about their level, in scales; NaN where a run did not finish.
     hour
         Hour of the week of each.
+    week
+        Which stretch of 168 h each is in, from 0 on. Each has a level of its own, so that only
+        the stretch in which a level changed can take that for a rhythm.
     """
     import numpy as np
 
     seen = ~np.isnan(clipped)
-    left, hour = clipped[seen], hour[seen]
-    rhythm = _wave(left, hour, noise)
-    left = left - rhythm[hour]
-    day = _profile(left, hour % 24)
-    rhythm = rhythm + np.tile(day, 7)
-    left = left - day[hour % 24]
-    return rhythm + _single_hours(left, hour)
+    left, hour, week = clipped[seen], hour[seen], week[seen]
+    counts = np.maximum(np.bincount(week), 1)
+    left = left - (np.bincount(week, weights=left) / counts)[week]
+    rhythm = np.zeros(HOURS_A_WEEK)
+    for layer in (_of_day_and_weekend, _wave, _single_hours):
+        if layer is _single_hours and week.max() + 1 < HOURS_WEEKS_MINIMUM:
+            break
+        found = layer(left, hour, noise)
+        rhythm, left = rhythm + found, left - found[hour]
+    return rhythm
 
 
 def waves(hour: Ints) -> Floats:
@@ -70,20 +80,23 @@ def _wave(left: Floats, hour: Ints, noise: Noise) -> Floats:
     return table @ (fitted * np.tile(kept, 2))
 
 
-def _profile(left: Floats, hour: Ints) -> Floats:
+def _of_day_and_weekend(left: Floats, hour: Ints, noise: Noise) -> Floats:
+    """Return the profile of the day, one of Monday to Friday and one of the weekend."""
     import numpy as np
 
-    middles, counts = _medians(left, hour, 24)
+    weekend = hour >= _WEEKEND
+    middles, counts = _medians(left, hour % 24 + 24 * weekend, 48)
     known = counts >= 3
-    if known.sum() < 12:
-        return np.zeros(24)
+    if known.sum() < 24:
+        return np.zeros(HOURS_A_WEEK)
     chance = 1.57 * float(np.var(left)) * float(np.mean(1 / counts[known]))
     about = np.where(known, middles - middles[known].mean(), 0.0)
     spread = float(np.var(about[known]))
-    return about * (max(0.0, 1 - 1.5 * chance / spread) if spread > 0 else 0.0)
+    about *= max(0.0, 1 - 1.5 * chance / spread) if spread > 0 else 0.0
+    return np.concatenate([np.tile(about[:24], 5), np.tile(about[24:], 2)])
 
 
-def _single_hours(left: Floats, hour: Ints) -> Floats:
+def _single_hours(left: Floats, hour: Ints, noise: Noise) -> Floats:
     import numpy as np
 
     middles, counts = _medians(left, hour, HOURS_A_WEEK)

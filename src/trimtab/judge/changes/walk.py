@@ -1,7 +1,9 @@
 """A walk along a series that tells at each run what could be known then, and nothing of later.
 
-Estimates are renewed once a day from the runs before; the first tier looks after every run, the
-second at the first run of every six hours while there is something to look for.
+Noise and rhythm are estimated anew every day or two from the runs before; the first tier looks
+after every run, the second at the first run of every six hours while a suspect is open and once a
+day otherwise, when there is something to look for at all. Everything at a run follows from the
+runs up to it, so a series cut there tells the same.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.changes.noise import Noise, noise_of, residuals, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
-from trimtab.judge.changes.retrospective import DAY_S, Window, shifts
+from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
 from trimtab.judge.changes.rhythm import WEEKS_MINIMUM, weekly_rhythm
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes.runs import Floats, Runs
+    from trimtab.judge.changes.runs import Bools, Floats, Runs
 
 RUNS_MINIMUM: Final = 24
 """Runs before anything is said."""
@@ -28,10 +30,29 @@ LOOK_S: Final = 6 * 3600.0
 
 CONFIRM_S: Final = 96 * 3600.0
 CONFIRM_RUNS: Final = 12
-"""How long a suspect waits to be confirmed: four days, and a dozen runs."""
+"""How long a suspect waits to be confirmed at most: four days, and a dozen runs."""
 
-SUSPECT: Final = 4.2
+SUSPECT: Final = 3.7
+"""|Z| that raises a suspect. Measured on years of hourly series in which nothing happens: it
+gives 2 to 5 a year in normal noise at every autocorrelation up to 0.85, and under 10 in the
+worst of the others (Student's t with 3 degrees of freedom, autocorrelation 0.7). 3.6 gives half
+as many more, 3.8 half as many."""
+
+DOUBT: Final = 1.5
+"""|Z| under which an open suspect is given up at once: at its own place it was 3.7."""
+
 SCREEN: Final = 3.5
+"""|Z| of any moment of the last weeks under which the second tier has nothing to look for: it
+asks for 4.5."""
+
+SETTLED_RUNS: Final = 240
+"""Runs of history from which on the last four days are left out of the noise: they may be of a
+change not yet told of."""
+
+YOUNG_S: Final = 21 * DAY_S
+"""Age of a series up to which a change is sure only if no weekly rhythm would look the same."""
+
+_RHYTHM_CLIP: Final = 3.0
 
 
 @dataclass(slots=True)
@@ -51,22 +72,25 @@ class Walk:
 
     Attributes
     ----------
-    level_from
-        First run of the present level.
+    levels
+        First run of each level that is sure, the present one last.
     armed_from
         A suspect has to begin here or later.
+    open
+        The suspect that is neither confirmed nor dismissed: there is one at most.
+    rhythm
+        What each hour of the week adds to a run, a logarithm; ``None`` before it is known.
     """
 
     runs: Runs
-    level_from: int = 0
+    levels: list[int] = field(default_factory=lambda: [0])
     armed_from: int = 0
     open: Found | None = None
     found: list[Found] = field(default_factory=list)
-    levels: list[int] = field(default_factory=lambda: [0])
     noise: Noise | None = None
     rhythm: Floats | None = None
     renewed_s: float = float("-inf")
-    screened_s: float = float("-inf")
+    looked_back_s: float = float("-inf")
 
     def go(self) -> None:
         """Walk from the first run to the last."""
@@ -78,21 +102,24 @@ class Walk:
         look = np.floor((time_s - time_s[0]) / LOOK_S)
         begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
         for begin, end in zip(begins, np.append(begins[1:], len(time_s)), strict=True):
-            if begin >= RUNS_MINIMUM - 1:
-                self._look(int(begin), int(end))
+            # All runs may be of one moment: then there is one look, and it is at all of them.
+            first = max(int(begin), RUNS_MINIMUM - 1)
+            if first < end:
+                self._look(first, int(end))
 
     def _look(self, begin: int, end: int) -> None:
         now_s = float(self.runs.time_s[begin])
-        if now_s - self.renewed_s >= DAY_S:
-            self._renew(begin, now_s)
+        self._renew(begin, now_s)
         if self.noise is None:
             return
-        if self.open is not None or now_s - self.screened_s >= DAY_S:
-            self._confirm(begin, now_s)
+        if self.open is not None or now_s - self.looked_back_s >= DAY_S:
+            self._look_back(self.noise, begin, now_s)
         if self.open is not None:
-            begin = self._expire(begin, end)
-        if self.open is None and begin < end:
-            self._suspect(begin, end)
+            begin = self._wait(self.noise, self.open, begin, end)
+        if self.open is None:
+            self._suspect(self.noise, begin, end)
+
+    # --- what is known of the series -------------------------------------------------------------
 
     def _history(self, place: int) -> int:
         import numpy as np
@@ -102,30 +129,61 @@ class Walk:
         return max(0, min(first, place - HISTORY_RUNS))
 
     def _renew(self, place: int, now_s: float) -> None:
-        """Estimate noise and rhythm from the runs before ``place``, each about its level."""
+        """Estimate noise and rhythm from the runs before ``place``, each about its own level."""
         import numpy as np
 
         first = self._history(place)
+        age_s = now_s - float(self.runs.time_s[first])
+        if now_s - self.renewed_s < (DAY_S if age_s < HISTORY_S / 2 else 2 * DAY_S):
+            return
+        heights, running = self._about_levels(first, place)
+        if np.isfinite(heights[running]).sum() < RUNS_MINIMUM // 2:
+            return
+        running[self._settled(first, place) :] = False
+        if age_s >= WEEKS_MINIMUM * 7 * DAY_S:
+            noise = self.noise or noise_of(heights[running])
+            self.rhythm = self._rhythm(heights, first, noise)
+            heights -= self.rhythm[self.runs.hour[first:place]]
+        self.noise = noise_of(heights[running])
+        self.renewed_s = now_s
+
+    def _about_levels(self, first: int, place: int) -> tuple[Floats, Bools]:
+        """Return heights about the level of their time, and which are of levels that tell of noise.
+
+        A level at which most runs do not finish tells nothing of how those scatter that do.
+        """
+        import numpy as np
+
         heights = self.runs.height[first:place].copy()
+        running = np.ones(len(heights), dtype=np.bool_)
         for begin, end in zip(self.levels, (*self.levels[1:], place), strict=True):
             part = slice(max(0, begin - first), max(0, end - first))
-            if np.isfinite(heights[part]).any():
+            finished = np.isfinite(heights[part])
+            if finished.any():
                 heights[part] -= np.nanmedian(heights[part])
-        if np.isfinite(heights).sum() < RUNS_MINIMUM // 2:
-            return
+            running[part] = finished.mean() >= 0.5 if len(finished) else True
+        return heights, running
+
+    def _rhythm(self, heights: Floats, first: int, noise: Noise) -> Floats:
+        """Return the rhythm of heights about their levels, the last known one kept in view."""
+        import numpy as np
+
+        place = first + len(heights)
         hour = self.runs.hour[first:place]
-        enough = now_s - self.runs.time_s[first] >= WEEKS_MINIMUM * 7 * DAY_S
-        if enough:
-            rough = self.noise or noise_of(heights)
-            about = heights / rough.scale - (0 if self.rhythm is None else self.rhythm[hour])
-            clipped = np.clip(about, -3, 3) + (0 if self.rhythm is None else self.rhythm[hour])
-            scaled = weekly_rhythm(clipped, hour, rough)
-            heights = heights - scaled[hour] * rough.scale
-            self.noise = noise_of(heights)
-            self.rhythm = scaled * rough.scale / self.noise.scale
-        else:
-            self.noise = noise_of(heights)
-        self.renewed_s = now_s
+        age_s = self.runs.time_s[place - 1] - self.runs.time_s[first:place]
+        known = np.zeros(len(heights)) if self.rhythm is None else self.rhythm[hour]
+        known = known / noise.scale
+        about = np.clip(heights / noise.scale - known, -_RHYTHM_CLIP, _RHYTHM_CLIP) + known
+        week = (age_s // (7 * DAY_S)).astype(np.int64)
+        return weekly_rhythm(about, hour, week, noise) * noise.scale
+
+    def _settled(self, first: int, place: int) -> int:
+        """Return how many runs of the history are too old to be of a change not yet told of."""
+        import numpy as np
+
+        recent_s = self.runs.time_s[place] - CONFIRM_S
+        settled = int(np.searchsorted(self.runs.time_s, recent_s)) - first
+        return settled if settled >= SETTLED_RUNS else place - first
 
     def _window(self, end: int, known: int) -> tuple[int, Window]:
         """Return the present level's runs before ``end``, and the place of the first.
@@ -134,87 +192,119 @@ class Walk:
         """
         import numpy as np
 
-        assert self.noise is not None
-        first = max(self.level_from, self._history(end - 1))
+        first = max(self.levels[-1], self._history(end - 1))
         hour = self.runs.hour[first:end]
         heights = self.runs.height[first:end]
         if self.rhythm is not None:
-            heights = heights - self.rhythm[hour] * self.noise.scale
-        finished = heights[: known - first]
+            heights = heights - self.rhythm[hour]
+        finished = heights[: max(0, known - first)]
         finished = finished[np.isfinite(finished)]
-        level = float(np.median(finished)) if len(finished) else 0.0
-        return first, Window(self.runs.time_s[first:end], heights, hour, level)
+        # Where none finished, each one that does is as much better as anything can be.
+        level = float(np.median(finished)) if len(finished) else float("-inf")
+        age_s = self.runs.time_s[end - 1] - self.runs.time_s[0]
+        young = bool(age_s < YOUNG_S)
+        return first, Window(self.runs.time_s[first:end], heights, hour, level, young)
 
-    def _white(self, end: int, known: int) -> tuple[int, Floats]:
-        assert self.noise is not None
+    def _white(self, noise: Noise, end: int, known: int) -> tuple[int, Floats]:
         first, window = self._window(end, known)
-        clipped = residuals(window.height, window.level, self.noise.scale)
-        return first, whitened(clipped, self.noise.autocorrelation)
+        return first, whitened(residuals(window.height, window.level, noise.scale), noise)
 
-    def _suspect(self, begin: int, end: int) -> None:
+    # --- the first tier --------------------------------------------------------------------------
+
+    def _suspect(self, noise: Noise, begin: int, end: int) -> None:
         import numpy as np
 
-        assert self.noise is not None
-        begin = max(begin, self.level_from + 2)
+        begin = max(begin, self.levels[-1] + 2)
         if begin >= end:
             return
-        # Level and residuals as of the first of these runs: no run is judged by a later one.
-        first, white = self._white(end, begin)
+        # The level is that of the runs before these: no run is judged by a later one.
+        first, white = self._white(noise, end, begin)
+        # White residual k is of run k + 1.
         ends = np.arange(begin, end) - first - 1
-        lengths = np.array([m for m in LENGTHS if m <= ends[-1]])
+        lengths = np.array([length for length in LENGTHS if length <= ends[-1]], dtype=np.int64)
         if not len(lengths):
             return
-        found = scores(white, self.noise, ends, lengths)
+        found = scores(white, noise, ends, lengths)
         starts = ends[:, None] + 1 - lengths + first + 1
         found[starts < self.armed_from] = 0.0
-        row = np.abs(found).max(axis=1)
-        over = np.flatnonzero(row >= SUSPECT)
+        over = np.flatnonzero(np.abs(found).max(axis=1) >= SUSPECT)
         if len(over):
-            k = int(over[0])
-            best = int(np.argmax(np.abs(found[k])))
-            self.open = Found(int(starts[k, best]), found[k, best] > 0, suspected=begin + k)
+            row = int(over[0])
+            best = int(np.argmax(np.abs(found[row])))
+            up = bool(found[row, best] > 0)
+            self.open = Found(int(starts[row, best]), up, suspected=begin + row)
             self.found.append(self.open)
 
-    def _expire(self, begin: int, end: int) -> int:
-        """Give the open suspect up when its time is over; return from where to look again."""
-        assert self.open is not None
-        assert self.open.suspected is not None
-        raised = self.open.suspected
+    def _wait(self, noise: Noise, suspect: Found, begin: int, end: int) -> int:
+        """Give the open suspect up when its time is over or nothing is left of it.
+
+        Returns the run from which to look for another.
+        """
+        raised = suspect.suspected or 0
+        if begin > raised and self._strength(noise, suspect, begin) < DOUBT:
+            self._dismiss(suspect, begin)
+            return begin + 1
         for place in range(begin, end):
             waited_s = self.runs.time_s[place] - self.runs.time_s[raised]
             if waited_s >= CONFIRM_S and place - raised >= CONFIRM_RUNS:
-                self.open.dismissed = place
-                self.open = None
-                self.armed_from = place
+                self._dismiss(suspect, place)
                 return place + 1
         return end
 
-    def _confirm(self, place: int, now_s: float) -> None:
+    def _strength(self, noise: Noise, suspect: Found, place: int) -> float:
+        """Return Z of the suspect by the runs up to ``place``, in its own direction."""
         import numpy as np
 
-        assert self.noise is not None
-        self.screened_s = now_s
+        _, white = self._white(noise, place + 1, place + 1)
+        end = len(white) - 1
+        length = place + 1 - suspect.place
+        found = float(scores(white, noise, np.array([end]), np.array([length]))[0, 0])
+        return found if suspect.up else -found
+
+    def _dismiss(self, suspect: Found, place: int) -> None:
+        suspect.dismissed = place
+        self.open = None
+        self.armed_from = place
+
+    # --- the second tier -------------------------------------------------------------------------
+
+    def _look_back(self, noise: Noise, place: int, now_s: float) -> None:
+        import numpy as np
+
+        self.looked_back_s = now_s
         first, window = self._window(place + 1, place + 1)
         if len(window.time_s) < RUNS_MINIMUM:
             return
         if self.open is None:
-            _, white = self._white(place + 1, place + 1)
+            _, white = self._white(noise, place + 1, place + 1)
             end = len(white) - 1
-            lengths = np.array([m for m in LENGTHS if m <= end])
-            if np.abs(scores(white, self.noise, np.array([end]), lengths)).max() < SCREEN:
+            lengths = np.array([length for length in LENGTHS if length <= end], dtype=np.int64)
+            if np.abs(scores(white, noise, np.array([end]), lengths)).max() < SCREEN:
                 return
-        for shift in shifts(window, self.noise):
-            self._told(first + shift.place, shift.up, place)
+        sure = shifts(window, noise)
+        if sure:
+            self._confirm([Shift(first + one.place, one.up) for one in sure], place)
 
-    def _told(self, place: int, up: bool, now: int) -> None:
-        suspect, self.open = self.open, None
-        if suspect is not None and suspect.up != up:
+    def _confirm(self, sure: list[Shift], now: int) -> None:
+        """Tell of changes that are sure; the open suspect is one of them or is given up."""
+        suspect = self.open
+        for shift in sure:
+            if suspect is not None and self._same(suspect, shift):
+                told, suspect = suspect, None
+            else:
+                told = Found(shift.place, shift.up)
+                self.found.append(told)
+            told.place, told.confirmed = shift.place, now
+            self.levels.append(shift.place)
+        if suspect is not None:
             suspect.dismissed = now
-            suspect = None
-        if suspect is None:
-            suspect = Found(place, up)
-            self.found.append(suspect)
-        suspect.place, suspect.confirmed = place, now
-        self.levels.append(place)
-        self.level_from = self.armed_from = place
+        self.open = None
+        self.armed_from = self.levels[-1]
         self.renewed_s = float("-inf")
+
+    def _same(self, suspect: Found, shift: Shift) -> bool:
+        """Return whether a suspect was of this change: never one that was raised before it."""
+        raised = suspect.suspected or 0
+        apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))
+        near = apart_s <= 2 * DAY_S or abs(suspect.place - shift.place) <= 2
+        return suspect.up == shift.up and raised >= shift.place and near
