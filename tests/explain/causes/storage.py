@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
@@ -45,6 +45,11 @@ NIGHTLY: Final = tuple(
 )
 
 
+def hourly(value: float) -> Callable[[str, datetime], float]:
+    """Return a figure of the last hour, which no two hours have alike."""
+    return lambda _, at: value + (0.01 if at.hour % 2 else -0.01)
+
+
 def sound_readings() -> list[Row]:
     """Return telemetry in which nothing is wrong and nothing changes."""
     return [
@@ -57,7 +62,7 @@ def sound_readings() -> list[Row]:
         *gauge("failover_active", False),
         *gauge("degraded", False),
         *gauge("drive_media_errors_total", 0.0, label="nvme0n1"),
-        *gauge("drive_write_amplification", 1.5, label="nvme0n1"),
+        *gauge("drive_write_amplification", hourly(1.5), label="nvme0n1"),
         *gauge("wbt_latency_s", 0.0, label="md0"),
         *counter("bytes_written_total", 0.07 * SIZE / DAY, start=40 * SIZE),
         *counter("client_bytes_written_total", 0.06 * SIZE / DAY),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.explain.causes.around import own, told
 from tests.explain.causes.contexts import BAD_FROM, HOUR, gauge, missing, space, survey
-from tests.explain.causes.storage import NIGHTLY, OST_WRITE, SLOW, allocator, sound, trim
+from tests.explain.causes.storage import NIGHTLY, OST_WRITE, SLOW, allocator, hourly, sound, trim
 
 from trimtab.explain.causes import allocator_loops
 from trimtab.explain.causes.garbage_collection import CAUSE
@@ -30,10 +30,15 @@ def test_drives_that_write_what_they_are_given_are_against() -> None:
 
 
 def test_a_tenth_more_is_the_least_that_matters() -> None:
-    little = gauge("drive_write_amplification", 1.5, 1.6, label="nvme0n1")
+    little = gauge("drive_write_amplification", hourly(1.5), hourly(1.6), label="nvme0n1")
     assert told(CAUSE, sound(little), "1.60 in the bad hours").found is Found.AGAINST
     enough = gauge("drive_write_amplification", 1.5, 1.7, label="nvme0n1")
     assert told(CAUSE, sound(enough), "1.70 in the bad hours").found is Found.FOR
+
+
+def test_a_figure_of_the_drives_whole_life_clears_nothing() -> None:
+    lifelong = gauge("drive_write_amplification", 1.5, label="nvme0n1")
+    assert told(CAUSE, sound(lifelong), "1.50 in the bad hours").found is Found.NEUTRAL
 
 
 def test_slow_targets_whose_drives_write_more() -> None:

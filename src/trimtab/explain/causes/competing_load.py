@@ -20,6 +20,7 @@ from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, TARGETS, observe
 from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes_per_s, format_percent
 
 if TYPE_CHECKING:
@@ -60,8 +61,13 @@ def _others(context: Context) -> tuple[list[Step], str, str]:
         steps = _summed(frames) if frames else []
         if any(is_bad for *_, is_bad in steps):
             source = " and ".join(names)
-            own = _own_runs(context) if names is _OF_CLIENTS else []
-            return [_less(step, own) for step in steps], source, ""
+            if names is _OF_DEVICES:
+                return steps, source, ""
+            known = [step for step in steps if not _unknown(step, context.runs)]
+            if not any(is_bad for *_, is_bad in known):
+                return [], source, "what the site's own probes moved in these hours is not known"
+            own = _own_runs(context)
+            return [_less(step, own) for step in known], source, ""
     return [], _OF_CLIENTS[0], seen.why_not(_OF_CLIENTS[0], kinds=OSTS)
 
 
@@ -96,6 +102,19 @@ def _own_runs(context: Context) -> list[RunFact]:
         and (run.bytes_written or run.bytes_read)
     ]
     return sorted(found, key=lambda run: run.at)
+
+
+def _unknown(step: Step, runs: Sequence[RunFact]) -> bool:
+    """Return whether a run that did not finish moved an unknown share of a step's bytes."""
+    end, seconds, *_ = step
+    begin = end - timedelta(seconds=seconds)
+    return any(
+        run.status is RunStatus.UNFINISHED
+        and not (run.bytes_written or run.bytes_read)
+        and run.at < end
+        and (run.until or run.at + timedelta(hours=1)) > begin
+        for run in runs
+    )
 
 
 def _less(step: Step, runs: Sequence[RunFact]) -> Step:

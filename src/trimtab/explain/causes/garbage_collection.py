@@ -9,7 +9,7 @@ tail, costs no server CPU, and goes away with a trim; the allocator's does the o
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, useless_per_request
 from trimtab.explain.causes.cause import Cause
@@ -30,7 +30,12 @@ from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _AMPLIFICATION: Final = "drive_write_amplification"
+_LIFELONG: Final = 0.001
+"""From snapshot to snapshot. An hour is one in ten thousand of a drive's life."""
 _MORE: Final = 1.1
 """A tenth more written by the drives than before. Where the drives are the limit that is a tenth
 of the bandwidth (``facts/flash.md`` f: D / WA)."""
@@ -68,16 +73,27 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
         )
     per_target = bad.group_by("target").agg(pl.col("value").median())
     middle = float(per_target.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
-    time = in_time(figures, over="mean", ratio=_MORE, absent=-0.5)
+    # A figure over the drive's whole life hardly moves, whatever the drives do now.
+    lifelong = _hardly_moves(figures)
+    time = in_time(figures, over="mean", ratio=_MORE, absent=0.0 if lifelong else -0.5)
     limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
-    # A figure over the drive's whole life moves slowly, so an unmoved one says less.
     return (
         time.evidence(what, unit="B/B", source=_AMPLIFICATION),
-        between_targets(figures, breadth(context), ratio=_MORE, absent=-0.7).evidence(
-            what, unit="B/B", source=_AMPLIFICATION
-        ),
+        between_targets(
+            figures, breadth(context), ratio=_MORE, absent=0.0 if lifelong else -0.7
+        ).evidence(what, unit="B/B", source=_AMPLIFICATION),
         limit.evidence(f"{what}, the median target", unit="B/B", source=_AMPLIFICATION),
     )
+
+
+def _hardly_moves(figures: pl.DataFrame) -> bool:
+    """Return whether the figures of most targets change less than a figure of an hour would."""
+    import polars as pl
+
+    step = (pl.col("value").diff().over("target") / pl.col("value")).abs()
+    steps = figures.sort("target", "at").select(step.drop_nulls()).to_series()
+    typical = steps.median()
+    return isinstance(typical, float) and typical < _LIFELONG
 
 
 def _full(seen: Observations) -> Evidence:

@@ -29,6 +29,9 @@ UNSEEN: Final = 0.04
 SLACK: Final = timedelta(hours=3)
 """A condition that begins within it of the first bad run began with it: probes are hourly, and
 what has begun between two of them is seen by the second."""
+_FAINT: Final = 0.8
+_PLACED: Final = timedelta(hours=12)
+"""How well the beginning of a level is known that is less than a fifth lower."""
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run an entry of the log book still is of interest."""
 _ALWAYS: Final = 0.9
@@ -75,7 +78,9 @@ def timing(context: Context, frame: pl.DataFrame, what: str) -> Evidence:
     there = [at for at, present in bad if present]
     if not there:
         return weighed(f"{what}: not seen in the bad hours", Route.TIME, 0.0)
-    slack = max(SLACK, _step(seen.get_column("at").to_list()) * 1.5)
+    faint = context.incident.effect is not None and context.incident.effect > _FAINT
+    level = context.incident.shape is Shape.STEP and faint
+    slack = max(SLACK, _step(seen.get_column("at").to_list()) * 1.5, _PLACED if level else SLACK)
     late = there[0] - context.incident.at
     absent_before = any(at < there[0] for at, _ in bad)
     went_on = bad[-1][0] - there[-1]

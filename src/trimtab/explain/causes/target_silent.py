@@ -41,6 +41,7 @@ _NO_TRAFFIC: Final = 0.02
 _BUSY: Final = 0.3
 """Shares of the median target's traffic: under the one it serves nothing, over the other it did."""
 _UNFINISHED: Final = 0.3
+_MOST_UNFINISHED: Final = 0.8
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -206,7 +207,8 @@ def _runs(context: Context) -> Evidence:
     )
     effect = context.incident.effect
     if share >= _UNFINISHED and share > 2 * usual:
-        weight = 0.6
+        # Little else keeps most runs from ending: what is merely slow slows them.
+        weight = 0.6 if share < _MOST_UNFINISHED else 1.0
     elif effect is not None and effect < 0.25:
         weight, said = 0.4, f"{said}; those that did crawled"
     elif effect is not None and effect > 0.6 and context.incident.shape is not Shape.UNSTEADY:

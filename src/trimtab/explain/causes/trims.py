@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 from typing import Final
 
 from trimtab.explain.causes.runs import of_incident, value_of
@@ -25,6 +25,8 @@ from trimtab.units import format_percent
 
 _NEAR: Final = timedelta(hours=24)
 """Runs so near a trim are held against one another. Trim gives the room back at once."""
+_NEAREST: Final = timedelta(hours=3)
+"""Within which a few runs of an hourly probe lie on either side."""
 _ENDS_WITH: Final = timedelta(hours=4)
 """An incident whose last bad run lies so near the end of a trim ended with it."""
 _RUNS: Final = 2
@@ -67,8 +69,8 @@ class Recovery:
 
     @property
     def share(self) -> float:
-        """The mean over the trims: many that did not help outweigh one that seemed to."""
-        return fmean(self.shares)
+        """The median over the trims: many that did not help outweigh one that seemed to."""
+        return median(self.shares)
 
 
 def trims(context: Context) -> tuple[Event, ...]:
@@ -139,6 +141,14 @@ def recovery(context: Context) -> Recovery | str:
     return Recovery(tuple(share for share, _ in told), last, _chance(context, last))
 
 
+def _reach(context: Context, trim: Event) -> timedelta:
+    """Return how far around a trim runs are held against each other: not as far as the next."""
+    times = [event.at for event in trims(context) if event.targets == trim.targets]
+    gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+    third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
+    return max(_NEAREST, min(_NEAR, third))
+
+
 def _chance(context: Context, trim: Event) -> float:
     """Return how likely a trim of that sort lies within `_ENDS_WITH` of any moment."""
     times = [event.at for event in trims(context) if event.targets == trim.targets]
@@ -174,7 +184,8 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
 def _weight(found: Recovery, *, speaks_for: bool) -> float:
     if found.share >= RECOVERED:
         # Where trims come every few hours one of them stands near the end of anything.
-        most = _WEIGHT if found.chance <= 0 else min(_WEIGHT, -math.log10(found.chance))
+        helped = sum(share >= RECOVERED for share in found.shares)
+        most = _WEIGHT if found.chance <= 0 else min(_WEIGHT, -helped * math.log10(found.chance))
         return most if speaks_for else -most
     if found.share > NOT_RECOVERED:
         return 0.0
@@ -187,8 +198,9 @@ def _share(context: Context, trim: Event) -> float | None:
     """Return how much of what was lost came back with a trim; ``None`` if that cannot be told."""
     end, until = end_of(trim), context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
-    after = [run for run in (*bad, *good) if end < run.at <= end + _NEAR]
-    before = [run for run in bad if trim.at - _NEAR <= run.at < trim.at]
+    near = _reach(context, trim)
+    after = [run for run in (*bad, *good) if end < run.at <= end + near]
+    before = [run for run in bad if trim.at - near <= run.at < trim.at]
     levels = [
         median(values)
         for runs in (before, after, good)
