@@ -13,7 +13,7 @@ from trimtab.launch import bounded
 from trimtab.loop.cost import cost_of
 from trimtab.loop.standing import going_on, last_judged, slowest_targets, suspect_of
 from trimtab.model.check import HistoryPoint
-from trimtab.model.run import Run
+from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
@@ -173,6 +173,8 @@ def _series_status(
 ) -> list[SeriesStatus]:
     found = []
     for metric in dict.fromkeys(point.metric for point in points):
+        if METRIC_UNITS.get(metric) == "B":
+            continue  # what was done, not how well
         of_metric = [point for point in points if point.metric == metric]
         name = f"{kept.probe} ({kept.kind})"
         last = of_metric[-1]

@@ -57,6 +57,7 @@ class Vigil:
         self._site, self._store, self._log, self._clock = site, store, log, clock
         self._suspected: set[tuple[str, str, datetime]] = set()
         self._looked_at: datetime | None = None
+        self._snapshots_until: datetime | None = None
         self._waiting: list[Confirming] = []
 
     def due(self, now: datetime) -> tuple[Confirming, ...]:
@@ -151,12 +152,14 @@ class Vigil:
 
     def _bad_checksums(self) -> bool:
         """Tell of transfers with a bad checksum since the snapshot before, at once."""
-        telemetry = StoreTelemetry(self._store, self._site.name)
-        now = self._clock()
-        times = self._store.snapshot_times(self._site.name, since=now - LOOK_AGAIN)[-2:]
+        since = self._snapshots_until or self._clock() - LOOK_AGAIN
+        times = self._store.snapshot_times(self._site.name, since=since)
         if len(times) < 2:
             return False
-        found = telemetry.bad_checksums(times[0], times[1])
+        # The last one that was looked at is looked at again: what grew, grew since it.
+        self._snapshots_until = times[-1]
+        telemetry = StoreTelemetry(self._store, self._site.name)
+        found = telemetry.bad_checksums(times[0], times[-1])
         for one in found:
             self._log.critical(
                 "transfers with a bad checksum: data may be at risk",
