@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.explain.causes.around import LOST, WELL, own, quiet, told
 from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, incident, run, runs
 
@@ -81,12 +79,16 @@ def test_a_node_that_was_slow_before_is_not_what_began() -> None:
     assert told(CAUSE, of(facts), "were slow before it began").found is Found.AGAINST
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000))
-def test_chance_convicts_nobody(seed: int) -> None:
-    """Slow runs that have nothing to do with their nodes: a likelihood ratio is 1 on average."""
-    piece = CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0]
-    assert piece.weight < 1.3
+def test_chance_convicts_nobody() -> None:
+    """Slow runs that have nothing to do with their nodes: a likelihood ratio is 1 on average.
+
+    One over 20 then comes in one of 20 worlds at most; of 60, more than 7 in one of 100.
+    """
+    weights = [
+        CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0].weight
+        for seed in range(60)
+    ]
+    assert sum(weight > 1.3 for weight in weights) <= 7
 
 
 def test_chance_leans_against_on_average() -> None:
