@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Changes", "changes_among", "find_changes", "suspect_among", "suspect_now"]
 
 
+RECENT_S: Final = 10 * 86400.0
+"""How far back a suspect that is still open can have been raised: four days, or a dozen runs that
+are a day apart at most, less what is needed to begin with."""
+
 RHYTHM: Final = 0.1
 """Share of the scatter from which on a weekly rhythm is worth a word."""
 
@@ -98,7 +102,8 @@ def suspect_now(
 ) -> ChangePoint | None:
     """Return the suspect that is open at the end of a series, or ``None``.
 
-    A month of history tells nearly what a year does, in a fraction of the time.
+    A month of history tells nearly what a year does, in a fraction of the time: the first tier
+    looks at the last days, the second tells it once which level the days before them had.
     """
     return _open(of_frame(frame, more_is_better=more_is_better, timezone=timezone))
 
@@ -137,7 +142,8 @@ def _changes(runs: Runs, *, dismissed: bool) -> Changes:
 
 def _open(runs: Runs) -> ChangePoint | None:
     walk = Walk(runs)
-    walk.go()
+    if len(runs):
+        walk.go(since_s=float(runs.time_s[-1]) - RECENT_S)
     if walk.open is None:
         return None
     begin = max((k for k in walk.levels if k < walk.open.place), default=0)

@@ -92,19 +92,22 @@ class Walk:
     renewed_s: float = float("-inf")
     looked_back_s: float = float("-inf")
 
-    def go(self) -> None:
-        """Walk from the first run to the last."""
+    def go(self, since_s: float = float("-inf")) -> None:
+        """Walk to the last run, looking around from ``since_s`` (seconds since 1970) on.
+
+        What changed before then is found at the first look, by the second tier alone.
+        """
         import numpy as np
 
         time_s = self.runs.time_s
-        if len(time_s) < RUNS_MINIMUM:
+        # Runs of one moment come one after another in no order: none is before a change.
+        if len(time_s) < RUNS_MINIMUM or time_s[-1] == time_s[0]:
             return
         look = np.floor((time_s - time_s[0]) / LOOK_S)
         begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
         for begin, end in zip(begins, np.append(begins[1:], len(time_s)), strict=True):
-            # All runs may be of one moment: then there is one look, and it is at all of them.
             first = max(int(begin), RUNS_MINIMUM - 1)
-            if first < end:
+            if first < end and time_s[first] >= since_s:
                 self._look(first, int(end))
 
     def _look(self, begin: int, end: int) -> None:

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.judge.changes.made import LEVEL, START, ar1, noisy, times, walked
+
+from trimtab.judge.changes import (
+    Changes,
+    changes_among,
+    find_changes,
+    suspect_among,
+    suspect_now,
+)
+from trimtab.judge.changes.walk import CONFIRM_S, Walk
+from trimtab.model.series import ChangePoint, ChangeStatus
+
+
+def among(values: Sequence[float | None], *, dismissed: bool = False) -> Changes:
+    return changes_among(times(len(values)), values, dismissed=dismissed)
+
+
+def stepped(seed: int, step: float, at: int = 800, n: int = 1100, phi: float = 0.5) -> np.ndarray:
+    values = noisy(seed, n, phi)
+    values[at:] *= 1 + step
+    return values
+
+
+# --- what is told --------------------------------------------------------------------------------
+
+
+def test_a_lasting_step_is_suspected_then_confirmed_with_its_size() -> None:
+    values = stepped(3, -0.08)
+    (point,) = among(values.tolist()).points
+    assert point.status is ChangeStatus.CONFIRMED
+    assert abs(point.at - times(1100)[800]) <= timedelta(hours=12)
+    assert point.effect == pytest.approx(0.92, abs=0.02)
+    assert point.effect_interval is not None
+    assert point.effect_interval.low < 0.92 < point.effect_interval.high
+    assert point.suspected_at is not None
+    assert point.confirmed_at is not None
+    assert point.at <= point.suspected_at == point.detected_at < point.confirmed_at
+    assert point.before == pytest.approx(LEVEL, rel=0.02)
+    assert point.after == pytest.approx(0.92 * LEVEL, rel=0.02)
+    assert point.dismissed_at is None
+
+
+def test_there_and_back_is_two_changes() -> None:
+    values = noisy(5, 1400)
+    values[700:1000] *= 0.85
+    down, up = among(values.tolist()).points
+    assert down.effect == pytest.approx(0.85, abs=0.03)
+    assert up.effect == pytest.approx(1 / 0.85, abs=0.04)
+    assert down.n_after == up.n_before <= 336
+
+
+def test_less_is_better_turns_nothing_round_but_the_unfinished() -> None:
+    seconds = 1e13 / stepped(3, -0.1)
+    (point,) = changes_among(times(1100), seconds.tolist(), more_is_better=False).points
+    assert point.effect == pytest.approx(1 / 0.9, abs=0.03)
+
+
+def test_a_stretch_in_which_nothing_finishes_is_a_change_without_a_ratio() -> None:
+    values: list[float | None] = noisy(3, 800).tolist()
+    values[500:560] = [None] * 60
+    down, up = among(values).points
+    assert down.at == times(800)[500]
+    assert up.at == times(800)[560]
+    assert down.suspected_at is not None
+    assert down.suspected_at - down.at <= timedelta(hours=6)
+    assert (down.effect, down.after, down.n_after) == (None, None, 0)
+    assert "60 of 60 runs after did not finish" in down.reason
+    assert (up.effect, up.before) == (None, None)
+
+
+def test_values_of_zero_are_as_bad_as_unfinished_and_have_a_level() -> None:
+    values = [*noisy(3, 600).tolist(), *[0.0] * 200]
+    (point,) = among(values).points
+    assert point.at == times(800)[600]
+    assert point.effect == point.after == 0.0
+
+
+def test_the_first_runs_may_all_have_failed() -> None:
+    values: list[float | None] = [*[None] * 300, *noisy(3, 500).tolist()]
+    (point,) = among(values).points
+    assert point.at == times(800)[300]
+    assert point.before is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [1.0],
+        [5.0] * 23,
+        [5.0] * 12 + [1.0] * 11,
+        [5.0] * 600,
+        [None] * 600,
+        [0.0] * 600,
+        [5.0, 5.0001] * 300,
+    ],
+    ids=["none", "one", "few", "few step", "constant", "unfinished", "zero", "last digits"],
+)
+def test_nothing_is_told_where_nothing_can_be(values: list[float | None]) -> None:
+    found = among(values, dismissed=True)
+    assert found.points == ()
+    assert found.reason
+    assert not found.seasonal
+
+
+def test_a_constant_that_moves_has_moved() -> None:
+    (point,) = among([5.0] * 300 + [4.0] * 200).points
+    assert point.at == times(300)[-1] + timedelta(hours=1)
+    assert point.effect == pytest.approx(0.8)
+
+
+def test_runs_of_one_moment_and_in_any_order_are_taken() -> None:
+    values = stepped(4, -0.15, at=400, n=700).tolist()
+    order = np.random.default_rng(1).permutation(700)
+    at = times(700)
+    mixed = changes_among([at[k] for k in order], [values[k] for k in order])
+    assert mixed.points == among(values).points
+    doubled = changes_among(
+        [time for time in at for _ in range(2)], [value for value in values for _ in range(2)]
+    )
+    assert [point.at for point in doubled.points] == [point.at for point in mixed.points]
+    assert changes_among([START] * 100, values[:100]).points == ()
+
+
+@pytest.mark.parametrize("step_s", [300.0, 86400.0, 7 * 86400.0])
+def test_runs_may_be_minutes_or_weeks_apart(step_s: float) -> None:
+    values = stepped(6, -0.3, at=400, n=600, phi=0.3)
+    (point,) = changes_among(times(600, step_s), values.tolist()).points
+    assert abs(point.at - times(600, step_s)[400]) <= timedelta(seconds=2 * step_s)
+
+
+def test_a_gap_of_months_is_no_change_and_hides_none() -> None:
+    values = stepped(7, -0.1, at=400, n=700).tolist()
+    at = times(700)
+    late = [time + timedelta(days=60) * (place >= 400) for place, time in enumerate(at)]
+    (point,) = changes_among(late, values).points
+    assert abs(point.at - late[400]) <= timedelta(hours=12)
+    assert changes_among(late, noisy(7, 700).tolist()).points == ()
+
+
+def test_a_frame_tells_what_its_columns_tell() -> None:
+    values: list[float | None] = stepped(3, -0.1).tolist()
+    values[50] = None
+    frame = pl.DataFrame(
+        {
+            "at": times(1100),
+            "value": values,
+            "unfinished": [value is None for value in values],
+        }
+    )
+    assert find_changes(frame) == among(values)
+    # A value beside the flag is what the run had written before it was stopped: no result.
+    told = frame.with_columns(value=pl.col("value").fill_null(LEVEL))
+    assert find_changes(told) == among(values)
+
+
+# --- when it is told -----------------------------------------------------------------------------
+
+
+def told_of(walk: Walk) -> list[tuple[int, str]]:
+    return sorted(
+        (place, name)
+        for one in walk.found
+        for name in ("suspected", "confirmed", "dismissed")
+        if (place := getattr(one, name)) is not None
+    )
+
+
+CUT_LENGTH = 420
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    cut=st.integers(1, CUT_LENGTH),
+    at=st.integers(20, CUT_LENGTH - 20),
+    step=st.sampled_from([0.0, -0.05, -0.12, 0.15, -0.6]),
+    lost=st.sampled_from([0.0, 0.02, 0.3]),
+)
+def test_what_is_told_up_to_a_time_rests_on_nothing_later(
+    seed: int, cut: int, at: int, step: float, lost: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = stepped(seed, step, at=at, n=CUT_LENGTH)
+    listed = [
+        None if gone else v for v, gone in zip(values, rng.random(CUT_LENGTH) < lost, strict=True)
+    ]
+    whole = told_of(walked(listed))
+    assert [one for one in whole if one[0] < cut] == told_of(walked(listed[:cut]))
+
+
+def test_the_rhythm_rests_on_nothing_later_either() -> None:
+    hour = np.arange(1100)
+    values = stepped(9, -0.08, at=850) * (1 + 0.1 * np.sin(2 * np.pi * hour / 168))
+    whole = told_of(walked(values))
+    assert whole
+    for cut in (400, 700, 860, 880, 930):
+        assert [one for one in whole if one[0] < cut] == told_of(walked(values[:cut]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_alert_an_epoch(seed: int) -> None:
+    values = noisy(seed, 2500, phi=0.7, cov=0.08)
+    for begin in (600, 640, 1200, 1300, 1320, 2000):
+        values[begin : begin + 15] *= 0.8
+    walk = walked(values)
+    alerts = [one for one in walk.found if one.suspected is not None]
+    assert alerts
+    for one, following in pairwise(alerts):
+        ended = one.confirmed if one.dismissed is None else one.dismissed
+        assert ended is not None
+        assert following.suspected is not None
+        assert one.suspected is not None
+        assert one.suspected < ended <= following.suspected
+        # What is confirmed may turn out to have begun before an earlier suspect was given up.
+        assert following.place >= ended or following.confirmed is not None
+        waited_h = ended - one.suspected
+        assert waited_h <= CONFIRM_S / 3600
+
+
+def test_a_short_dip_is_suspected_and_given_up() -> None:
+    values = noisy(8, 900)
+    values[600:612] *= 0.85
+    (point,) = among(values.tolist(), dismissed=True).points
+    assert point.status is ChangeStatus.SUSPECT
+    assert point.dismissed_at is not None
+    assert point.suspected_at is not None
+    assert timedelta(0) < point.dismissed_at - point.suspected_at <= timedelta(hours=96)
+    assert "given up" in point.reason
+    assert among(values.tolist()).points == ()
+
+
+def open_at(point: ChangePoint | None) -> tuple[object, object] | None:
+    return None if point is None else (point.at, point.suspected_at)
+
+
+def test_the_open_suspect_is_told_at_once() -> None:
+    values = stepped(3, -0.12, at=700, n=720)
+    point = suspect_among(times(720), values.tolist())
+    assert point is not None
+    assert point.status is ChangeStatus.SUSPECT
+    assert point.confirmed_at is None
+    assert suspect_among(times(690), values[:690].tolist()) is None
+    frame = pl.DataFrame({"at": times(720), "value": values, "unfinished": [False] * 720})
+    assert suspect_now(frame) == point
+    assert open_at(among(values.tolist()).points[-1]) == open_at(point)
+    assert suspect_among([], []) is None
+
+
+def test_no_suspect_is_open_long_after_a_change() -> None:
+    values = stepped(3, -0.12, at=300, n=720)
+    assert suspect_among(times(720), values.tolist()) is None
+
+
+# --- how often it is wrong -----------------------------------------------------------------------
+
+
+def test_false_alarms_are_rare_whatever_the_memory() -> None:
+    suspects = confirmed = 0
+    hours = 0
+    for seed, phi in enumerate((0.0, 0.3, 0.5, 0.7)):
+        walk = walked(noisy(200 + seed, 3000, phi))
+        suspects += sum(one.suspected is not None for one in walk.found)
+        confirmed += sum(one.confirmed is not None for one in walk.found)
+        hours += 3000
+    assert confirmed == 0
+    assert suspects / (hours / 8766) <= 12
+
+
+def test_a_week_s_rhythm_is_no_change_from_the_first_week_on() -> None:
+    hour = np.arange(1500)
+    for seed, phi in enumerate((0.3, 0.7)):
+        values = noisy(300 + seed, 1500, phi) * (1 + 0.1 * np.sin(2 * np.pi * hour / 168))
+        found = among(values.tolist())
+        assert [p for p in found.points if p.status is ChangeStatus.CONFIRMED] == []
+        assert found.seasonal
+
+
+def test_steps_are_told_in_time() -> None:
+    suspected, confirmed = [], []
+    for seed in range(12):
+        step = -0.08 if seed % 2 else 0.08
+        points = [p for p in among(stepped(400 + seed, step).tolist()).points if p.confirmed_at]
+        near = [p for p in points if abs(p.at - times(1100)[800]) <= timedelta(hours=24)]
+        suspected.append(bool(near) and near[0].detected_at <= times(1100)[800 + 36])
+        confirmed.append(
+            bool(near)
+            and near[0].confirmed_at is not None
+            and near[0].confirmed_at <= times(1100)[800 + 96]
+        )
+    assert sum(suspected) >= 10
+    assert sum(confirmed) >= 11
+
+
+def test_small_steps_are_told_within_two_weeks() -> None:
+    told = []
+    for seed in range(6):
+        points = among(stepped(500 + seed, -0.04, n=1140).tolist()).points
+        told.append(any(p.effect is not None and p.effect < 1 and p.confirmed_at for p in points))
+    assert sum(told) >= 5
+
+
+def test_dips_alone_are_no_change() -> None:
+    rng = np.random.default_rng(11)
+    values = noisy(11, 3000)
+    hit = rng.random(3000) < 0.03
+    values[hit] *= rng.uniform(0.3, 0.8, int(hit.sum()))
+    found = among(values.tolist(), dismissed=True)
+    assert [p for p in found.points if p.status is ChangeStatus.CONFIRMED] == []
+    assert len(found.points) <= 12
+
+
+def test_scatter_and_memory_are_those_of_the_series() -> None:
+    found = among((LEVEL * np.exp(0.08 * ar1(1, 1500, 0.5))).tolist())
+    assert found.scale == pytest.approx(0.08, rel=0.1)
+    assert found.autocorrelation == pytest.approx(0.5, abs=0.1)
