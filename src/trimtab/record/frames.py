@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -143,17 +143,31 @@ def _settings(frame: pl.DataFrame, at: datetime) -> pl.DataFrame:
     )
 
 
-def survey_frame(rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
-    """Return samples of single targets: at, run, target, metric, value; repetitions' median."""
+def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
+    """Return samples of single targets: at, run, target, metric, value; repetitions' median.
+
+    Parameters
+    ----------
+    rows
+        Microseconds since 1970, run, target, metric, value.
+    """
     import polars as pl
 
     columns = {
-        "at": pl.Datetime("us", "UTC"),
+        "at": pl.Int64,
         "run": pl.String,
         "target": pl.String,
         "metric": pl.String,
         "value": pl.Float64,
     }
-    frame = pl.DataFrame(list(rows), schema=columns, orient="row")
+    values = zip(*rows, strict=True) if rows else ((),) * len(columns)
+    frame = pl.DataFrame(
+        [
+            pl.Series(name, column, dtype=kind)
+            for (name, kind), column in zip(columns.items(), values, strict=True)
+        ]
+    ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")))
     keys = [name for name in columns if name != "value"]
-    return frame.group_by(keys, maintain_order=True).agg(pl.col("value").median()).sort("at")
+    if frame.select(keys).is_duplicated().any():
+        frame = frame.group_by(keys, maintain_order=True).agg(pl.col("value").median())
+    return frame.sort("at", maintain_order=True)
