@@ -13,7 +13,9 @@ from tests.explain.causes.contexts import (
     OSTS,
     SERVERS,
     START,
+    context,
     event,
+    gauge,
     incident,
     runs,
     setting,
@@ -224,3 +226,12 @@ def test_a_survey_through_a_client_feels_what_is_changed_on_clients() -> None:
     settings = setting("checksums", "0", "1", targets=["nid1"])
     of = quiet(settings=settings, surveys=rows, runs=(*runs(WELL, LOST), surveyed))
     assert told(CAUSE, of, "no target was slow by itself").found is Found.FOR
+
+
+def test_targets_that_were_added_tell_of_a_change_that_nobody_wrote_down() -> None:
+    size = gauge("capacity_bytes", 133e12)
+    added = gauge("capacity_bytes", None, 133e12, targets=("OST0020", "OST0021"))
+    piece = told(CAUSE, context(readings=[*size, *added]), "OST0020, OST0021 were not there")
+    assert piece.weight == 1.5
+    assert piece.at == BAD_FROM
+    told(CAUSE, context(readings=size), "no target was added")

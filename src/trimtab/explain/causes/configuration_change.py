@@ -27,7 +27,7 @@ from trimtab.explain.causes.shared import named
 from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import breadth, not_available, weighed
-from trimtab.explain.telemetry import SettingChange, observe
+from trimtab.explain.telemetry import OSTS, SettingChange, observe
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus
@@ -60,6 +60,9 @@ _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
 """A setting that shows what the log book tells already: that it was really changed."""
+_ADDED: Final = 1.5
+"""Targets are added once a year or so (``facts/seeds.md`` 41): within a day of a first bad run that
+is hardly chance."""
 _NOTHING_LOGGED: Final = -0.4
 _NOTHING_SET: Final = -0.8
 
@@ -72,6 +75,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     seen = (
         _logged(context, event, weight),
         _set(context, setting, changes, logged=weight),
+        _targets_added(context, logged=weight),
         _alike(context, event, setting),
         _taken_back(context, setting, changes),
         _as_large(context, event if weight > 0 else None, setting),
@@ -209,6 +213,30 @@ def _set(
         value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
         at=widest.at, source=f"setting {widest.name}",
     )  # fmt: skip
+
+
+def _targets_added(context: Context, *, logged: float) -> Evidence:
+    """Return whether targets are there in the bad hours that no good one knew: capacity added."""
+    import polars as pl
+
+    what = "targets that were not there in the good hours"
+    seen = observe(context).values("capacity_bytes", kinds=OSTS)
+    good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
+    bad = seen.filter(pl.col("bad"))
+    if bad.is_empty() or not good:
+        why = observe(context).why_not("capacity_bytes", kinds=OSTS)
+        return not_available(what, Route.TIME, why, source="capacity_bytes")
+    first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
+    added = first.filter(~pl.col("target").is_in(list(good)))
+    if added.is_empty():
+        return weighed("no target was added", Route.TIME, 0.0)
+    at = min(added.get_column("at").to_list())
+    names = added.get_column("target").to_list()
+    soon = at - context.incident.at <= _AFTER
+    said = f"{named(names)} were not there in the good hours, and are from {at:%d %B %H:%M} on"
+    weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
+    return weighed(said, Route.TIME, weight, value=float(len(names)), targets=names, at=at,
+                   source="capacity_bytes")  # fmt: skip
 
 
 def _gap_h(change: SettingChange, begun: datetime) -> float:

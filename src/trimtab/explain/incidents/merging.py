@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHORT: Final = timedelta(days=2)
+_FEW_DAYS: Final = timedelta(days=7)
 _NEAR: Final = timedelta(hours=4)
 """Short troubles so near to each other are one: probes are hourly, and do not start together."""
 _ONSET: Final = timedelta(hours=24)
@@ -50,6 +51,10 @@ def _together(one: Spell, other: Spell) -> bool:
     if {one.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and one.key == other.key:
         # The edge of a step is within the first windows that miss the goal.
         return abs(one.at - other.at) <= _SHORT
+    for wide, dip in ((one, other), (other, one)):
+        if wide.shape is Shape.UNSTEADY and dip.shape is Shape.DIP and _length(wide) <= _FEW_DAYS:
+            # What makes one series unsteady for some days is what dips in another.
+            return dip.key != wide.key and wide.at <= dip.at and dip.last <= wide.last
     if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
         return one.shape is other.shape and _overlap(one, other, _NEAR)
     surveyed = (one.key is None and bool(one.targets)) != (
@@ -71,6 +76,10 @@ def _is_short(spell: Spell) -> bool:
     return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
 
 
+def _length(spell: Spell) -> timedelta:
+    return spell.last - spell.at
+
+
 def _overlap(one: Spell, other: Spell, slack: timedelta) -> bool:
     return one.at <= other.last + slack and other.at <= one.last + slack
 
@@ -79,7 +88,7 @@ def _incident(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> Incident:
     shown = [one for one in group if one.key is not None]
-    lead = max(shown or group, key=lambda one: (-_RANK[one.shape], one.depth, one.name))
+    lead = max(shown or group, key=_leading)
     at, last = min(one.at for one in group), max(one.last for one in group)
     ended = all(one.until is not None for one in group)
     until = max(one.until or last for one in group) if ended else None
@@ -105,6 +114,11 @@ def _incident(
         unmoved=_unmoved(group, frames, at, last),
         targets=targets,
     )
+
+
+def _leading(spell: Spell) -> tuple[float, float, str]:
+    """Return what to sort by: a step before a dip, and of those the deepest."""
+    return -_RANK[spell.shape], spell.depth, spell.name
 
 
 def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) -> Shape:
