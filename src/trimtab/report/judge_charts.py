@@ -245,7 +245,7 @@ def _histogram_layers(
     layers = [
         alt.Chart(alt.Data(values=[row for row in rows if row["side"] == side]))
         .mark_bar(color=color, opacity=0.55)
-        .encode(x=x, x2="to:Q", y=y)
+        .encode(x=x, x2="to:Q", y=y, y2=alt.datum(0))
         for side, color in ((0, MUTED), (1, ACCENT))
     ]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

@@ -1,0 +1,156 @@
+"""The page of a judgement: the seeds' figures, hostile names made harmless, nothing loaded."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from trimtab.judge.series import judge_series
+from trimtab.judge.targets import target_tails
+from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
+from trimtab.report import judge_charts
+from trimtab.report.judge import render_judgement
+
+FIRST = datetime(2026, 3, 1, tzinfo=UTC)
+KEY = SeriesKey("scratch", "hourly", "ior", "write_bandwidth", "B/s")
+OSTS = 24
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    chance = random.Random(3)
+    rows = [
+        (
+            FIRST + timedelta(hours=hour),
+            None if hour == 100 else 6.7e11 * chance.gauss(1, 0.04) * (0.83 if hour > 600 else 1),
+            hour == 100,
+            f"run {hour}",
+        )
+        for hour in range(1000)
+    ]
+    schema = {
+        "at": pl.Datetime("us", "UTC"),
+        "value": pl.Float64,
+        "unfinished": pl.Boolean,
+        "run": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+@pytest.fixture(scope="module")
+def judged(frame: pl.DataFrame) -> SeriesJudgement:
+    return judge_series(frame, KEY)
+
+
+@pytest.fixture(scope="module")
+def surveys() -> pl.DataFrame:
+    chance = random.Random(5)
+    rows = [
+        (
+            FIRST + timedelta(days=day),
+            f"survey {day}",
+            f"OST{ost:04x}",
+            f"oss{ost // 2}",
+            "write_bandwidth",
+            1e9 * chance.gauss(15 if day < 31 else 20, 1),
+        )
+        for day in range(60)
+        for ost in range(OSTS)
+    ]
+    schema = {
+        "at": pl.Datetime("us", "UTC"),
+        "run": pl.String,
+        "target": pl.String,
+        "server": pl.String,
+        "metric": pl.String,
+        "value": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def rows_of(specification: dict[str, object]) -> list[dict[str, object]]:
+    """Return every row of data in a specification."""
+    text = json.dumps(specification)
+    datasets = json.loads(text).get("datasets", {})
+    found = [row for rows in datasets.values() for row in rows]
+    found += json.loads(text).get("data", {}).get("values", [])
+    for layer in json.loads(text).get("layer", []):
+        found += layer.get("data", {}).get("values", [])
+    return found
+
+
+def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
+    chart = judge_charts.daily_chart(judged, "x")
+    assert chart is not None
+    means = [row for row in rows_of(chart.specification) if "mean" in row and "high" in row]
+    days = {row["at"]: row for row in means}
+    assert len(days) == len(judged.days)
+    first = days[int(FIRST.timestamp() * 1000)]
+    assert first["mean"] == pytest.approx((judged.days[0].mean or 0) / 1e9)
+    deviation = judged.days[0].standard_deviation or 0
+    assert first["high"] == pytest.approx(((judged.days[0].mean or 0) + deviation) / 1e9)
+
+
+def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
+    chart = judge_charts.cov_chart(judged, "x")
+    assert chart is not None
+    rows = rows_of(chart.specification)
+    assert {"goal": 8.0} in rows
+    assert len([row for row in rows if "cov" in row]) <= judge_charts.POINTS_MAX
+
+
+def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJudgement) -> None:
+    (change,) = [one for one in judged.changes if one.status is ChangeStatus.CONFIRMED]
+    chart = judge_charts.before_after_chart(frame, change, judged, "x")
+    assert chart is not None
+    rows = [row for row in rows_of(chart.specification) if "share" in row]
+    for side in (0, 1):
+        shares = {
+            row["from"]: row["share"] for row in rows if row["side"] == side
+        }  # a layer may hold its rows twice
+        assert sum(map(float, map(str, shares.values()))) == pytest.approx(100)
+    assert "240 before and 240 after" in chart.caption
+
+
+def test_surveys_show_the_slowest_and_two_months(surveys: pl.DataFrame) -> None:
+    chart = judge_charts.survey_chart(surveys, "write_bandwidth", "B/s", "x")
+    assert chart is not None
+    rows = [row for row in rows_of(chart.specification) if "minimum" in row]
+    assert len({row["at"] for row in rows}) == 60
+    months = judge_charts.months_chart(surveys, "write_bandwidth", "B/s", "x")
+    assert months is not None
+    assert "2026-03 and 2026-04" in months.title
+    march = surveys.filter(pl.col("at") < datetime(2026, 4, 1, tzinfo=UTC))
+    assert judge_charts.months_chart(march, "write_bandwidth", "B/s", "x") is None
+
+
+def test_what_is_not_there_is_not_drawn(judged: SeriesJudgement, surveys: pl.DataFrame) -> None:
+    empty = replace(judged, days=(), rolling=())
+    assert judge_charts.daily_chart(empty, "x") is None
+    assert judge_charts.cov_chart(empty, "x") is None
+    assert judge_charts.survey_chart(surveys, "read_bandwidth", "B/s", "x") is None
+
+
+def test_the_page_shows_names_and_runs_nothing(
+    frame: pl.DataFrame, judged: SeriesJudgement, surveys: pl.DataFrame
+) -> None:
+    name = "<script>alert(1)</script>"
+    hostile = replace(judged, key=replace(KEY, probe=name), asked={"path": name})
+    tails = target_tails(surveys, "write_bandwidth")
+    judgement = SiteJudgement(name, FIRST, FIRST, (hostile,), (tails,), notes=(name,))
+    html = render_judgement(judgement, {hostile.key: frame}, surveys)
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") >= 3
+    assert html.count("<svg") == 5
+    assert html == render_judgement(judgement, {hostile.key: frame}, surveys)
+    assert "confirmed" in html
+
+
+def test_a_page_of_nothing_is_a_page() -> None:
+    html = render_judgement(SiteJudgement("none", None, None, ()), {})
+    assert "none" in html
