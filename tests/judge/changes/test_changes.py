@@ -224,7 +224,8 @@ def test_one_alert_an_epoch(seed: int) -> None:
         assert one.suspected is not None
         assert one.suspected < ended <= following.suspected
         # What is confirmed may turn out to have begun before an earlier suspect was given up.
-        assert following.place >= ended or following.confirmed is not None
+        if one.confirmed is None and following.confirmed is None:
+            assert following.place >= ended
         waited_h = ended - one.suspected
         assert waited_h <= CONFIRM_S / 3600
 
