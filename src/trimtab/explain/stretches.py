@@ -26,6 +26,9 @@ _BAD_LONGEST: Final = timedelta(days=4)
 _GOOD_LONGEST: Final = timedelta(days=7)
 """A week has every hour of it: a busy Monday is held against one."""
 _GOOD_SHORTEST: Final = timedelta(hours=24)
+_FAINT: Final = 0.1
+_PLACED_FAINT: Final = timedelta(hours=24)
+"""A level that is less than a tenth lower is placed to within a day."""
 _RUN_LONGEST: Final = timedelta(hours=3)
 """A run that is given no end is taken to reach to the next one, but no longer than this."""
 
@@ -75,7 +78,7 @@ def windows_of(
     if incident.shape is Shape.DRIFT:
         begin = max(incident.at, last - _BAD_LONGEST)
     bad = Window(begin, max(last, begin))
-    gap = spacing * (3 if incident.shape is Shape.STEP else 1)
+    gap = max(spacing * 3, _gap(incident)) if incident.shape is Shape.STEP else spacing
     before = Window(max(record_from, incident.at - _GOOD_LONGEST), incident.at - gap)
     taken = [_hours(other, now) for other in others if _in_the_way(other, incident)]
     good = without([before], taken)
@@ -129,6 +132,12 @@ def without(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
             if part.to > part.from_
         ]
     return left
+
+
+def _gap(incident: Incident) -> timedelta:
+    """Return within which time the beginning of a level is known, the more surely the deeper."""
+    faint = incident.effect is not None and abs(incident.effect - 1) < _FAINT
+    return _PLACED_FAINT if faint else timedelta()
 
 
 def _in_the_way(other: Incident, incident: Incident) -> bool:

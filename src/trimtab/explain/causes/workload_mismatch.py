@@ -136,7 +136,8 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None)
 
 
 def _moved(run: RunFact) -> float | None:
-    if run.status not in _TELLS:
+    # What ended early moved less because it ended early.
+    if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD):
         return None
     parts = [one for one in (run.bytes_written, run.bytes_read) if one is not None]
     moved = sum(parts)

@@ -25,10 +25,9 @@ _SURVEYED: Final = timedelta(hours=30)
 _LASTING: Final = timedelta(days=14)
 _WELL: Final = 2.5
 """A series has not moved when its median within lies so near its level, in standard errors."""
-_RANK: Final = {
-    Shape.INTEGRITY: 0, Shape.STEP: 1, Shape.DIP: 2, Shape.DRIFT: 3, Shape.UNSTEADY: 4,
-    Shape.STANDING: 5,
-}  # fmt: skip
+_STRONG: Final = 0.25
+_LEVEL: Final = 2.0
+"""The deepest of many runs lies about twice as far down as their level, in standard deviations."""
 
 
 def merged(
@@ -89,10 +88,12 @@ def _incident(
 ) -> Incident:
     shown = [one for one in group if one.key is not None]
     lead = max(shown or group, key=_leading)
-    at, last = min(one.at for one in group), max(one.last for one in group)
-    ended = all(one.until is not None for one in group)
-    until = max(one.until or last for one in group) if ended else None
-    shape = _shape(group, lead, at, last)
+    # A faint trace in another series neither begins nor ends it.
+    strong = [one for one in group if one.depth >= _STRONG * lead.depth or one.key is None]
+    at, last = min(one.at for one in strong), max(one.last for one in strong)
+    ended = all(one.until is not None for one in strong)
+    until = max(one.until or last for one in strong) if ended else None
+    shape = _shape(strong, lead, at, last)
     confirmed = any(one.certainty is ChangeStatus.CONFIRMED for one in group)
     targets = tuple(sorted({target for one in group for target in one.targets}))
     return Incident(
@@ -116,14 +117,18 @@ def _incident(
     )
 
 
-def _leading(spell: Spell) -> tuple[float, float, str]:
-    """Return what to sort by: a step before a dip, and of those the deepest."""
-    return -_RANK[spell.shape], spell.depth, spell.name
+def _leading(spell: Spell) -> tuple[bool, float, str]:
+    """Return what to sort by: the deepest. The level of a step counts for its deepest run."""
+    depth = spell.depth * (_LEVEL if spell.shape is Shape.STEP else 1.0)
+    return spell.shape is Shape.INTEGRITY, depth, spell.name
 
 
 def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) -> Shape:
     """Return the shape of the whole: dips that join to days are a change of level."""
-    if lead.shape is Shape.DIP and any(one.shape is Shape.STEP for one in group):
+    if lead.shape is Shape.DIP and any(
+        one.shape is Shape.STEP and (one.key in (lead.key, None) or one.depth >= lead.depth / 2)
+        for one in group
+    ):
         return Shape.STEP
     if lead.shape is Shape.DIP and last - at >= _SHORT and any(one.until is None for one in group):
         return Shape.STEP
