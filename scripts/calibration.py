@@ -173,6 +173,7 @@ def _told(asked: tuple[int, int]) -> changes.Told:
 def _delays(told: Sequence[changes.Told], ratio: float) -> Row:
     suspect = [one.suspect_h for one in told if one.suspect_h is not None]
     confirmed = [one.confirmed_h for one in told if one.confirmed_h is not None]
+    placed = [abs(one.off_h) for one in told if one.off_h is not None]
     effects = [one.effect for one in told if one.effect is not None]
     return {
         "series": len(told),
@@ -182,6 +183,8 @@ def _delays(told: Sequence[changes.Told], ratio: float) -> Row:
         "confirmed_14d": sum(hours <= LATE_H for hours in confirmed),
         "suspect_h_median": _rounded(suspect, 0),
         "confirmed_h_median": _rounded(confirmed, 0),
+        "placed_within_24h": sum(hours <= 24 for hours in placed),
+        "off_h_median": _rounded(placed, 0),
         "effect_median": _rounded(effects, 4),
         "effect_true": round(ratio, 4),
     }

@@ -104,6 +104,7 @@ def _power() -> str:
             _share(row, "confirmed_14d"),
             _hours(row["suspect_h_median"]),
             _hours(row["confirmed_h_median"]),
+            _hours(row["off_h_median"]),
         )
         for row in _rows("power")
     ]
@@ -118,6 +119,7 @@ def _power() -> str:
         "confirmed in 14 d",
         "median to suspect",
         "to confirm",
+        "off by (median)",
     )
     return _table(head, rows) + _measured(_section("power"))
 

@@ -10,19 +10,20 @@ from statistics import median
 Found = Sequence[tuple[int, int]]
 """(index of the first run after the change, or of the alarm; 1 up, -1 down)."""
 
-TOLERANCE = 24
-"""Runs from the true step within which a change may be placed."""
-
 SAME = 48
 """Runs within which two reruns that place a change speak of the same one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step in one series: index of the first run after it, and 1 up or -1 down."""
+    """One step in one series: index of the first run after it, and 1 up or -1 down.
+
+    ``tolerance``: how many runs from it a change may be placed.
+    """
 
     at: int
     way: int
+    tolerance: int
 
 
 def false_alarms(told: Sequence[tuple[int, Found]]) -> int:
@@ -50,7 +51,7 @@ def rerun_delay(told: Sequence[tuple[int, Found]], step: Step) -> int | None:
     count, nor does any later one.
     """
     for end, found in sorted(told, key=lambda one: one[0]):
-        if any(way == step.way and abs(place - step.at) <= TOLERANCE for place, way in found):
+        if any(way == step.way and abs(place - step.at) <= step.tolerance for place, way in found):
             return end - step.at if end > step.at else None
     return None
 

@@ -10,7 +10,7 @@ from benchmarks.judge.score import (
     sign_test,
 )
 
-STEP = Step(at=1000, way=-1)
+STEP = Step(at=1000, way=-1, tolerance=24)
 
 
 def test_a_change_that_later_reruns_place_nearby_is_one_false_alarm():
