@@ -136,8 +136,10 @@ def test_runs_of_one_moment_and_in_any_order_are_taken() -> None:
 @pytest.mark.parametrize("step_s", [300.0, 86400.0, 7 * 86400.0])
 def test_runs_may_be_minutes_or_weeks_apart(step_s: float) -> None:
     values = stepped(6, -0.3, at=400, n=600, phi=0.3)
-    (point,) = changes_among(times(600, step_s), values.tolist()).points
+    found = changes_among(times(600, step_s), values.tolist())
+    (point,) = found.points
     assert abs(point.at - times(600, step_s)[400]) <= timedelta(seconds=2 * step_s)
+    assert ("h apart" in found.reason) == (step_s > 8 * 3600)
 
 
 def test_a_gap_of_months_is_no_change_and_hides_none() -> None:

@@ -15,11 +15,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.changes.effects import change_point
+from trimtab.judge.changes.retrospective import SEGMENT_RUNS
 from trimtab.judge.changes.runs import Runs, of_frame, of_sequences
-from trimtab.judge.changes.walk import RUNS_MINIMUM, Walk
+from trimtab.judge.changes.walk import CONFIRM_RUNS, CONFIRM_S, RUNS_MINIMUM, Walk
 from trimtab.model.series import ChangePoint
 
 if TYPE_CHECKING:
@@ -135,9 +137,21 @@ def _changes(runs: Runs, *, dismissed: bool) -> Changes:
     rhythm = "a weekly rhythm taken out" if seasonal else "no weekly rhythm"
     reason = (
         f"{len(runs)} runs, scatter {100 * noise.scale:.1f} %, "
-        f"autocorrelation {noise.autocorrelation:.2f}, {rhythm}"
+        f"autocorrelation {noise.autocorrelation:.2f}, {rhythm}{_pace(runs)}"
     )
     return Changes(points, seasonal, noise.autocorrelation, noise.scale, reason)
+
+
+def _pace(runs: Runs) -> str:
+    """Return in words what takes longer than usual where runs are far apart."""
+    gaps = sorted(b - a for a, b in pairwise(runs.time_s.tolist()))
+    spacing_s = gaps[len(gaps) // 2]
+    if spacing_s * CONFIRM_RUNS <= CONFIRM_S:
+        return ""
+    return (
+        f"; runs are {spacing_s / 3600:.0f} h apart, so a level takes {SEGMENT_RUNS} of them and "
+        f"a suspect waits for {CONFIRM_RUNS}"
+    )
 
 
 def _open(runs: Runs) -> ChangePoint | None:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 CLIP: Final = 3.5
 """Scales at which a residual is cut off: an unfinished run weighs as much, and no dip more."""
 
-STRANGE: Final = 3.0
 CLIP_WHITE: Final = 2.5
 """The same of a whitened residual, in what its scale would be without any cutting."""
+
+STRANGE: Final = 3.0
+"""Scales from what was promised at which a run has come out of nothing."""
 
 SCALE_MINIMUM: Final = 1e-3
 """Runs that are equal to a tenth of a per cent are equal: no smaller change is of interest."""
@@ -36,11 +38,13 @@ _PRIOR_RUNS: Final = 24
 
 _BLOCK_OF_MEMORY: Final = 120
 _BLOCK: Final = 24
-_BLOCK_OF_HOURS: Final = 6
-"""Runs to a block: five days of hourly runs, one, and six hours."""
+"""Runs to a block: five days of hourly runs, and one."""
 
 _TAIL: Final = 0.015
 _NORMAL_TAIL: Final = 2.17
+"""The quantile by which tails are measured, and where a normal variable has it: further out there
+are too few independent sums in two months, further in there is no tail."""
+
 _TRIM: Final = 4.0
 """A change between two blocks counts as so many of their scales at most: there may be a step."""
 
@@ -59,9 +63,12 @@ class Noise:
         How much of that holds after a run that came out of nothing: 0 after dips, 1 after shocks.
     innovation
         Standard deviation of the whitened residuals, in scales.
-    hours, slow
-        How much more the sums of 6 and of 24 whitened residuals vary than single ones promise, 1
-        or more.
+    runs, hours
+        How much further sums of 3 and of 12 whitened residuals go, down and up, than normal ones
+        would, squared; 1 or more. Bad hours come together, and slow ones are slower than fast
+        ones are fast.
+    slow
+        How much more sums of 24 vary than independent ones would, 1 or more.
     """
 
     scale: float
@@ -233,6 +240,6 @@ def _tails(white: Floats, innovation: float, length: int) -> tuple[float, float]
     ends = np.quantile(sums, [_TAIL, 1 - _TAIL])
     usual = _NORMAL_TAIL * _NORMAL_TAIL * length
     # Relative error of the square of such a quantile, of so many independent normal sums.
-    error = 2.0 / math.sqrt(independent)
+    error = 1.2 / math.sqrt(independent)
     down, up = (max(1.0, float(end * end) / usual * (1 - error)) for end in ends)
     return down, up
