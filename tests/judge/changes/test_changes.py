@@ -261,6 +261,14 @@ def test_the_open_suspect_is_told_at_once() -> None:
     assert suspect_among([], []) is None
 
 
+def test_the_open_suspect_of_daily_runs_is_told_too() -> None:
+    values = stepped(3, -0.12, at=200, n=204, phi=0.0).tolist()
+    days = times(204, 86400.0)
+    point = suspect_among(days, values)
+    assert point is not None
+    assert abs(point.at - days[200]) <= timedelta(days=2)
+
+
 def test_no_suspect_is_open_long_after_a_change() -> None:
     values = stepped(3, -0.12, at=300, n=720)
     assert suspect_among(times(720), values.tolist()) is None

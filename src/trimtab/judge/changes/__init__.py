@@ -31,8 +31,9 @@ __all__ = ["Changes", "changes_among", "find_changes", "suspect_among", "suspect
 
 
 RECENT_S: Final = 10 * 86400.0
-"""How far back a suspect that is still open can have been raised: four days, or a dozen runs that
-are a day apart at most, less what is needed to begin with."""
+RECENT_RUNS: Final = 30
+"""How far back the open suspect is looked for: it waits for four days or for a dozen runs, and may
+have had to wait for another one before it."""
 
 RHYTHM: Final = 0.1
 """Share of the scatter from which on a weekly rhythm is worth a word."""
@@ -157,7 +158,8 @@ def _pace(runs: Runs) -> str:
 def _open(runs: Runs) -> ChangePoint | None:
     walk = Walk(runs)
     if len(runs):
-        walk.go(since_s=float(runs.time_s[-1]) - RECENT_S)
+        since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
+        walk.go(since_s=float(since_s))
     if walk.open is None:
         return None
     begin = max((k for k in walk.levels if k < walk.open.place), default=0)
