@@ -177,6 +177,16 @@ def test_a_slow_target_that_no_probe_saw() -> None:
     assert crawls.at == crawls.until == crawls.detected_at == at(241)
 
 
+def test_all_targets_slow_alike_though_no_probe_saw_it() -> None:
+    everyone = {f"OST{n:04x}": 0.5 for n in range(24)}
+    rows = surveys({day: everyone for day in (10, 11, 12)})
+    (one,) = found({WRITE: quiet(1)}, surveys=rows)
+    assert (one.at, one.until, one.targets) == (at(241), at(289), ())
+    assert "median target of surveys write_bandwidth down to 5" in one.summary
+    once = surveys({10: {name: 0.8 for name in everyone}})
+    assert found({WRITE: quiet(1)}, surveys=once) == ()
+
+
 def test_targets_that_scatter_make_no_incident() -> None:
     assert found({}, surveys=surveys({})) == ()
     assert found({}, surveys=surveys({10: {"OST0003": 0.7}})) == ()

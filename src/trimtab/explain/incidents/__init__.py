@@ -17,7 +17,7 @@ from trimtab.explain.incidents.integrity import BadChecksums, integrity
 from trimtab.explain.incidents.levels import drift, steps, unsteady
 from trimtab.explain.incidents.merging import merged
 from trimtab.explain.incidents.spell import Spell
-from trimtab.explain.incidents.targets import slow_targets
+from trimtab.explain.incidents.targets import slow_surveys, slow_targets
 from trimtab.model.incident import Incident
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
@@ -60,11 +60,13 @@ def find_incidents(
     limits = limits or SiteLimits()
     judged = [(one, frame) for one in judgements if (frame := frames.get(one.key)) is not None]
     judged = [(one, frame) for one, frame in judged if not frame.is_empty()]
-    spells = [*slow_targets(surveys), *failures(runs)]
+    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
     for judgement, frame in judged:
         spells += [*steps(judgement, frame), *drift(judgement)]
-    taken = [_hours(one, now) for one in spells]
+    found = tuple(spells)
     for judgement, frame in judged:
+        # Another series' trouble does not tell why this one spreads.
+        taken = [_hours(one, now) for one in found if one.key in (judgement.key, None)]
         spells += unsteady(judgement, dips(judgement, frame), taken, limits.window_s)
     spells += integrity(bad_checksums, now)
     return merged(spells, frames, site=site, now=now)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.explain.incidents.spell import Spell, name_of
+from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of
 from trimtab.model.incident import Incident, IncidentState, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 
@@ -56,9 +56,7 @@ def _together(one: Spell, other: Spell) -> bool:
             return dip.key != wide.key and wide.at <= dip.at and dip.last <= wide.last
     if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
         return one.shape is other.shape and _overlap(one, other, _NEAR)
-    surveyed = (one.key is None and bool(one.targets)) != (
-        other.key is None and bool(other.targets)
-    )
+    surveyed = _of_surveys(one) != _of_surveys(other)
     tolerance = _SURVEYED if surveyed else _ONSET
     if _is_short(one) and _is_short(other):
         return _overlap(one, other, _SURVEYED if surveyed else _NEAR)
@@ -69,6 +67,10 @@ def _together(one: Spell, other: Spell) -> bool:
         unsure = long.certainty is ChangeStatus.SUSPECT and one.key == other.key
         return _overlap(one, other, _NEAR) and (begins or unsure)
     return abs(one.at - other.at) <= tolerance
+
+
+def _of_surveys(spell: Spell) -> bool:
+    return spell.key is None and SURVEYS in spell.name
 
 
 def _is_short(spell: Spell) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
+
+SURVEYS: Final = "surveys"
+"""In the name of every spell that surveys of single targets show."""
 
 
 @dataclass(frozen=True, slots=True)

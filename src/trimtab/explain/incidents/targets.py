@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.explain.incidents.spell import Spell
+from trimtab.explain.incidents.spell import SURVEYS, Spell
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus
 
@@ -20,6 +22,10 @@ CRAWLS: Final = 0.5
 """Half of it in one survey is enough; less has to be seen in two surveys running."""
 SIGMAS: Final = 5.0
 """And so many of its own robust standard deviations: some targets scatter by nature."""
+SLOW_ALL: Final = 0.85
+"""Of the median target, in two surveys running. It scatters far less than single targets do."""
+_BEFORE: Final = 14
+_TARGETS_LEAST: Final = 3
 _HISTORY: Final = 5
 """Surveys of which a target's usual share is made; fewer: it is held against the others alone."""
 _SHORT: Final = timedelta(days=2)
@@ -42,6 +48,59 @@ def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
     times: list[datetime] = marked.get_column("at").unique().sort().to_list()
     slow = _slow_at(marked, times)
     return [_spell(group, times) for group in _groups(slow, times)]
+
+
+def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
+    """Return the stretches in which the median target was slow: all alike, or most.
+
+    Parameters are those of `slow_targets`. The median target of each survey is held against that
+    of the `_BEFORE` surveys before it that were well.
+    """
+    import polars as pl
+
+    if not {"at", "run", "target", "metric", "value"} <= set(surveys.columns):
+        return []
+    levels = (
+        surveys.filter(pl.col("value").is_not_null())
+        .group_by("run", "metric")
+        .agg(pl.col("at").min(), pl.col("value").median(), n=pl.col("target").n_unique())
+        .filter(pl.col("n") >= _TARGETS_LEAST)
+        .sort("at", "metric")
+    )
+    slow: dict[datetime, dict[str, float]] = {}
+    for (metric,), rows in levels.group_by("metric", maintain_order=True):
+        usual: list[float] = []
+        for at, value in rows.select("at", "value").iter_rows():
+            middle = median(usual[-_BEFORE:]) if len(usual) >= _HISTORY else None
+            if middle and value < SLOW_ALL * middle:
+                slow.setdefault(at, {})[str(metric)] = value / middle
+            else:
+                usual.append(value)
+    times: list[datetime] = levels.get_column("at").unique().sort().to_list()
+    place = {at: index for index, at in enumerate(times)}
+    kept = {
+        at: shares
+        for at, shares in slow.items()
+        if min(shares.values()) < CRAWLS
+        or any(0 <= i < len(times) and times[i] in slow for i in (place[at] - 1, place[at] + 1))
+    }
+    return [
+        replace(
+            _spell(group, times),
+            targets=(),
+            name=f"median target of {SURVEYS}",
+            what=_all_slow(group),
+        )
+        for group in _groups(kept, times)
+    ]
+
+
+def _all_slow(group: list[tuple[datetime, dict[str, float]]]) -> str:
+    metric, share = min(
+        ((metric, share) for _, shares in group for metric, share in shares.items()),
+        key=lambda one: one[1],
+    )
+    return f"{metric} down to {share * 100:.0f} % of the usual"
 
 
 def _marked(surveys: pl.DataFrame) -> pl.DataFrame:
@@ -119,7 +178,7 @@ def _spell(group: list[tuple[datetime, dict[str, float]]], times: list[datetime]
     return Spell(
         shape=Shape.STEP if goes_on or last - first >= _SHORT else Shape.DIP,
         key=None,
-        name="surveys of single targets",
+        name=f"{SURVEYS} of single targets",
         at=first,
         until=None if goes_on else last,
         last=last,
