@@ -262,8 +262,8 @@ def test_the_open_suspect_is_told_at_once() -> None:
 
 
 def test_the_open_suspect_of_daily_runs_is_told_too() -> None:
-    values = stepped(3, -0.12, at=200, n=204, phi=0.0).tolist()
-    days = times(204, 86400.0)
+    values = stepped(3, -0.12, at=200, n=203, phi=0.0).tolist()
+    days = times(203, 86400.0)
     point = suspect_among(days, values)
     assert point is not None
     assert abs(point.at - days[200]) <= timedelta(days=2)
