@@ -27,7 +27,8 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.calibration import changes, intervals, series  # noqa: E402 (the tree is on the path now)
+from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
+from tests.calibration import changes, intervals, series  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "calibration.json"
 
@@ -181,8 +182,8 @@ def _delays(told: Sequence[changes.Told], ratio: float) -> Row:
         "confirmed_96h": sum(hours <= CONFIRMED_H for hours in confirmed),
         "both": sum(one.within(SUSPECT_H, CONFIRMED_H) for one in told),
         "confirmed_14d": sum(hours <= LATE_H for hours in confirmed),
-        "suspect_h_median": _rounded(suspect, 0),
-        "confirmed_h_median": _rounded(confirmed, 0),
+        "suspect_h_median": score.median_delay([one.suspect_h for one in told]),
+        "confirmed_h_median": score.median_delay([one.confirmed_h for one in told]),
         "placed_within_24h": sum(hours <= 24 for hours in placed),
         "off_h_median": _rounded(placed, 0),
         "effect_median": _rounded(effects, 4),

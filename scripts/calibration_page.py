@@ -96,7 +96,7 @@ def _power() -> str:
         (
             row["kind"],
             f"{row['phi']:g}",
-            f"{row['step']:+.0%}",
+            _step(row),
             f"{row['history_h'] // 168} weeks" if row["history_h"] > 168 else "1 week",
             _share(row, "suspect_36h"),
             _share(row, "confirmed_96h"),
@@ -122,6 +122,10 @@ def _power() -> str:
         "off by (median)",
     )
     return _table(head, rows) + _measured(_section("power"))
+
+
+def _step(row: Row) -> str:
+    return f"{100 * row['step']:+.0f} %"
 
 
 def _share(row: Row, key: str) -> str:
@@ -177,7 +181,7 @@ def _against(tier: str, tuned: str) -> Callable[[], str]:
 
 
 def _against_row(row: Row) -> tuple[str, ...]:
-    first = (row["noise"], f"{row['step']:+.0%}")
+    first = (row["noise"], _step(row))
     threshold = "" if row["threshold"] is None else f"{row['threshold']:g}"
     name = f"**{row['label']}**" if row["detector"] == "trimtab" else row["label"]
     if "series" not in row:

@@ -76,7 +76,7 @@ def loosest_within(rates: Sequence[tuple[float, float]], allowed: float) -> floa
     return kept
 
 
-def median_delay(delays: Sequence[int | None]) -> float | None:
+def median_delay(delays: Sequence[float | None]) -> float | None:
     """Return the median delay where what was never told counts as later than all; may be never."""
     middle = median(math.inf if delay is None else delay for delay in delays)
     return middle if math.isfinite(middle) else None
