@@ -7,24 +7,19 @@ broken off at any moment and started again: nothing is lost and nothing is there
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import multiprocessing
-import os
-import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from trimtab.errors import ToolError
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.beside import Beside
 from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.keeping import IMPORTED, Terms, imported_run, run_of, site_of
 from trimtab.loop.importing.reading import Reading, mains, read_file
+from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
@@ -116,7 +111,7 @@ def import_files(
 def _worker_count(files: int, asked: int | None) -> int:
     if asked is not None:
         return asked
-    return 0 if files <= FEW else len(os.sched_getaffinity(0))
+    return 0 if files <= FEW else processors()
 
 
 def _read_batches(
@@ -129,38 +124,16 @@ def _read_batches(
         for batch in batches:
             yield _read_batch(batch, kind, raw)
         return
-    # Started anew and not forked: this process may have threads, and holds the store open.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),)
-    )
-    with pool:
+    hint = "what was imported so far is kept: start it again, perhaps with fewer files"
+    with worker_pool(workers, hint=hint) as pool:
         waiting: deque[Future[list[_Read]]] = deque()
-        try:
-            for batch in batches:
-                waiting.append(pool.submit(_read_batch, batch, kind, raw))
-                # A few ahead, so that memory does not grow with the number of files.
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
+        for batch in batches:
+            waiting.append(pool.submit(_read_batch, batch, kind, raw))
+            # A few ahead, so that memory does not grow with the number of files.
+            if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
-        except BrokenProcessPool as error:
-            raise ToolError(
-                "a process that reads files was killed, perhaps for want of memory",
-                hint="what was imported so far is kept: start it again, perhaps with fewer files",
-            ) from error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _begin_worker(parent: int) -> None:
-    """Leave Ctrl-C, which a terminal sends to all, to the process that decides; end with it."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    # PR_SET_PDEATHSIG of prctl(2): a parent that is killed would leave its workers for ever.
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _read_batch(

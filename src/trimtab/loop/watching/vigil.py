@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
-from trimtab.loop.explaining import StoreTelemetry, incidents_of, keep_incidents
+from trimtab.loop.explaining import incidents_of, keep_incidents
 from trimtab.loop.log_book import Place
 from trimtab.loop.standing import HISTORY, suspect_of
+from trimtab.loop.store_telemetry import StoreTelemetry
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
 from trimtab.model.incident import IncidentState, Shape
