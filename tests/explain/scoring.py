@@ -6,6 +6,7 @@ Scoring ranks that evidence and holds it against the truth; it costs next to not
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,12 +21,13 @@ from tests.incidents.world import Truth
 from trimtab.explain.causes import TABLE
 from trimtab.explain.explain import conclude, gather
 from trimtab.explain.ranking import NAMED, confidence, rank, weigh
-from trimtab.explain.site import context_of, standing_of
+from trimtab.explain.site import Known, context_of, standing_of
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape
 
 CONFIDENT = 0.9
 """Of the causes given at this confidence or more, nine in ten have to be right."""
 _NEAR = timedelta(hours=3)
+_NETWORK = re.compile(r"fabric|switch|network|lnet|link", re.IGNORECASE)
 _CAUSES = {cause.id: cause for cause in TABLE}
 
 
@@ -40,7 +42,7 @@ class Played:
     gathered: tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
     standing: tuple[Assessment, ...]
     tells_of_network: bool
-    """LNet selftest runs, or the log book has the network's troubles. Without either a slow
+    """LNet selftest ran while the network was slow, or the log book has it. Without either a slow
     network looks like slow clients."""
 
     def explanations(self) -> tuple[Explanation, ...]:
@@ -79,8 +81,18 @@ def play(scenario: Scenario) -> Played:
         now=known.now,
         gathered=gathered,
         standing=standing_of(known, source),
-        tells_of_network=scenario.spec.log_book
-        or any(run.kind == "lnet-selftest" for run in known.runs),
+        tells_of_network=all(
+            _tells_of_network(known, truth) for truth in world.truth if truth["cause"] == "network"
+        ),
+    )
+
+
+def _tells_of_network(known: Known, truth: Truth) -> bool:
+    """Return whether LNet selftest ran while the network was slow, or the log book has it."""
+    start, end = truth["at"] - _NEAR, truth["until"] or known.now
+    ran = any(run.kind == "lnet-selftest" and start <= run.at <= end for run in known.runs)
+    return ran or any(
+        start <= event.at <= end and _NETWORK.search(event.detail) for event in known.events
     )
 
 

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 SELFTEST: Final = "lnet-selftest"
 _MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")
-_SLOWER: Final = 1.1
-"""LNet selftest repeats itself within a few per cent; a tenth less is another network."""
+_SLOWER: Final = 1.04
+"""LNet selftest repeats itself closely: 98,953 to 99,034 MB/s over three settings of a server
+(``facts/seeds.md`` 31). Over many servers one that lost its link takes few per cent of the sum."""
+_SEVERAL: Final = 1.05
+"""Of one server's line rate: more has come of several servers at once."""
 _LINE_RATE: Final = 0.7
 """Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads (``facts/seeds.md`` 29).
 """
@@ -131,6 +134,9 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
         if metric in _MOVED and metric != "rpc_rate"
     ]
     share = median(values) / figure.value if values else None
+    if share is not None and share > _SEVERAL:
+        reason = "it ran over several servers at once, and how many is not known"
+        return not_available(what, Route.EXPECTED, reason, source=SELFTEST)
     if share is not None and share > _LINE_RATE:
         # Clients may limit it: reaching the line rate says more than missing it.
         said = f"{what}: {format_percent(share, 0)}"
