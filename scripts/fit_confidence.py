@@ -51,6 +51,9 @@ from trimtab.model.incident import Found, Route  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "explaining.json"
 PAGE = ROOT / "docs" / "explaining.md"
+FITTED_FROM = -2.0
+"""log10 odds. What is less likely is never listed, and there are very many of those."""
+STEP_MOST = 0.2
 BINS = (0.05, 0.2, 0.5, 0.8, 0.9, 1.01)
 _BLOCK = re.compile(r"(<!-- (causes|scores) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -106,23 +109,28 @@ def play_alone(scenario: Scenario) -> Played:
 def fit(seen: Sequence[Told]) -> tuple[float, float]:
     """Return intercept and slope of the logistic curve through natural log odds and truth.
 
-    Newton's method on the likelihood, with a faint pull towards (0, 1) that keeps it finite.
+    Newton's method on the likelihood of what could be listed at all (`FITTED_FROM`), its steps
+    bounded, with a faint pull towards (0, 1) that keeps it finite.
     """
+    points = [
+        (one.log_odds * math.log(10), one.true) for one in seen if one.log_odds >= FITTED_FROM
+    ]
     intercept, slope = 0.0, 1.0
-    for _ in range(50):
+    for _ in range(200):
         gradient, hessian = [-0.5 * intercept, -0.5 * (slope - 1)], [0.5, 0.0, 0.5]
-        for one in seen:
-            x = one.log_odds * math.log(10)
+        for x, true in points:
             p = 1 / (1 + math.exp(-max(-50.0, min(50.0, intercept + slope * x))))
-            gradient[0] += one.true - p
-            gradient[1] += (one.true - p) * x
+            gradient[0] += true - p
+            gradient[1] += (true - p) * x
             weight = p * (1 - p)
             hessian = [
                 hessian[0] + weight, hessian[1] + weight * x, hessian[2] + weight * x * x
             ]  # fmt: skip
         determinant = hessian[0] * hessian[2] - hessian[1] ** 2
-        intercept += (hessian[2] * gradient[0] - hessian[1] * gradient[1]) / determinant
-        slope += (hessian[0] * gradient[1] - hessian[1] * gradient[0]) / determinant
+        step = (hessian[2] * gradient[0] - hessian[1] * gradient[1]) / determinant
+        tilt = (hessian[0] * gradient[1] - hessian[1] * gradient[0]) / determinant
+        intercept += max(-STEP_MOST, min(STEP_MOST, step))
+        slope += max(-STEP_MOST, min(STEP_MOST, tilt))
     return intercept, slope
 
 
