@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
+from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import holds
@@ -364,6 +365,9 @@ def expected(
     return Contrast(Route.EXPECTED, share * (over if beyond > 0 else under), value, limit, 1, 1)
 
 
+_BREADTHS: WeakKeyDictionary[Context, Breadth] = WeakKeyDictionary()
+
+
 def breadth(context: Context) -> Breadth:
     """Return which targets were slow themselves in the bad hours, and whether all were alike.
 
@@ -371,6 +375,13 @@ def breadth(context: Context) -> Breadth:
     held against the upper quartile of all. Without surveys of good hours, its rate over that of
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
+    found = _BREADTHS.get(context)  # every cause asks
+    if found is None:
+        found = _BREADTHS[context] = _breadth(context)
+    return found
+
+
+def _breadth(context: Context) -> Breadth:
     import polars as pl
 
     surveys = surveys_within(context)
