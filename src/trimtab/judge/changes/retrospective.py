@@ -29,19 +29,19 @@ LARGE: Final = 3.0
 EXACT_RUNS: Final = 12
 """Scales from which on a change is seen in single runs, and how far from a rough place."""
 
-PENALTY: Final = 22.0
-"""What a cut costs, in squares of whitened residuals: the usual 3 ln n for the 1,440 hourly runs of
-two months. Whitening has taken the autocorrelation out, which would raise it otherwise."""
+PENALTY: Final = 21.0
+"""What a cut costs, in squares of whitened residuals: nearly the usual 3 ln n for the 1,440 hourly
+runs of two months. Whitening has taken the autocorrelation out, which would raise it otherwise."""
 
-ENERGY: Final = 6.5
+ENERGY: Final = 5.5
 """Q, at a given moment, of independent normal days in which nothing happens is over it, at the
-best of three neighbouring splits, in 1 to 5 of 1,000 series of 60 to 20 days."""
+best of three neighbouring splits, in 4 to 10 of 1,000 series of 60 to 20 days."""
 
 STEP: Final = 3.7
 """|Z| of the step itself, in a young series beside any weekly rhythm there might be.
 
 All three are set by what they tell of years of hourly series in which nothing happens: under 0.1
-changes a year on average over the kinds of noise, and 0.3 in the worst of them."""
+changes a year on average over the kinds of noise, and 0.5 in the worst of them."""
 
 
 @dataclass(frozen=True, slots=True)
