@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.explain.breadth import Breadth, breadth
 from trimtab.explain.contrasts import (
     MOST,
-    Breadth,
     between_targets,
-    breadth,
     expected,
     in_time,
     not_available,

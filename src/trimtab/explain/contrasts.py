@@ -24,10 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
-from weakref import WeakKeyDictionary
 
-from trimtab.explain.context import Context
-from trimtab.explain.telemetry import holds
+from trimtab.explain.breadth import LEVEL_RATIO, Breadth
 from trimtab.model.incident import Evidence, Found, Route
 from trimtab.units import format_value
 
@@ -55,20 +53,6 @@ _RANK_SHARE: Final = 0.7
 With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
 would take it for 1 / (2 n + 1).
 """
-_SLOW_LEAST: Final = 0.1
-"""Slow itself: a target that lost a tenth more than those that are well, at the least."""
-_SLOW_SIGMAS: Final = 4.0
-"""And so many robust standard deviations of what it measures in good hours: of 298 targets one
-in a hundred surveys passes by chance."""
-_SCATTER: Final = 0.05
-"""Standard deviation of a target's rate where there are too few surveys of good hours to tell."""
-_WELL_QUANTILE: Final = 0.75
-"""Targets are held against the upper quartile: half of them may be slow."""
-_SURVEYS_LEAST: Final = 3
-_LEVEL_RATIO: Final = 0.95
-"""Slow alike: all targets together lost a twentieth."""
-
-
 _NO_VALUE: Final = {
     Route.TIME: (
         "there is no value in the bad hours",
@@ -155,36 +139,6 @@ class Contrast:
                 return f"{value} on the slow targets, {reference} on the fast ones"
             case _:
                 return f"{value}, against {reference}"
-
-
-@dataclass(frozen=True, slots=True)
-class Breadth:
-    """How much of the file system was slow, as far as surveys of single targets tell.
-
-    Attributes
-    ----------
-    slow, fast
-        Targets that lost more than the upper quartile of all did, beyond chance, and the rest.
-    level
-        Median target, bad over good; ``None`` where there is no survey of good hours.
-    surveyed
-        Whether there is a survey within the bad stretch.
-    alike
-        Whether all lost alike: none is slow itself, and the level went down. ``None``: not known.
-    reason
-        In words.
-    fast_level
-        What is left of the rate of the targets that lost least; ``None`` where that is not known.
-        Under 0.95 they are no sound targets to hold slow ones against.
-    """
-
-    slow: tuple[str, ...]
-    fast: tuple[str, ...]
-    level: float | None
-    surveyed: bool
-    alike: bool | None
-    reason: str
-    fast_level: float | None = None
 
 
 def weighed(
@@ -288,7 +242,7 @@ def between_targets(
         for names in (breadth.slow, breadth.fast)
     )
     seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), worse, present_from)
-    if breadth.fast_level is not None and breadth.fast_level < _LEVEL_RATIO:
+    if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
         # All were slow, some slower: that they do not differ in this clears nothing.
         absent = 0.0
     asked = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
@@ -363,117 +317,6 @@ def expected(
     beyond = value - limit if worse == "higher" else limit - value
     share = 1.0 if scale <= 0 else abs(beyond) / (abs(beyond) + scale)
     return Contrast(Route.EXPECTED, share * (over if beyond > 0 else under), value, limit, 1, 1)
-
-
-_BREADTHS: WeakKeyDictionary[Context, Breadth] = WeakKeyDictionary()
-
-
-def breadth(context: Context) -> Breadth:
-    """Return which targets were slow themselves in the bad hours, and whether all were alike.
-
-    From ``context.surveys``: each target's rate in the bad hours over its own in the good ones,
-    held against the upper quartile of all. Without surveys of good hours, its rate over that of
-    its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
-    """
-    found = _BREADTHS.get(context)  # every cause asks
-    if found is None:
-        found = _BREADTHS[context] = _breadth(context)
-    return found
-
-
-def _breadth(context: Context) -> Breadth:
-    import polars as pl
-
-    surveys = surveys_within(context)
-    bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
-    named = context.incident.targets
-    if bad.is_empty():
-        why = "no survey of single targets was made in the bad hours"
-        return Breadth(named, (), None, False, None, why)
-    slow, fast = _slow_and_fast(bad, good)
-    slow = tuple(sorted({*slow, *named}))
-    fast = tuple(name for name in fast if name not in slow)
-    level = _level(bad, good)
-    alike = None if level is None else not slow and level < _LEVEL_RATIO
-    if not slow:
-        why = "no target was slow by itself in the surveys of the bad hours"
-    elif not fast:
-        why = "every target was slow in the surveys of the bad hours"
-    else:
-        why = f"{len(slow)} of {len(slow) + len(fast)} targets were slow by themselves"
-    return Breadth(slow, fast, level, True, alike, why, _level(bad, good, _WELL_QUANTILE))
-
-
-def surveys_within(context: Context) -> pl.DataFrame:
-    """Return the survey's rows within the stretches, with ``bad``."""
-    import polars as pl
-
-    frame = context.surveys
-    if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
-        frame = pl.DataFrame(
-            schema={
-                "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String,
-                "metric": pl.String, "value": pl.Float64,
-            }
-        )  # fmt: skip
-    frame = frame.filter(pl.col("value").is_not_null() & pl.col("at").is_not_null())
-
-    marked = frame.with_columns(bad=holds(context.bad), good=holds(context.good))
-    return marked.filter(pl.col("bad") | pl.col("good")).drop("good")
-
-
-def _slow_and_fast(
-    bad: pl.DataFrame, good: pl.DataFrame
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    import polars as pl
-
-    one = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(one).agg(usual=pl.col("value").median())
-    now = bad.group_by(one).agg(pl.col("value").median(), n=pl.len())
-    share = pl.col("value") / pl.col("usual")
-    both = now.join(usual, on=one, how="left").with_columns(
-        share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
-            pl.when(pl.col("usual").is_null().all().over("metric")).then(pl.col("value"))
-        )
-    ).filter(pl.col("share").is_finite())  # fmt: skip
-    well = pl.col("share").quantile(_WELL_QUANTILE).over("metric")
-    scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
-    least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
-    marked = both.with_columns(slow=pl.col("share") < well * (1 - least))
-    found = marked.group_by("target").agg(pl.col("slow").any()).sort("target")
-    slow, fast = (
-        tuple(found.filter(pl.col("slow") == which).get_column("target").to_list())
-        for which in (True, False)
-    )
-    return slow, fast
-
-
-def _scatter(good: pl.DataFrame) -> float:
-    """Return the robust standard deviation of single targets' rates from survey to survey."""
-    import polars as pl
-
-    middle = pl.col("value").median().over("run", "metric")
-    shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
-    own = pl.col("share").median().over("metric", "target")
-    off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
-        (pl.col("share") / own - 1).abs().median()
-    )
-    found = off.item() if off.height else None
-    # Of few surveys the deviations from their own median are too small.
-    return _SCATTER if found is None else max(1.4826 * float(found) * 1.2, 0.005)
-
-
-def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:
-    """Return the least ratio of the median targets, bad over good, of all metrics."""
-    import polars as pl
-
-    medians = [
-        dict(frame.group_by("metric").agg(pl.col("value").quantile(quantile)).iter_rows())
-        for frame in (bad, good)
-    ]
-    ratios = [medians[0][metric] / usual for metric, usual in medians[1].items()
-              if usual and metric in medians[0]]  # fmt: skip
-    return min(ratios, default=None)
 
 
 def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float]]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import breadth, surveys_within
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
 from trimtab.judge.spread import corrected_autocorrelation, cov

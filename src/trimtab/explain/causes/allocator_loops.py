@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import (
     cpu_share_of_allocator,
     cpu_up,
@@ -23,14 +24,7 @@ from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN, commonest, flags, settings, targets_of, timing
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    not_available,
-    weighed,
-)
+from trimtab.explain.contrasts import between_targets, expected, in_time, not_available, weighed
 from trimtab.explain.findings.allocator_useless_loops import RATE_LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import (
     UNSEEN,
@@ -20,14 +21,7 @@ from trimtab.explain.causes.shared import (
     timing,
 )
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    between_targets,
-    breadth,
-    expected,
-    not_available,
-    presence,
-    weighed,
-)
+from trimtab.explain.contrasts import between_targets, expected, not_available, presence, weighed
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route

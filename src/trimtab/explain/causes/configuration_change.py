@@ -20,13 +20,14 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import named
 from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import breadth, not_available, weighed
+from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import OSTS, SettingChange, observe
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, flags, fresh, logged, named, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    between_targets,
-    breadth,
-    expected,
-    not_available,
-    presence,
-)
+from trimtab.explain.contrasts import between_targets, expected, not_available, presence
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route

@@ -11,20 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, useless_per_request
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    not_available,
-    weighed,
-)
+from trimtab.explain.contrasts import between_targets, expected, in_time, not_available, weighed
 from trimtab.explain.findings.drive_write_amplification import LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route

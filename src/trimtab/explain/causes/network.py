@@ -13,18 +13,12 @@ from datetime import timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_servers
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import (
-    breadth,
-    expected,
-    in_time,
-    not_available,
-    presence,
-    weighed,
-)
+from trimtab.explain.contrasts import expected, in_time, not_available, presence, weighed
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.telemetry import CONNECTED, INACTIVE

@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import flags, named, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import breadth, expected, in_time, not_available, weighed
+from trimtab.explain.contrasts import expected, in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent

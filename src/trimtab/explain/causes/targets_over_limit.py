@@ -10,18 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import flags, heavier, named, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    Contrast,
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    not_available,
-)
+from trimtab.explain.contrasts import Contrast, between_targets, expected, in_time, not_available
 from trimtab.explain.telemetry import observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent

@@ -16,6 +16,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.doses import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
@@ -28,7 +29,7 @@ from trimtab.explain.causes.trims import (
     trims,
 )
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import breadth, not_available, weighed
+from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import observe
 from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Route, Shape

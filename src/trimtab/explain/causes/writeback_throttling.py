@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN, flags, fresh, named, settings, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, breadth, not_available, presence, weighed
+from trimtab.explain.contrasts import between_targets, not_available, presence, weighed
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_duration, format_percent
