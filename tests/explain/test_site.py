@@ -1,0 +1,91 @@
+"""A whole site explained: what is loaded, one moment, and what was wrong all along."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import timedelta
+from functools import cache
+
+import pytest
+from tests.explain.worlds import WorldSource, incidents_of, known_of
+from tests.incidents.generate import make_world
+from tests.incidents.world import Incident as Fault
+from tests.incidents.world import Site, Spec, World
+
+from trimtab.explain.causes import TABLE
+from trimtab.explain.site import (
+    Known,
+    explain_incidents,
+    explain_moment,
+    standing_explanation,
+)
+from trimtab.explain.stretches import BAD_TIMES, GOOD_TIMES
+from trimtab.model.incident import Shape
+
+
+@cache
+def failed_over() -> tuple[World, Known]:
+    """Two weeks of a small site whose servers bind its probe; one failed over on the eighth day."""
+    fault = Fault("failover", 8.0, 30.0, 1.0)
+    spec = Spec(5, days=14, osts=8, incidents=(fault,), site=Site(bound_by="servers"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
+        world = make_world(spec)
+    return world, known_of(world)
+
+
+def test_only_a_few_snapshots_are_loaded_for_an_incident() -> None:
+    world, known = failed_over()
+    incidents = incidents_of(world, known)
+    source = WorldSource(world)
+    explanations = explain_incidents(incidents, known, source)
+    assert [one.incident.id for one in explanations] == [one.id for one in incidents]
+    assert source.loaded <= (len(incidents) + 2) * (BAD_TIMES + GOOD_TIMES + 3)
+    first = next(one for one in explanations if one.causes and one.causes[0].cause == "failover")
+    assert not first.unexplained
+    assert first.causes[0].confidence > 0.9
+    assert {one.name for one in first.instruments} >= {"hourly", "survey of single targets"}
+
+
+def test_the_same_record_is_explained_alike() -> None:
+    world, known = failed_over()
+    incidents = incidents_of(world, known)
+    once, again = (explain_incidents(incidents, known, WorldSource(world)) for _ in range(2))
+    assert once == again
+
+
+def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() -> None:
+    world, known = failed_over()
+    for day, wrong in ((4.5, False), (8.5, True)):
+        at = known.record_from + timedelta(days=day)
+        found = explain_moment(at, known, WorldSource(world))
+        told = [one.cause for one in (*found.causes, *found.cleared, *found.not_assessed)]
+        assert sorted(told) == sorted(cause.id for cause in TABLE)
+        assert all(
+            assessed.evidence for assessed in (*found.causes, *found.cleared, *found.not_assessed)
+        )
+        names = [one.cause for one in found.causes if one.confidence > 0.8]
+        assert names == (["failover"] if wrong else [])
+        assert found.incident.at <= at <= (found.incident.until or known.now)
+
+
+def test_a_moment_at_the_very_beginning_and_end() -> None:
+    world, known = failed_over()
+    for at in (known.record_from, known.now):
+        found = explain_moment(at, known, WorldSource(world))
+        assert found.incident.summary.startswith(f"{at:%Y-%m-%d %H:%M}")
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_site_that_never_trimmed_has_that_as_a_standing_condition(stopped: bool) -> None:
+    site = Site(bound_by="clients", fullness=0.6, trim_every_h=None if stopped else 24.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        world = make_world(Spec(6, days=35, osts=8, site=site))
+    found = standing_explanation(known_of(world), WorldSource(world))
+    causes = [] if found is None else [one.cause for one in found.standing]
+    assert ("trim-overdue" in causes) == stopped
+    if found is not None and stopped:
+        assert found.incident.shape is Shape.STANDING
+        assert "trim" in found.deciding.lower()
+        assert found.notes
