@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
     print(as_text(results))
     if asked.score:
         results |= {"seeds": asked.seeds, "rounds": asked.rounds, **machine()}
-        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
         PAGE.write_text(made_page(PAGE.read_text(), results))
     return 0
 
