@@ -81,6 +81,32 @@ def test_what_came_later_is_not_looked_at(kept: Path, schemas: Path) -> None:
     assert document["to"] < until
 
 
+def test_a_stretch_is_told_as_a_stretch(kept: Path, schemas: Path) -> None:
+    since = (CHANGED + timedelta(days=1)).isoformat()
+    document = asked(kept, schemas, "judge", "world", "--since", since)
+    assert document["from"] >= since
+    after = trimtab("judge", "world", "--since", "2127-01-01", store=kept)
+    assert after.code == 2
+    assert "nothing of that" in after.stderr
+    upside_down = trimtab("judge", "world", "--less-is-better", store=kept)
+    assert upside_down.code == 2
+
+
+def test_what_goes_on_is_told_though_it_began_long_before(kept: Path, schemas: Path) -> None:
+    (step,) = [
+        one
+        for one in asked(kept, schemas, "incidents", "world")["incidents"]
+        if one["shape"] == "step"
+    ]
+    since = CHANGED + timedelta(days=2)
+    document = asked(kept, schemas, "incidents", "world", "--since", since.isoformat())
+    assert step in document["incidents"]
+    ends = [one["until"] for one in document["incidents"]]
+    assert all(end is None or datetime.fromisoformat(end) >= since for end in ends)
+    late = asked(kept, schemas, "incidents", "world", "--since", "2127-01-01")
+    assert [one["state"] for one in late["incidents"]] == ["open"] * len(late["incidents"])
+
+
 def test_probe_and_metric_narrow_it(kept: Path, schemas: Path) -> None:
     document = asked(
         kept, schemas, "judge", "world", "--probe", "hourly", "--metric", "read_bandwidth"
@@ -170,6 +196,20 @@ def test_one_moment_is_told_whole(kept: Path, schemas: Path) -> None:
     outside = trimtab("explain", "world", "--at", "2020-01-01", store=kept)
     assert outside.code == 2
     assert "the record goes from" in outside.stderr
+
+
+def test_a_moment_is_no_incident(kept: Path, schemas: Path) -> None:
+    quiet = (START + timedelta(days=8)).isoformat()
+    text = trimtab("explain", "world", "--at", quiet, store=kept).stdout
+    assert "the moment  " in text
+    assert "unexplained" not in text
+    last = datetime.fromisoformat(asked(kept, schemas, "judge", "world")["to"])
+    after = (last + timedelta(hours=5)).isoformat()
+    document = asked(kept, schemas, "explain", "world", "--at", after)
+    moment = document["moment"]
+    assert moment["at"] < moment["until"]
+    assert moment["runs"] > 0
+    assert "open" in [one["state"] for one in document["incidents"]]
 
 
 def test_what_moves_with_performance_is_no_cause(kept: Path, schemas: Path) -> None:

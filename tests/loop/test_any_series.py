@@ -219,3 +219,53 @@ def test_odd_cells_never_raise_but_errors_of_ours(
     path.write_text(stream.getvalue())
     with suppress(TrimtabError):
         judge_file(str(path))
+
+
+def table(path: Path, numbers: list[object], name: Callable[[datetime], str]) -> str:
+    rows = [f"{name(at)},{number}" for at, number in zip(times(), numbers, strict=False)]
+    path.write_text("time,speed\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("size", ["1e302", "1e-310", "inf", "nan"])
+def test_numbers_that_no_spread_can_be_made_of_are_left_out(tmp_path: Path, size: str) -> None:
+    numbers: list[object] = [size if n % 9 == 0 else value for n, value in enumerate(values())]
+    judged = judge_file(table(tmp_path / "s.csv", numbers, datetime.isoformat))
+    (series,) = judged.judgement.series
+    assert len(series.invalid) == len(range(0, HOURS, 9))
+    assert series.overall.cov == pytest.approx(0.03, abs=0.01)
+    with pytest.raises(UsageError, match="holds numbers"):
+        judge_file(table(tmp_path / "s.csv", [size] * HOURS, datetime.isoformat))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_noted"),
+    [
+        (lambda at: at.strftime("%Y-%m-%d %H:%M:%S"), True),
+        (lambda at: at.strftime("%Y-%m-%d %H:%M:%S+00:00"), False),
+        (lambda at: at.strftime("%Y-%m-%dT%H:%M:%SZ"), False),
+        (lambda at: str(at.timestamp()), False),
+    ],
+)
+def test_a_zone_that_was_taken_for_granted_is_told(
+    tmp_path: Path, name: Callable[[datetime], str], is_noted: bool
+) -> None:
+    file = table(tmp_path / "s.csv", list(values()), name)
+    notes = judge_file(file, FileTerms(timezone="Europe/Zurich")).judgement.notes
+    assert any("were taken for Europe/Zurich" in note for note in notes) == is_noted
+
+
+def test_a_time_of_zero_did_finish(tmp_path: Path) -> None:
+    numbers: list[object] = [0, *values()[1:]]
+    file = table(tmp_path / "s.csv", numbers, datetime.isoformat)
+    assert any("1 value of 0 counts" in note for note in judge_file(file).judgement.notes)
+    of_times = judge_file(file, FileTerms(less_is_better=True)).judgement
+    assert not any("of 0" in note for note in of_times.notes)
+
+
+def test_a_stretch_of_a_table_is_told_as_a_stretch(tmp_path: Path) -> None:
+    file = table(tmp_path / "s.csv", list(values()), datetime.isoformat)
+    since, until = FIRST + 50 * (times()[1] - FIRST), FIRST + 100 * (times()[1] - FIRST)
+    terms = FileTerms(since=since.isoformat(), until=until.isoformat())
+    judgement = judge_file(file, terms).judgement
+    assert (judgement.from_, judgement.to) == (since, until)

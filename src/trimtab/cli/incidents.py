@@ -9,7 +9,7 @@ from trimtab.cli import options
 
 @click.command("incidents")
 @click.argument("where", metavar="SITE")
-@click.option("--since", metavar="TIME", help="Incidents from here on. Default: the whole record.")
+@click.option("--since", metavar="TIME", help="What was over before is left out. Default: nothing.")
 @click.option("--until", metavar="TIME", help="What came later is not looked at.")
 @options.as_json
 @options.store

@@ -64,6 +64,8 @@ def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
     for name in ("time", "value", "by", "timezone"):
         if asked[name] is not None:
             raise UsageError(f"--{name} is of --csv", hint="a site's store knows its columns")
+    if asked["less_is_better"]:
+        raise UsageError("--less-is-better is of --csv", hint="a site's metrics are known by name")
     terms = Terms(
         since=asked["since"],
         until=asked["until"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +31,8 @@ _NAMED_FEW: Final = 3
 _SERIES_MAXIMUM: Final = 2000
 _EPOCHS: Final = ((1e8, 1e11, 1_000_000), (1e11, 1e14, 1_000), (1e14, 1e17, 1))
 """Bounds between which a number is taken for a time (1973 on), and the microseconds of its unit."""
+_SIZES: Final = (1e-100, 1e100)
+"""Between these the squares and sums of squares of a spread neither overflow nor vanish."""
 _ISO: Final = (
     "%Y-%m-%dT%H:%M:%S%.f%#z",
     "%Y-%m-%d %H:%M:%S%.f%#z",
@@ -142,10 +145,10 @@ def judge_file(
         )
     found = SiteJudgement(
         site=shown,
-        from_=edge(frames, min),
-        to=edge(frames, max),
+        from_=edge(frames, min, since, until),
+        to=edge(frames, max, since, until),
         series=tuple(judged),
-        notes=_notes(table, time, value, rows, timezone),
+        notes=(*_notes(table, time, value, rows, timezone), *_of_zeros(frames.values())),
     )
     return Judged(found, frames, file=shown)
 
@@ -161,10 +164,17 @@ def _content(name: str) -> bytes:
 
 def _table(content: bytes, shown: str) -> pl.DataFrame:
     """Return the table as it is written: text in all cells of a CSV, types as Parquet has them."""
-    import polars as pl
-
     if not content.strip():
         raise DataError(f"{shown} is empty")
+    table = _parsed(content, shown)
+    if table.is_empty():
+        raise DataError(f"{shown} has columns and no row ({_names(table)})")
+    return table
+
+
+def _parsed(content: bytes, shown: str) -> pl.DataFrame:
+    import polars as pl
+
     try:
         if content[: len(_PARQUET)] == _PARQUET:
             return pl.read_parquet(io.BytesIO(content))
@@ -216,7 +226,8 @@ def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) 
         return (known or own)[0]
     if not own:
         raise UsageError(
-            f"no column of {shown} holds numbers ({_names(table)})", hint="--value COL"
+            f"no column of {shown} holds numbers ({_names(table)})",
+            hint="--value COL; a number is written with a point, and is 1e-100 to 1e100 in size",
         )
     several = ", ".join(visible(name) for name in own[:8])
     raise UsageError(
@@ -295,7 +306,9 @@ def _numbers(table: pl.DataFrame, name: str) -> pl.Series:
     elif not column.dtype.is_numeric():
         return pl.Series(name, [None] * table.height, dtype=pl.Float64)
     numbers = column.cast(pl.Float64, strict=False)
-    return numbers.zip_with(numbers.is_finite().fill_null(value=False), numbers.clear(len(numbers)))
+    size = numbers.abs()
+    usable = (size == 0) | size.is_between(*_SIZES)
+    return numbers.zip_with(usable.fill_null(value=False), numbers.clear(len(numbers)))
 
 
 def _rows(
@@ -356,7 +369,9 @@ def _series(
     )
     left = rows.filter(pl.col("at").is_null() | pl.col("value").is_null())
     invalid = tuple(
-        InvalidRun(f"line {line}", at, "it has no time" if at is None else "it has no number")
+        InvalidRun(
+            f"line {line}", at, "it has no time" if at is None else "it has no usable number"
+        )
         for line, at in left.select("line", "at").iter_rows()
     )
     return frame, invalid
@@ -368,18 +383,32 @@ def _notes(
     import polars as pl
 
     notes = [f"times from column {visible(time)!r}, values from {visible(value)!r}"]
-    if (
-        table[time].dtype == pl.String
-        and table[time].str.contains("[zZ]$|[+-][0-9]{2}").mean() == 0
-    ):
+    if _without_zone(table[time]):
         notes.append(f"times without a zone were taken for {timezone}")
     for column, what in (("at", "time"), ("value", "number")):
         lines = rows.filter(pl.col(column).is_null())["line"].to_list()
         if lines:
             named = ", ".join(map(str, lines[:_NAMED_FEW]))
             more = f" and {len(lines) - _NAMED_FEW} more" if len(lines) > _NAMED_FEW else ""
-            notes.append(f"{len(lines)} rows without a {what} are not judged: line {named}{more}")
-    zeros = rows.filter(pl.col("value") == 0).height
-    if zeros:
-        notes.append(f"{zeros} values of 0 count as runs that did not finish")
+            noun = f"row without a {what} is" if len(lines) == 1 else f"rows without a {what} are"
+            notes.append(f"{len(lines):,} {noun} not judged: line {named}{more}")
     return tuple(notes)
+
+
+def _of_zeros(frames: Iterable[pl.DataFrame]) -> Iterator[str]:
+    zeros = sum(int(frame["unfinished"].sum()) for frame in frames)
+    if zeros:
+        of_zero = "value of 0 counts as a run" if zeros == 1 else "values of 0 count as runs"
+        yield f"{zeros:,} {of_zero} that did not finish"
+
+
+def _without_zone(times: pl.Series) -> bool:
+    """Return whether any time is written as a clock shows it: with no zone, and no count."""
+    import polars as pl
+
+    kind = times.dtype
+    if kind != pl.String:
+        return kind == pl.Date or (isinstance(kind, pl.Datetime) and kind.time_zone is None)
+    text = times.str.strip_chars().drop_nulls()
+    counted = text.cast(pl.Float64, strict=False).is_not_null()
+    return bool((text.str.contains(_ZONE) | counted).not_().any())

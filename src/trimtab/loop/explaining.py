@@ -17,7 +17,7 @@ from trimtab.explain.site import (
 from trimtab.loop.explaining_many import explain_all
 from trimtab.loop.log_book import Place
 from trimtab.loop.run_facts import profile_of, run_fact
-from trimtab.loop.site_judgement import Judged, Progress, Terms, judge_site
+from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.store_telemetry import StoreTelemetry
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.model.run import Run
@@ -86,19 +86,27 @@ def incidents_of(
     ----------
     now
         Aware; when it is asked. Incidents go on up to the last run that is kept.
+    since
+        Those that were over before are left out. All of the record is judged nevertheless: what
+        goes on may have begun long before, and is told from what was usual until then.
+    until
+        What came later is not looked at.
 
     Raises
     ------
     UsageError
         Nothing is kept of it.
     """
-    known, incidents, source = _looked(store, place, since=since, until=until, progress=progress)
-    many = max(1, len(incidents))
+    begin = None if since is None else parse_moment(since, place.timezone)
+    known, found, source = _looked(store, place, until=until, progress=progress)
+    told = [one for one in found if begin is None or one.until is None or one.until >= begin]
+    many = max(1, len(told))
     explanations, standing = explain_all(
         store,
-        incidents,
+        told,
         known,
         source,
+        others=found,
         done=lambda count: progress(f"explaining {count} of {many}", 0.5 + 0.5 * count / many),
     )
     order = sorted(
@@ -179,14 +187,15 @@ def explain_at(
             f"nothing is kept of {at.isoformat()}",
             hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
         )
-    there = [one for one in incidents if one.at <= at <= (one.until or known.now)]
+    there = [one for one in incidents if one.at <= at and (one.until is None or at <= one.until)]
     progress("explaining", 0.7)
     found = Moment(
         known.site,
         str(store.location),
         at,
         explain_incidents(there, known, source),
-        explain_moment(at, known, source),
+        # After the last run there is nothing to look at: what is known is that of the last hours.
+        explain_moment(min(at, known.now), known, source),
     )
     progress("explained", 1.0)
     return found
@@ -196,12 +205,11 @@ def _looked(
     store: Store,
     place: Place,
     *,
-    since: str | None = None,
     until: str | None = None,
     progress: Progress,
 ) -> tuple[Known, tuple[Incident, ...], StoreTelemetry]:
     """Return what is known of a site, its incidents, and where its snapshots come from."""
-    terms = Terms(since=since, until=until)
+    terms = Terms(until=until)
 
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
@@ -224,10 +232,10 @@ def _looked(
 
 
 def _known(store: Store, place: Place, judged: Judged, terms: Terms) -> Known:
-    judgement, surveys = judged.judgement, judged.surveys
+    surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
     surveyed = surveys["at"].to_list()
-    edges = (judgement.from_, judgement.to, *surveyed[:1], *surveyed[-1:])
+    edges = (edge(judged.frames, min), edge(judged.frames, max), *surveyed[:1], *surveyed[-1:])
     times: list[datetime] = [at for at in edges if at is not None]
     begin, end = min(times), max(times)
     kept = store.runs_between(place.name, since=begin, until=end)

@@ -31,13 +31,14 @@ class _Work:
 
     known: Known
     incidents: tuple[Incident, ...]
+    others: tuple[Incident, ...]
     standing: tuple[Assessment, ...]
     source: StoreTelemetry
 
     def explained(self, place: int) -> Explanation:
         """Return the explanation of one incident."""
         incident = self.incidents[place]
-        context = context_of(incident, self.known, self.source, others=self.incidents)
+        context = context_of(incident, self.known, self.source, others=self.others)
         return explain(context, standing=self.standing)
 
 
@@ -47,12 +48,15 @@ def explain_all(
     known: Known,
     source: StoreTelemetry,
     *,
+    others: Sequence[Incident] | None = None,
     done: Explained = lambda count: None,
 ) -> tuple[tuple[Explanation, ...], tuple[Assessment, ...]]:
     """Return an explanation for each incident, in their order, and what was wrong all along.
 
     Parameters
     ----------
+    others
+        All that are known of, whose hours are no good ones; ``incidents`` where ``None``.
     done
         Called with how many are explained.
 
@@ -62,7 +66,8 @@ def explain_all(
         A worker was killed.
     """
     standing = standing_of(known, source)
-    work = _Work(known, tuple(incidents), standing, source)
+    known_of = tuple(incidents if others is None else others)
+    work = _Work(known, tuple(incidents), known_of, standing, source)
     places = range(len(incidents))
     workers = min(processors(), len(incidents) // (FEW // 2))
     found: list[Explanation] = []
@@ -71,7 +76,7 @@ def explain_all(
             found.append(work.explained(place))
             done(len(found))
         return tuple(found), standing
-    given = (store.location.url, known, work.incidents, standing)
+    given = (store.location.url, known, work.incidents, known_of, standing)
     with _one_thread_each(), worker_pool(workers, hint=_HINT, begin=_begin, given=given) as pool:
         for one in pool.map(_explained, places):
             found.append(one)
@@ -83,9 +88,14 @@ _work: list[_Work] = []  # of a worker process: one
 
 
 def _begin(
-    url: str, known: Known, incidents: tuple[Incident, ...], standing: tuple[Assessment, ...]
+    url: str,
+    known: Known,
+    incidents: tuple[Incident, ...],
+    others: tuple[Incident, ...],
+    standing: tuple[Assessment, ...],
 ) -> None:
-    _work[:] = [_Work(known, incidents, standing, StoreTelemetry(open_store(url), known.site))]
+    source = StoreTelemetry(open_store(url), known.site)
+    _work[:] = [_Work(known, incidents, others, standing, source)]
 
 
 def _explained(place: int) -> Explanation:

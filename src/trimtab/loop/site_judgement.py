@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
-from trimtab.judge.frame import frame_of
+from trimtab.judge.frame import between, frame_of
 from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
 from trimtab.judge.variability import higher_is_better
@@ -138,15 +138,16 @@ def judge_site(
     progress("judging single targets", len(kept) / (len(kept) + 1))
     surveys = _surveys(store, place.name, since, until)
     tails = _tails(surveys, place, terms)
-    if not judged and not tails:
+    told = any(one.overall.n or one.invalid or one.missing for one in judged)
+    if not told and not tails:
         raise UsageError(
             f"nothing of that is kept of {visible(place.name)}",
             hint="trimtab status shows what is; --since, --until, --probe and --metric narrow it",
         )
     found = SiteJudgement(
         site=place.name,
-        from_=edge(frames, min),
-        to=edge(frames, max),
+        from_=edge(frames, min, since, until),
+        to=edge(frames, max, since, until),
         series=tuple(sorted(judged, key=_most_runs_first)),
         tails=tails,
     )
@@ -232,11 +233,15 @@ def _moment(text: str | None, place: Place) -> datetime | None:
 
 
 def edge(
-    frames: Mapping[SeriesKey, pl.DataFrame], edge: Callable[[list[datetime]], datetime]
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    outermost: Callable[[list[datetime]], datetime],
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> datetime | None:
-    """Return the first or last time of all frames; ``None`` where there is no run."""
-    times = [frame["at"][place] for frame in frames.values() if frame.height for place in (0, -1)]
-    return edge(times) if times else None
+    """Return the first or last time of all frames in a stretch; ``None`` where it has no run."""
+    stretches = [between(frame, since, until)["at"] for frame in frames.values()]
+    times = [times[place] for times in stretches if len(times) for place in (0, -1)]
+    return outermost(times) if times else None
 
 
 def _most_runs_first(one: SeriesJudgement) -> tuple[int, bool, str, str]:

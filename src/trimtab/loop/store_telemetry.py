@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _SETTINGS_AT_MOST: Final = 12
 """Settings change seldom: of so many snapshots of a stretch they are read."""
-_DAY: Final = timedelta(days=1)
 _CHECKSUMS: Final = ("checksum_errors_total",)
 
 
@@ -47,7 +47,9 @@ class StoreTelemetry:
     def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:
         """Return by how much counters of bad checksums grew, and when.
 
-        They only count up: a snapshot a day shows that there were any, and those of that day when.
+        A snapshot a day shows whether the counts changed at all, and those of that day when.
+        Counted are messages in a kernel's log: a count that goes down was set back by a boot, or
+        old messages have fallen out of the log. Neither is a transfer that went wrong.
         """
         times = self.times(since, until)
         daily = [
@@ -55,23 +57,24 @@ class StoreTelemetry:
             for place, at in enumerate(times)
             if place in (0, len(times) - 1) or at.date() != times[place - 1].date()
         ]
-        grew = self._growth(daily)
-        if not grew:
-            return ()
-        near = {at.date() for one in grew for at in (one.at, one.at - _DAY)}
-        return self._growth([at for at in times if at.date() in near or at == times[0]])
+        changed = [(before, one.at) for before, one in self._changes(daily)]
+        near = {
+            at
+            for before, after in set(changed)
+            for at in times[bisect_left(times, before) : bisect_right(times, after)]
+        }
+        return tuple(one for _, one in self._changes(sorted(near)) if one.count > 0)
 
-    def _growth(self, times: Sequence[datetime]) -> tuple[BadChecksums, ...]:
+    def _changes(self, times: Sequence[datetime]) -> list[tuple[datetime, BadChecksums]]:
+        """Return when a count was read before, and by how much it is another now."""
         readings, _ = self.store.telemetry_frames(
             self.site, times, names=_CHECKSUMS, settings_at=()
         )
         numbers = readings.select("target", "at", "number").drop_nulls()
         counted = numbers.group_by("target", "at").sum().sort("at")
-        found = []
+        found: list[tuple[datetime, BadChecksums]] = []
         for (target,), own in counted.group_by("target", maintain_order=True):
-            for (_, before), (at, after) in pairwise(own.select("at", "number").rows()):
-                # After a restart the counter begins anew, and all that it shows came since.
-                growth = after - before if after >= before else after
-                if growth > 0:
-                    found.append(BadChecksums(at, str(target), int(growth)))
-        return tuple(found)
+            for (earlier, before), (at, after) in pairwise(own.select("at", "number").rows()):
+                if after != before:
+                    found.append((earlier, BadChecksums(at, str(target), int(after - before))))
+        return found

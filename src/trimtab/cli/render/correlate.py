@@ -32,7 +32,8 @@ def print_correlated(found: Correlated) -> None:
         if not moving:
             out.print("  nothing moves with it beyond what chance makes of so many")
         rest = len(series.correlations) - min(len(moving), _SHOWN)
-        out.print(f"  {rest} more were held against it: --json", style="dim")
+        more = " more" if moving else ""
+        out.print(f"  {rest}{more} were held against it: --json", style="dim")
     out.print()
     out.print("What moves together need not be cause and effect: the same load may make both.")
 

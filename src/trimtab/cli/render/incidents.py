@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, utc_moment
 from trimtab.model.incident import (
     Assessment,
     Evidence,
@@ -29,7 +29,7 @@ _STATES = {
     IncidentState.ENDED: "dim",
 }
 _MARKS = {Found.FOR: "+", Found.AGAINST: "-", Found.NEUTRAL: "=", Found.NOT_AVAILABLE: "?"}
-_LEGEND = "+ speaks for it, - against it, = neither, ? not available"
+_LEGEND = "+ speaks for it, - against it, = neither, ? not available; all times are UTC"
 
 
 def print_incidents(explanations: Sequence[Explanation], standing: Sequence[Assessment]) -> None:
@@ -56,7 +56,7 @@ def print_explanation(explanations: Sequence[Explanation], about: Explanation) -
     for one in explanations:
         _print_incident(out, one, whole=True)
         out.print()
-    _print_incident(out, about, whole=True)
+    _print_moment(out, about)
     out.print(_LEGEND, style="dim")
 
 
@@ -70,6 +70,25 @@ def _print_incident(out: Console, one: Explanation, *, whole: bool) -> None:
         out.print(f"  {visible(line)}", style="dim", soft_wrap=True)
     if one.unexplained:
         out.print("  unexplained: no cause is likely enough to be named", style="yellow")
+    _print_causes(out, one, whole=whole)
+
+
+def _print_moment(out: Console, one: Explanation) -> None:
+    """Print a moment, which need not be an incident: nothing may have been wrong with it."""
+    about = one.incident
+    to = utc_moment(about.until or about.detected_at)
+    out.print(f"the moment  {visible(about.summary)}", style="bold")
+    out.print(
+        f"  {utc_moment(about.at)} to {to}, held against the week before; {_counted(about)}",
+        style="dim",
+        soft_wrap=True,
+    )
+    if one.unexplained:
+        out.print("  nothing stands out: no cause is likely enough to be named")
+    _print_causes(out, one, whole=True)
+
+
+def _print_causes(out: Console, one: Explanation, *, whole: bool) -> None:
     for cause in one.causes:
         _print_cause(out, cause, whole=whole)
     if whole:
@@ -86,12 +105,10 @@ def _print_incident(out: Console, one: Explanation, *, whole: bool) -> None:
 
 
 def _facts(incident: Incident) -> Iterator[str]:
-    until = "goes on" if incident.until is None else f"to {moment(incident.until)}"
-    runs = f"{incident.runs} runs" if incident.runs != 1 else "1 run"
-    unfinished = f", {incident.unfinished} unfinished" if incident.unfinished else ""
+    until = "goes on" if incident.until is None else f"to {utc_moment(incident.until)}"
     yield (
-        f"{incident.shape.value} from {moment(incident.at)} {until}; {runs}{unfinished}; "
-        f"told {moment(incident.detected_at)}, {incident.certainty.value}; {incident.id[:13]}"
+        f"{incident.shape.value} from {utc_moment(incident.at)} {until}; {_counted(incident)}; "
+        f"told {utc_moment(incident.detected_at)}, {incident.certainty.value}"
     )
     if incident.moved_with:
         yield f"moved alike: {', '.join(incident.moved_with)}"
@@ -99,6 +116,11 @@ def _facts(incident: Incident) -> Iterator[str]:
         yield f"did not move: {', '.join(incident.unmoved)}"
     if incident.targets:
         yield f"targets: {', '.join(incident.targets)}"
+
+
+def _counted(incident: Incident) -> str:
+    runs = f"{incident.runs} runs" if incident.runs != 1 else "1 run"
+    return f"{runs}, {incident.unfinished} unfinished" if incident.unfinished else runs
 
 
 def _print_cause(out: Console, cause: Assessment, *, whole: bool) -> None:
@@ -122,8 +144,9 @@ def _evidence(piece: Evidence) -> Text:
     if piece.reason is not None:
         text.append(f" ({visible(piece.reason)})", style="dim")
     if piece.at is not None:
-        text.append(f" [{moment(piece.at)}]", style="dim")
-    if piece.source is not None:
+        text.append(f" [{utc_moment(piece.at)}]", style="dim")
+    # An entry of the log book is told by its words and time: nothing takes its identifier.
+    if piece.source is not None and not piece.source.startswith("event "):
         text.append(f" {visible(piece.source)}", style="dim")
     return text
 
@@ -141,7 +164,7 @@ def _print_rest(out: Console, one: Explanation) -> None:
 
 
 def _titles(causes: Iterable[Assessment]) -> str:
-    return ", ".join(visible(cause.title) for cause in causes)
+    return "; ".join(visible(cause.title) for cause in causes)
 
 
 def _instrument(one: Instrument) -> str:

@@ -74,23 +74,30 @@ def _lines(one: SeriesJudgement) -> Iterator[str]:
     over = sum(at.status is VerdictStatus.MISSED for at in one.rolling)
     if one.rolling:
         judged = sum(at.status is not VerdictStatus.CANNOT_TELL for at in one.rolling)
-        yield f"windows          {over} of {len(one.rolling)} miss the goal, {judged} can be judged"
+        yield (
+            f"windows          {over:,} of {len(one.rolling):,} miss the goal, "
+            f"{judged:,} can be judged"
+        )
     yield f"trend            {one.trend.reason}"
     if one.invalid:
         first = one.invalid[0]
-        yield f"not judged       {len(one.invalid)} runs; {first.run}: {first.reason}"
+        yield f"not judged       {_count(len(one.invalid))}; {first.run}: {first.reason}"
     if not one.changes:
         yield "changes          none found"
 
 
 def _runs(one: SeriesJudgement) -> str:
-    text = f"{one.overall.n:,} runs"
+    text = _count(one.overall.n)
     if one.overall.unfinished:
-        text += f", {one.overall.unfinished} unfinished"
+        text += f", {one.overall.unfinished:,} unfinished"
     if one.missing:
         text += f", {one.missing} of {one.expected} that were due are missing"
     mean = one.verdict.mean
     return text if mean is None else f"{text}, mean now {format_value(mean, one.key.unit)}"
+
+
+def _count(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def _spread(one: Dispersion) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,3 +30,8 @@ def console(*, to_error: bool = False) -> Console:
 def moment(at: datetime | None) -> str:
     """Return a time in this host's zone, with its offset; ``-`` where it is not known."""
     return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M %z")
+
+
+def utc_moment(at: datetime) -> str:
+    """Return a time in UTC with its offset, for a page whose sentences name times in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M %z")
