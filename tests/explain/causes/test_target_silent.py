@@ -114,6 +114,20 @@ def test_a_target_that_dropped_out_of_the_snapshots() -> None:
     assert piece.found is Found.FOR
 
 
+def test_another_target_being_the_fullest_is_none_dropping_out() -> None:
+    whole = sound()
+    is_bad = pl.col("at") >= BAD_FROM
+    fullest = pl.when(is_bad).then(pl.lit(OSTS[3])).otherwise(pl.lit(ONE))
+    telling = whole.telemetry.readings.filter(
+        (pl.col("name") != "used_bytes")
+        | pl.col("target").is_in(list(OSTS[:3]))
+        | (pl.col("target") == fullest)
+    )
+    cut = replace(whole.telemetry, readings=telling)
+    piece = told(CAUSE, replace(whole, telemetry=cut), "no snapshot of the bad hours tells of")
+    assert piece.found is Found.NEUTRAL
+
+
 def test_errors_are_told_by_a_failure_that_is_not_silent() -> None:
     grown = gauge("errors_total", 0.0, lambda _, at: float(at >= BAD_FROM), targets=[ONE])
     assert told(CAUSE, sound(grown), "gone read-only (OST0007)").found is Found.FOR

@@ -105,9 +105,8 @@ def _print_causes(out: Console, one: Explanation, *, whole: bool) -> None:
 
 
 def _facts(incident: Incident) -> Iterator[str]:
-    until = "goes on" if incident.until is None else f"to {utc_moment(incident.until)}"
     yield (
-        f"{incident.shape.value} from {utc_moment(incident.at)} {until}; {_counted(incident)}; "
+        f"{incident.shape.value} {_stretch(incident)}; {_counted(incident)}; "
         f"told {utc_moment(incident.detected_at)}, {incident.certainty.value}"
     )
     if incident.moved_with:
@@ -116,6 +115,14 @@ def _facts(incident: Incident) -> Iterator[str]:
         yield f"did not move: {', '.join(incident.unmoved)}"
     if incident.targets:
         yield f"targets: {', '.join(incident.targets)}"
+
+
+def _stretch(incident: Incident) -> str:
+    begin = utc_moment(incident.at)
+    if incident.until is None:
+        return f"from {begin} on"
+    end = utc_moment(incident.until)
+    return f"at {begin}" if end == begin else f"from {begin} to {end}"
 
 
 def _counted(incident: Incident) -> str:

@@ -165,7 +165,12 @@ def _told(seen: Observations) -> Evidence:
     if not bad or not good:
         return not_available(what, Route.TIME, seen.why_not("used_bytes", kinds=OSTS))
     gone = sorted(good - bad)
-    if gone and len(gone) <= len(good) / 4:
+    # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
+    counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("told"))
+    usual = counts.filter(~pl.col("bad")).get_column("told").median()
+    now = counts.filter(pl.col("bad")).get_column("told").max()
+    fewer = now + len(gone) <= usual  # type: ignore[operator]
+    if gone and fewer and len(gone) <= len(good) / 4:
         said = f"{named(gone)} is in no snapshot of the bad hours any more"
         return weighed(said, Route.TIME, 0.8, targets=gone, source="used_bytes")
     return weighed(f"{what}: none", Route.TIME, 0.0, source="used_bytes")
@@ -210,7 +215,8 @@ def _runs(context: Context) -> Evidence:
         # Little else keeps most runs from ending: what is merely slow slows them.
         weight = 0.6 if share < _MOST_UNFINISHED else 1.0
     elif effect is not None and effect < 0.25:
-        weight, said = 0.4, f"{said}; those that did crawled"
+        crawled = f"{said}; those that did crawled"
+        weight, said = 0.4, crawled if share else "all of the bad runs ended, and crawled"
     elif effect is not None and effect > 0.6 and context.incident.shape is not Shape.UNSTEADY:
         weight, said = -0.5, f"{said}; a probe that waits for a silent target loses more than that"
     else:
