@@ -26,10 +26,14 @@ from tests.support.watched import (
 
 from trimtab.loop.probe import ProbeOutcome
 from trimtab.loop.watching.probing import RunContext
+from trimtab.loop.watching.vigil import new_among
 from trimtab.model.identifier import identifier_of
+from trimtab.model.incident import Explanation, Incident, IncidentState, Shape
 from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.model.series import ChangeStatus
 from trimtab.model.site import SiteProbe
 from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot
+from trimtab.record.kept import KeptIncident
 from trimtab.record.store import Store
 
 DAYS_BEFORE = 12
@@ -170,6 +174,61 @@ def test_bad_checksums_are_told_at_once(store: Store) -> None:
     assert alarm.fields["where"] == "oss01"  # type: ignore[attr-defined]
     assert alarm.fields["count"] == 2  # type: ignore[attr-defined]
     assert [one.shape for one in store.incidents("scratch")] == ["integrity"]
+
+
+def explained(identifier: str, hours: float, **told: Any) -> Explanation:
+    incident = Incident(
+        id=identifier,
+        site="scratch",
+        key=None,
+        shape=told.get("shape", Shape.STEP),
+        state=told.get("state", IncidentState.OPEN),
+        certainty=ChangeStatus.SUSPECT,
+        at=MONDAY + hours * HOUR,
+        until=None,
+        detected_at=MONDAY + hours * HOUR,
+        effect=0.8,
+        effect_interval=None,
+        runs=3,
+        unfinished=0,
+        summary="slower",
+    )
+    return Explanation(
+        incident=incident,
+        causes=(),
+        cleared=(),
+        not_assessed=(),
+        standing=(),
+        unexplained=True,
+        deciding="",
+    )
+
+
+def kept_as(one: Explanation) -> KeptIncident:
+    incident = one.incident
+    return KeptIncident(
+        incident.id,
+        incident.site,
+        incident.at,
+        None,
+        incident.detected_at,
+        incident.shape.value,
+        incident.state.value,
+        incident.certainty.value,
+        incident.effect,
+        incident.summary,
+        {},
+    )
+
+
+def test_an_incident_that_is_placed_anew_is_not_told_anew() -> None:
+    before = [kept_as(explained("a", 0)), kept_as(explained("gone", 500))]
+    moved, second, far = explained("b", 5), explained("c", 6), explained("d", 40)
+    over = explained("e", 3, state=IncidentState.ENDED)
+    damaged = explained("f", 0, shape=Shape.INTEGRITY)
+    found = [moved, second, far, over, damaged]
+    assert [one.incident.id for one in new_among(found, before)] == ["c", "d", "f"]
+    assert [one.incident.id for one in new_among([explained("a", 0), moved], before)] == ["b"]
 
 
 def test_an_error_of_looking_never_ends_the_watch(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HISTORY: Final = timedelta(days=30)
 """What a suspect is told from: a month tells nearly what a year does."""
 _SLOWEST: Final = 3
-_GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
+GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
 
 
 def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
@@ -40,7 +40,7 @@ def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
 
 def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
     """Yield the incidents of a site that were not over when they were last looked for."""
-    for one in store.incidents(site, states=_GOING_ON):
+    for one in store.incidents(site, states=GOING_ON):
         causes = as_list(one.document.get("causes"))
         likeliest = as_dict(causes[0]) if causes and not one.document.get("unexplained") else {}
         yield IncidentStatus(

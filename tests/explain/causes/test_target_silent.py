@@ -137,7 +137,7 @@ def test_errors_are_told_by_a_failure_that_is_not_silent() -> None:
 def test_runs_that_lost_little_did_not_wait_for_a_silent_target() -> None:
     assert told(CAUSE, sound(of=incident(effect=0.85)), "of the bad runs did not end").weight < 0
     crawled = sound(of=incident(effect=0.1))
-    assert told(CAUSE, crawled, "those that did crawled").found is Found.FOR
+    assert told(CAUSE, crawled, "all of the bad runs ended, and crawled").found is Found.FOR
 
 
 def test_runs_that_often_do_not_end_tell_nothing_new() -> None:

@@ -206,7 +206,7 @@ def _set(
     more = f" and {len(near) - 1} more" if len(near) > 1 else ""
     said = (
         f"{widest.name} went from {widest.before[:60]} to {widest.after[:60]} between "
-        f"{widest.before_at:%d %B %H:%M} and {widest.at:%H:%M} on {len(widest.targets)} of "
+        f"{widest.before_at:%d %B %H:%M} and {widest.at:%d %B %H:%M} on {len(widest.targets)} of "
         f"{widest.of} that have it{more}"
     )
     return weighed(

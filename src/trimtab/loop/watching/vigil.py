@@ -7,7 +7,7 @@ one series takes some hundredths of a second, a whole site seconds, and that onc
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -16,15 +16,16 @@ from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.explaining import incidents_of, keep_incidents
 from trimtab.loop.log_book import Place
-from trimtab.loop.standing import HISTORY, suspect_of
+from trimtab.loop.standing import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.store_telemetry import StoreTelemetry
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
-from trimtab.model.incident import IncidentState, Shape
+from trimtab.model.incident import Explanation, IncidentState, Shape
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import ChangePoint
 from trimtab.model.site import Site
 from trimtab.record.comparability import comparability_key
+from trimtab.record.kept import KeptIncident
 from trimtab.record.slots import Slot
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ LOOK_AGAIN: Final = timedelta(days=1)
 CONFIRM_APART: Final = timedelta(minutes=15)
 """Between probes that are to confirm a suspect: closer ones would only repeat one another."""
 _TOLD_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD)
+
+
+SAME: Final = timedelta(days=1)
+"""So far the beginning of one incident may move as more runs come: it is told once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,7 @@ class Vigil:
     def _incidents(self, now: datetime) -> None:
         """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
         name = self._site.name
-        known = {one.id for one in self._store.incidents(name)}
+        before = self._store.incidents(name)
         if not self._store.series(name):
             return
         try:
@@ -181,10 +186,8 @@ class Vigil:
         unkept = keep_incidents(self._store, found)
         if unkept is not None:
             self._log.error("incidents were not kept", extra=fields(problem=unkept))
-        for one in found.explanations:
+        for one in new_among(found.explanations, before):
             incident = one.incident
-            if incident.id in known or incident.state is IncidentState.ENDED:
-                continue
             level = logging.CRITICAL if incident.shape is Shape.INTEGRITY else logging.WARNING
             causes = [f"{cause.title} ({cause.confidence:.0%})" for cause in one.causes[:2]]
             self._log.log(
@@ -196,3 +199,31 @@ class Vigil:
                     causes="unexplained" if one.unexplained else "; ".join(causes),
                 ),
             )
+
+
+def new_among(
+    found: Sequence[Explanation], before: Sequence[KeptIncident]
+) -> Iterator[Explanation]:
+    """Yield the incidents that go on and were not known; each known one stands for one.
+
+    With more runs the beginning of an incident is placed better, and another series may lead it:
+    its id is then another, and it is the same incident.
+    """
+    ids = {one.incident.id for one in found}
+    known = {one.id for one in before}
+    placed_anew = [one for one in before if one.id not in ids and one.state in GOING_ON]
+    for one in found:
+        incident = one.incident
+        if incident.id in known or incident.state is IncidentState.ENDED:
+            continue
+        is_integrity = incident.shape is Shape.INTEGRITY
+        same = [
+            kept
+            for kept in placed_anew
+            if abs(kept.at - incident.at) <= SAME
+            and (kept.shape == Shape.INTEGRITY.value) == is_integrity
+        ]
+        if same:
+            placed_anew.remove(min(same, key=lambda kept: abs(kept.at - incident.at)))
+        else:
+            yield one
