@@ -193,6 +193,10 @@ def test_one_moment_is_told_whole(kept: Path, schemas: Path) -> None:
     assert {piece["found"] for piece in looked_for} >= {"against", "neutral"}
     assert all((piece["reason"] is None) == (piece["found"] != "not_available")
                for piece in looked_for)  # fmt: skip
+    (step,) = [one for one in document["incidents"] if one["shape"] == "step"]
+    printed = f"{datetime.fromisoformat(step['at']):%Y-%m-%d %H:%M} +0000"
+    again = asked(kept, schemas, "explain", "world", "--at", printed)
+    assert step["id"] in [one["id"] for one in again["incidents"]]
     outside = trimtab("explain", "world", "--at", "2020-01-01", store=kept)
     assert outside.code == 2
     assert "the record goes from" in outside.stderr

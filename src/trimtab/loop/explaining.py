@@ -19,6 +19,7 @@ from trimtab.loop.log_book import Place
 from trimtab.loop.run_facts import profile_of, run_fact
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.store_telemetry import StoreTelemetry
+from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.model.run import Run
 from trimtab.record.kept import Judged as JudgedMark
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 _DAY: Final = timedelta(days=1)
+_MINUTE: Final = timedelta(minutes=1)
+"""Times are printed to the minute, and asked for as they were printed."""
+_MANY_RUNS: Final = 3000
+"""From four months of hourly runs on a second process is worth the second that it takes."""
+_HINT: Final = "--until and a shorter record take less memory; what is kept stands as it was"
 _ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
 
 
@@ -98,7 +104,29 @@ def incidents_of(
         Nothing is kept of it.
     """
     begin = None if since is None else parse_moment(since, place.timezone)
-    known, found, source = _looked(store, place, until=until, progress=progress)
+    with side_by_side(_workers(store, place), hint=_HINT) as together:
+        return _incidents_of(
+            store, place, now, begin, until=until, together=together, progress=progress
+        )
+
+
+def _workers(store: Store, place: Place) -> int:
+    """Return how many processes look at a site: a short record is done before they have begun."""
+    runs = sum(one.runs for one in store.series(place.name))
+    return processors() if runs >= _MANY_RUNS else 1
+
+
+def _incidents_of(
+    store: Store,
+    place: Place,
+    now: datetime,
+    begin: datetime | None,
+    *,
+    until: str | None,
+    together: Together,
+    progress: Progress,
+) -> Explained:
+    known, found, source = _looked(store, place, until=until, together=together, progress=progress)
     told = [one for one in found if begin is None or one.until is None or one.until >= begin]
     many = max(1, len(told))
     explanations, standing = explain_all(
@@ -107,6 +135,7 @@ def incidents_of(
         known,
         source,
         others=found,
+        together=together,
         done=lambda count: progress(f"explaining {count} of {many}", 0.5 + 0.5 * count / many),
     )
     order = sorted(
@@ -187,7 +216,9 @@ def explain_at(
             f"nothing is kept of {at.isoformat()}",
             hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
         )
-    there = [one for one in incidents if one.at <= at and (one.until is None or at <= one.until)]
+    there = [
+        one for one in incidents if one.at < at + _MINUTE and (one.until is None or at <= one.until)
+    ]
     progress("explaining", 0.7)
     found = Moment(
         known.site,
@@ -206,6 +237,7 @@ def _looked(
     place: Place,
     *,
     until: str | None = None,
+    together: Together = one_by_one,
     progress: Progress,
 ) -> tuple[Known, tuple[Incident, ...], StoreTelemetry]:
     """Return what is known of a site, its incidents, and where its snapshots come from."""
@@ -214,7 +246,7 @@ def _looked(
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
 
-    judged = judge_site(store, place, terms, progress=judging)
+    judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
     source = StoreTelemetry(store, place.name)
     known = _known(store, place, judged, terms)
