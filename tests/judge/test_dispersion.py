@@ -47,7 +47,7 @@ def test_one_step_of_8_per_cent_without_noise_is_a_cov_of_4_2_per_cent():
     assert found.cov == pytest.approx(0.042, abs=0.0005)
     assert found.cov_within_regimes == 0.0
     assert found.noise is Noise.STEPS
-    assert found.reason.startswith("100% of the variance goes with 1 change of level: COV 4.2")
+    assert found.reason.startswith("100 % of the variance goes with 1 change of level: COV 4.2")
 
 
 def test_within_regimes_each_level_costs_a_degree_of_freedom():

@@ -53,16 +53,23 @@ def conclude(
     shown = [one for one in ranked if _is_shown(one)]
     rest = [one for one in ranked if not _is_shown(one)]
     stood = tuple(assessment(one, standing=True) for one in rest if one.throughout)
-    known = {one.cause for one in standing}
-    return Explanation(
+    found = Explanation(
         incident=incident,
         causes=tuple(assessment(one) for one in shown),
         cleared=tuple(assessment(one) for one in rest if one.could_be_assessed),
         not_assessed=tuple(assessment(one) for one in rest if not one.could_be_assessed),
-        standing=(*standing, *(one for one in stood if one.cause not in known)),
+        standing=stood,
         unexplained=not shown or confidence(shown[0].log_odds) < NAMED,
         deciding=deciding(shown, rest),
     )
+    return beside_standing(found, standing)
+
+
+def beside_standing(found: Explanation, standing: Sequence[Assessment]) -> Explanation:
+    """Return an explanation with the conditions of the whole record before its own."""
+    known = {one.cause for one in standing}
+    own = (one for one in found.standing if one.cause not in known)
+    return replace(found, standing=(*standing, *own))
 
 
 def _is_shown(one: Weighed) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EVENTS_FROM: Final = timedelta(days=14)
 _EVENTS_TO: Final = timedelta(days=2)
 """After an incident: a trim that cured it, the entry that says it was mended."""
-_BEGINNING: Final = timedelta(days=2)
+BEGINNING: Final = timedelta(days=2)
 """Of the record, and as long at its end: what was so in both had no beginning in it."""
 _MOMENT: Final = timedelta(hours=1)
 
@@ -90,8 +90,8 @@ def explain_incidents(
 
 def standing_of(known: Known, source: TelemetrySource) -> tuple[Assessment, ...]:
     """Return the conditions that were wrong in all of the record."""
-    first = Window(known.record_from, min(known.now, known.record_from + _BEGINNING))
-    last = Window(max(known.record_from, known.now - _BEGINNING), known.now)
+    first = Window(known.record_from, min(known.now, known.record_from + BEGINNING))
+    last = Window(max(known.record_from, known.now - BEGINNING), known.now)
     contexts = [
         _context(_standing_incident(known, window), known, source, Stretches((window,), ()))
         for window in (first, last)
@@ -182,9 +182,7 @@ def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
     """Return the log book from two weeks before on, and the last trim before of each target."""
     since, until = incident.at - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
     recent = [
-        event
-        for event in known.events
-        if (event.until or event.at) >= since and event.at <= until
+        event for event in known.events if (event.until or event.at) >= since and event.at <= until
     ]
     last: dict[tuple[str, ...], Event] = {}
     for event in sorted(known.events, key=lambda one: one.at):

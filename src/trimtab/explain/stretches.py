@@ -16,8 +16,8 @@ from trimtab.model.series import SeriesKey
 if TYPE_CHECKING:
     import polars as pl
 
-BAD_TIMES: Final = 24
-GOOD_TIMES: Final = 48
+BAD_TIMES: Final = 12
+GOOD_TIMES: Final = 20
 """Snapshots that are looked at: every look costs, and neighbours tell the same."""
 _FIRST_TIMES: Final = 3
 """Of the record, besides: what was so from its first hours on has no beginning in it."""

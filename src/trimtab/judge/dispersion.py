@@ -162,10 +162,10 @@ def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, str]:
     if within_all is None:
         return Noise.CANNOT_TELL, "no run finished: there is no level to spread about"
     if levelled.regimes > 1 and within_all * HALF_OF_VARIANCE < k:
-        share = 1 - (within_all / k) ** 2
+        share, changes = 1 - (within_all / k) ** 2, _count(levelled.regimes - 1, "change")
         return Noise.STEPS, (
-            f"{share:.0%} of the variance goes with {_count(levelled.regimes - 1, 'change')} of "
-            f"level: COV {_percent(k)}, within regimes {_percent(within_all)}"
+            f"{100 * share:.0f} % of the variance goes with {changes} of level: COV {_percent(k)}, "
+            f"{_percent(within_all)} without"
         )
     return _events_or_breadth(measured, levelled, within_all)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
-from trimtab.judge.correlate import correlate, rate_of
+from trimtab.judge.correlate import correlate
 from trimtab.judge.frame import frame_of
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.log_book import Place
@@ -34,7 +34,7 @@ TOLERANCE: Final = timedelta(minutes=45)
 _AT_ONCE: Final = 168
 _RUNS_MINIMUM: Final = 24
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
-_NOT_HELD: Final = ("capacity_bytes", "available_bytes", "inodes_total", "drive_percentage_used")
+_NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
 _Told = dict[str, list[tuple[datetime, float]]]
 
@@ -165,18 +165,16 @@ def _of_site(
     import polars as pl
 
     parts: dict[str, list[pl.DataFrame]] = {}
-    names = [name for name in TELEMETRY_UNITS if name not in _NOT_HELD]
+    wanted = [name for name in TELEMETRY_UNITS if name not in _NOT_HELD]
     for start in range(0, len(times), _AT_ONCE):
         progress("reading snapshots", 0.7 * start / len(times))
-        chosen = times[start : start + _AT_ONCE]
-        wanted = [*names, "available_bytes"]
+        # With the last one of those before: counters are told by what they grew since it.
+        chosen = times[max(0, start - 1) : start + _AT_ONCE]
         readings, _ = store.telemetry_frames(site, chosen, names=wanted, settings_at=())
+        new = pl.col("at") >= times[start]
         for name, frame in _wholes(readings):
-            parts.setdefault(name, []).append(frame)
-    joined = {name: pl.concat(frames).sort("at") for name, frames in parts.items()}
-    return {
-        name: rate_of(frame) if name.endswith("_total") else frame for name, frame in joined.items()
-    }
+            parts.setdefault(name, []).append(frame.filter(new))
+    return {name: pl.concat(frames).sort("at") for name, frames in parts.items()}
 
 
 def _wholes(readings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -191,17 +189,32 @@ def _wholes(readings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         if text in space:
             continue
         over = own.group_by("at").agg(
-            pl.col("number").sum().alias("sum"),
             pl.col("number").mean().alias("mean"),
             pl.col("number").max().alias("max"),
         )
         if text.endswith("_total"):
-            yield text, over.select("at", value="sum")
+            yield text, _rates(own)
         elif text in _FLAGS:
             yield f"{text} (share of targets)", over.select("at", value="mean")
         else:
             yield f"{text} (mean)", over.select("at", value="mean")
             yield f"{text} (largest)", over.select("at", value="max")
+
+
+def _rates(counters: pl.DataFrame) -> pl.DataFrame:
+    """Return by how much all targets' counters grew a second.
+
+    Each by itself: one that is lost and comes back would count for all that it ever did.
+    """
+    import polars as pl
+
+    one = ["target", "label"]
+    steps = counters.sort(*one, "at").with_columns(
+        seconds=pl.col("at").diff().over(one).dt.total_microseconds() / 1e6,
+        grown=pl.col("number").diff().over(one),
+    )
+    rated = steps.filter((pl.col("seconds") > 0) & (pl.col("grown") >= 0))
+    return rated.group_by("at").agg(value=(pl.col("grown") / pl.col("seconds")).sum())
 
 
 def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:

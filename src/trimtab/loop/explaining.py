@@ -14,7 +14,7 @@ from trimtab.explain.site import (
     explain_incidents,
     explain_moment,
 )
-from trimtab.loop.explaining_many import explain_all
+from trimtab.loop.explaining_many import Checksums, explain_all
 from trimtab.loop.log_book import Place
 from trimtab.loop.run_facts import profile_of, run_fact
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
@@ -126,14 +126,13 @@ def _incidents_of(
     together: Together,
     progress: Progress,
 ) -> Explained:
-    known, found, source = _looked(store, place, until=until, together=together, progress=progress)
+    known, found = _looked(store, place, until=until, together=together, progress=progress)
     told = [one for one in found if begin is None or one.until is None or one.until >= begin]
     many = max(1, len(told))
     explanations, standing = explain_all(
         store,
         told,
         known,
-        source,
         others=found,
         together=together,
         done=lambda count: progress(f"explaining {count} of {many}", 0.5 + 0.5 * count / many),
@@ -210,7 +209,8 @@ def explain_at(
         Nothing is kept of the site, or nothing of that time.
     """
     at = parse_moment(moment, place.timezone)
-    known, incidents, source = _looked(store, place, progress=progress)
+    known, incidents = _looked(store, place, progress=progress)
+    source = StoreTelemetry(store, place.name)
     if not known.record_from <= at <= known.now + _DAY:
         raise UsageError(
             f"nothing is kept of {at.isoformat()}",
@@ -239,28 +239,29 @@ def _looked(
     until: str | None = None,
     together: Together = one_by_one,
     progress: Progress,
-) -> tuple[Known, tuple[Incident, ...], StoreTelemetry]:
-    """Return what is known of a site, its incidents, and where its snapshots come from."""
+) -> tuple[Known, tuple[Incident, ...]]:
+    """Return what is known of a site, and its incidents."""
     terms = Terms(until=until)
 
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
 
+    # Asked first: where there are workers they begin with it while histories are read here.
+    checksums = together([Checksums(store.location.url, place.name)])
     judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
-    source = StoreTelemetry(store, place.name)
     known = _known(store, place, judged, terms)
     incidents = find_incidents(
         judged.judgement.series,
         judged.frames,
         known.surveys,
-        source.bad_checksums(known.record_from, known.now),
+        [one for one in next(checksums) if known.record_from <= one.at <= known.now],
         site=place.name,
         now=known.now,
         runs=known.runs,
         limits=known.limits,
     )
-    return known, incidents, source
+    return known, incidents
 
 
 def _known(store: Store, place: Place, judged: Judged, terms: Terms) -> Known:

@@ -2,54 +2,93 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
 
-from trimtab.explain.explain import explain
-from trimtab.explain.site import Known, context_of, standing_of
+from trimtab.explain.context import Context, Telemetry
+from trimtab.explain.explain import beside_standing, explain
+from trimtab.explain.incidents.integrity import BadChecksums
+from trimtab.explain.site import BEGINNING, Known, context_of, standing_of
 from trimtab.loop.store_telemetry import StoreTelemetry
 from trimtab.loop.stores import open_store
-from trimtab.loop.workers import processors, worker_pool
+from trimtab.loop.workers import Together, one_by_one
 from trimtab.model.incident import Assessment, Explanation, Incident
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
-FEW: Final = 6
-"""Up to so many are explained here: a worker takes a second to begin."""
-_HINT: Final = "--since leaves out what is long past, and takes less memory"
 
-Explained = Callable[[int], None]
+@dataclass(slots=True)
+class _Asking:
+    """Notes which snapshots a context asks for, and gives none of them yet."""
+
+    source: StoreTelemetry
+    asked: tuple[datetime, ...] = ()
+
+    def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+        """Return the times of the snapshots within a stretch."""
+        return self.source.times(since, until)
+
+    def frames(self, times: Sequence[datetime]) -> Telemetry:
+        """Return snapshots of no time."""
+        self.asked = tuple(times)
+        return self.source.frames(())
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """What every worker is given."""
+class _OfIncident:
+    """One incident with what is known of its hours, but for the snapshots: those are read last."""
 
+    url: str
+    site: str
+    context: Context
+    times: tuple[datetime, ...]
+
+    def answer(self) -> Explanation:
+        """Return why it came about."""
+        with open_store(self.url) as store:
+            telemetry = StoreTelemetry(store, self.site).frames(self.times)
+        return explain(replace(self.context, telemetry=telemetry))
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What was wrong in all of the record: its first days beside its last."""
+
+    url: str
     known: Known
-    incidents: tuple[Incident, ...]
-    others: tuple[Incident, ...]
-    standing: tuple[Assessment, ...]
-    source: StoreTelemetry
 
-    def explained(self, place: int) -> Explanation:
-        """Return the explanation of one incident."""
-        incident = self.incidents[place]
-        context = context_of(incident, self.known, self.source, others=self.others)
-        return explain(context, standing=self.standing)
+    def answer(self) -> tuple[Assessment, ...]:
+        """Return those conditions."""
+        with open_store(self.url) as store:
+            return standing_of(self.known, StoreTelemetry(store, self.known.site))
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """Whether transfers had bad checksums, in all of a site's snapshots."""
+
+    url: str
+    site: str
+
+    def answer(self) -> tuple[BadChecksums, ...]:
+        """Return by how much the counters grew, and when."""
+        with open_store(self.url) as store:
+            source = StoreTelemetry(store, self.site)
+            times = store.snapshot_times(self.site)
+            return source.bad_checksums(times[0], times[-1]) if times else ()
 
 
 def explain_all(
     store: Store,
     incidents: Sequence[Incident],
     known: Known,
-    source: StoreTelemetry,
     *,
     others: Sequence[Incident] | None = None,
-    done: Explained = lambda count: None,
+    together: Together = one_by_one,
+    done: Callable[[int], None] = lambda count: None,
 ) -> tuple[tuple[Explanation, ...], tuple[Assessment, ...]]:
     """Return an explanation for each incident, in their order, and what was wrong all along.
 
@@ -57,63 +96,35 @@ def explain_all(
     ----------
     others
         All that are known of, whose hours are no good ones; ``incidents`` where ``None``.
+    together
+        Answers for all of them, side by side where there is more than one processor.
     done
         Called with how many are explained.
-
-    Raises
-    ------
-    ToolError
-        A worker was killed.
     """
-    standing = standing_of(known, source)
-    known_of = tuple(incidents if others is None else others)
-    work = _Work(known, tuple(incidents), known_of, standing, source)
-    places = range(len(incidents))
-    workers = min(processors(), len(incidents) // (FEW // 2))
+    url, source = store.location.url, StoreTelemetry(store, known.site)
+    questions: list[_Standing | _OfIncident] = [_Standing(url, _at_its_ends(known))]
+    for incident in incidents:
+        asking = _Asking(source)
+        of = incidents if others is None else others
+        context = context_of(incident, known, asking, others=of)
+        questions.append(_OfIncident(url, known.site, context, asking.asked))
+    answers = together(questions)
+    standing: tuple[Assessment, ...] = next(answers)
     found: list[Explanation] = []
-    if len(incidents) <= FEW or workers < 2:
-        for place in places:
-            found.append(work.explained(place))
-            done(len(found))
-        return tuple(found), standing
-    given = (store.location.url, known, work.incidents, known_of, standing)
-    with _one_thread_each(), worker_pool(workers, hint=_HINT, begin=_begin, given=given) as pool:
-        for one in pool.map(_explained, places):
-            found.append(one)
-            done(len(found))
+    for one in answers:
+        found.append(beside_standing(one, standing))
+        done(len(found))
     return tuple(found), standing
 
 
-_work: list[_Work] = []  # of a worker process: one
+def _at_its_ends(known: Known) -> Known:
+    """Return what is known of the first and the last days alone."""
+    import polars as pl
 
-
-def _begin(
-    url: str,
-    known: Known,
-    incidents: tuple[Incident, ...],
-    others: tuple[Incident, ...],
-    standing: tuple[Assessment, ...],
-) -> None:
-    source = StoreTelemetry(open_store(url), known.site)
-    _work[:] = [_Work(known, incidents, others, standing, source)]
-
-
-def _explained(place: int) -> Explanation:
-    return _work[0].explained(place)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let workers that begin now use one thread each: there is one for each processor."""
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_THREADS]
-        else:
-            os.environ[_THREADS] = before
-
-
-_THREADS: Final = "POLARS_MAX_THREADS"
+    first, last = known.record_from + BEGINNING, known.now - BEGINNING
+    return replace(
+        known,
+        series={},
+        surveys=known.surveys.filter((pl.col("at") <= first) | (pl.col("at") >= last)),
+        runs=tuple(run for run in known.runs if run.at <= first or run.at >= last),
+    )

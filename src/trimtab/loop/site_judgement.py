@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from trimtab.judge.variability import higher_is_better
 from trimtab.loop.log_book import Place
 from trimtab.loop.status import series_apart, sweeps_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX
+from trimtab.loop.workers import Together, one_by_one
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
@@ -89,14 +90,61 @@ class Judged:
     file: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _OfSeries:
+    """What is to be said of one series."""
+
+    frame: pl.DataFrame
+    key: SeriesKey
+    limits: SiteLimits
+    timezone: str
+    since: datetime | None
+    due: tuple[datetime, ...] | None
+    left: tuple[LeftOut, ...]
+    asked: Mapping[str, object]
+
+    def answer(self) -> SeriesJudgement:
+        """Return what is said of it."""
+        return judge_series(
+            self.frame,
+            self.key,
+            goal=self.limits.cov,
+            window_s=self.limits.window_s,
+            timezone=self.timezone,
+            since=self.since,
+            schedule=self.due,
+            invalid=_invalid(self.left),
+            asked=self.asked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTargets:
+    """What is to be said of single targets by one metric."""
+
+    surveys: pl.DataFrame
+    metric: str
+    timezone: str
+
+    def answer(self) -> TargetTails:
+        """Return what is said of them."""
+        return target_tails(self.surveys, self.metric, timezone=self.timezone)
+
+
 def judge_site(
     store: Store,
     place: Place,
     terms: Terms | None = None,
     *,
+    together: Together = one_by_one,
     progress: Progress = lambda text, fraction: None,
 ) -> Judged:
     """Return what is said of every series of a site, and of its targets one by one.
+
+    Parameters
+    ----------
+    together
+        Answers for all series and metrics, side by side where there is more than one processor.
 
     Raises
     ------
@@ -112,32 +160,25 @@ def judge_site(
         for one in kept
     }
     apart = series_apart(store, kept, histories)
-    judged: list[SeriesJudgement] = []
     frames: dict[SeriesKey, pl.DataFrame] = {}
     left_out: dict[SeriesKey, tuple[LeftOut, ...]] = {}
-    for number, one in enumerate(kept):
-        progress(f"judging {visible(one.probe)}", number / (len(kept) + 1))
+    questions: list[_OfSeries] = []
+    for one in kept:
         left = store.left_out(place.name, one.comparability)
         due = _due(store, place.name, one)
         points = histories[one.site, one.comparability]
         for key, frame in _frames(one, points, terms.metric):
             frames[key], left_out[key] = frame, left
-            judged.append(
-                judge_series(
-                    frame,
-                    key,
-                    goal=limits.cov,
-                    window_s=limits.window_s,
-                    timezone=place.timezone,
-                    since=since,
-                    schedule=due,
-                    invalid=_invalid(left),
-                    asked=apart.get((one.site, one.comparability), {}),
-                )
-            )
-    progress("judging single targets", len(kept) / (len(kept) + 1))
+            asked = apart.get((one.site, one.comparability), {})
+            questions.append(_OfSeries(frame, key, limits, place.timezone, since, due, left, asked))
     surveys = _surveys(store, place.name, since, until)
-    tails = _tails(surveys, place, terms)
+    answers = together([*questions, *_of_targets(surveys, place, terms)])
+    judged: list[SeriesJudgement] = []
+    for question in questions:
+        progress(f"judging {visible(question.key.probe)}", len(judged) / (len(questions) + 1))
+        judged.append(next(answers))
+    progress("judging single targets", len(questions) / (len(questions) + 1))
+    tails: tuple[TargetTails, ...] = tuple(answers)
     told = any(one.overall.n or one.invalid or one.missing for one in judged)
     if not told and not tails:
         raise UsageError(
@@ -217,15 +258,13 @@ def _surveys(
     return frame.join(named, on="target", how="left", maintain_order="left")
 
 
-def _tails(surveys: pl.DataFrame, place: Place, terms: Terms) -> tuple[TargetTails, ...]:
+def _of_targets(surveys: pl.DataFrame, place: Place, terms: Terms) -> Iterator[_OfTargets]:
     import polars as pl
 
-    metrics = surveys["metric"].unique(maintain_order=True).to_list()
-    return tuple(
-        target_tails(surveys.filter(pl.col("metric") == metric), metric, timezone=place.timezone)
-        for metric in metrics
-        if terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B"
-    )
+    for metric in surveys["metric"].unique(maintain_order=True).to_list():
+        if terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B":
+            own = surveys.filter(pl.col("metric") == metric)
+            yield _OfTargets(own, metric, place.timezone)
 
 
 def _moment(text: str | None, place: Place) -> datetime | None:

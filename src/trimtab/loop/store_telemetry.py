@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.context import Telemetry
 from trimtab.explain.incidents.integrity import BadChecksums
-from trimtab.model.telemetry import TELEMETRY_UNITS
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
-_SETTINGS_AT_MOST: Final = 12
-"""Settings change seldom: of so many snapshots of a stretch they are read."""
 _CHECKSUMS: Final = ("checksum_errors_total",)
 
 
@@ -36,12 +33,8 @@ class StoreTelemetry:
         return [at for at in self._times if since <= at <= until]
 
     def frames(self, times: Sequence[datetime]) -> Telemetry:
-        """Return the snapshots of these times; of some of them the settings as well."""
-        step = max(1, -(-len(times) // _SETTINGS_AT_MOST))
-        some = {*times[::step], *times[-1:]}
-        readings, settings = self.store.telemetry_frames(
-            self.site, times, names=TELEMETRY_UNITS.keys(), settings_at=some
-        )
+        """Return the snapshots of these times."""
+        readings, settings = self.store.telemetry_frames(self.site, times)
         return Telemetry(readings, settings)
 
     def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:

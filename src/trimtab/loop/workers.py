@@ -6,13 +6,16 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, Protocol, TypeVar
 
 from trimtab.errors import ToolError
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+_THREADS: Final = "POLARS_MAX_THREADS"
 
 
 def processors() -> int:
@@ -21,21 +24,13 @@ def processors() -> int:
 
 
 @contextmanager
-def worker_pool(
-    workers: int,
-    *,
-    hint: str,
-    begin: Callable[..., None] | None = None,
-    given: tuple[Any, ...] = (),
-) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool of processes; what was not begun when it is left is not begun any more.
 
     Parameters
     ----------
     hint
         What to do where a worker is killed.
-    begin, given
-        Called once in each worker, before its first task, with these arguments.
 
     Raises
     ------
@@ -47,7 +42,7 @@ def worker_pool(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
-        initargs=(os.getpid(), begin, given),
+        initargs=(os.getpid(),),
     )
     with pool:
         try:
@@ -60,7 +55,60 @@ def worker_pool(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(parent: int, begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+class Question(Protocol[Answer_co]):
+    """What can be answered by itself, in another process as well as in this one."""
+
+    def answer(self) -> Answer_co:
+        """Return the answer."""
+        ...
+
+
+Together = Callable[[Iterable[Question[Any]]], Iterator[Any]]
+"""Yields the answers in the order of the questions."""
+
+
+def one_by_one(questions: Iterable[Question[Any]]) -> Iterator[Any]:
+    """Yield the answers, each worked out here when it is asked for."""
+    return (question.answer() for question in questions)
+
+
+@contextmanager
+def side_by_side(workers: int, *, hint: str) -> Iterator[Together]:
+    """Yield what answers many questions at once; one by one where there is one worker or none.
+
+    Raises
+    ------
+    ToolError
+        A worker was killed.
+    """
+    if workers < 2:
+        yield one_by_one
+        return
+    with _one_thread_each(), worker_pool(workers, hint=hint) as pool:
+        yield lambda questions: pool.map(_answered, questions)
+
+
+def _answered(question: Question[Answer_co]) -> Answer_co:
+    return question.answer()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let workers that begin now use one thread each: there is one for each processor."""
+    import polars  # noqa: F401 - this process keeps as many as it began with
+
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_THREADS]
+        else:
+            os.environ[_THREADS] = before
+
+
+def _begin(parent: int) -> None:
     """Leave Ctrl-C, which a terminal sends to all, to the process that decides; end with it."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -68,5 +116,3 @@ def _begin(parent: int, begin: Callable[..., None] | None, given: tuple[Any, ...
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    if begin is not None:
-        begin(*given)

@@ -105,7 +105,7 @@ def _spread(one: Dispersion) -> str:
     if one.unfinished:
         parts.append(f"finished {_percent(one.cov_finished)}")
     for name, value in (
-        ("within levels", one.cov_within_regimes),
+        ("finished within levels", one.cov_within_regimes),
         ("MAD-CV", one.mad_cv),
         ("quartile dispersion", one.quartile_dispersion),
     ):

@@ -112,8 +112,8 @@ def _in_time(context: Context) -> Evidence:
 def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, datetime]]:
     """Return machine to how many were counted in the bad (the good) hours, and when the first.
 
-    A count that goes down was set back by a boot, or messages have fallen out of the log: what it
-    is then was counted since.
+    A count that goes down was set back by a boot, or messages have fallen out of the log: neither
+    is a transfer that went wrong.
     """
     grown: dict[str, tuple[float, datetime]] = {}
     before: dict[tuple[str, str | None], float] = {}
@@ -122,7 +122,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
         last = before.get((target, label))
         before[target, label] = value
         # Without a value before it, how many of them are new is not known.
-        more = 0.0 if last is None else value - last if value >= last else value
+        more = 0.0 if last is None else value - last
         if is_bad == bad and more > 0:
             count, first = grown.get(target, (0.0, at))
             grown[target] = (count + more, first)
