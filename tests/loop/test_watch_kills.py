@@ -91,7 +91,8 @@ def test_a_week_of_kills_with_quick_restarts_loses_nothing(tmp_path: Path, seed:
 
 @pytest.mark.parametrize("seed", range(repetitions(1, 20)))
 def test_a_week_of_kills_with_long_outages_says_what_is_missing(tmp_path: Path, seed: int) -> None:
-    killer = Killer(seeded(f"week of outages {seed}"), every=20)
+    # So often that a life ends within a few slots, each of which asks the store some ten times.
+    killer = Killer(seeded(f"week of outages {seed}"), every=40)
     with Store.open(tmp_path / "t.db") as store:
         _lives(store, killer, (1.0, 3 * 3600.0), snapshots="every 2h")
         slots = store.slots("scratch", item="probe:hourly")
