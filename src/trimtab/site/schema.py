@@ -362,7 +362,7 @@ class ProbeTable(Table):
     command: CommandWords | None = _key("A benchmark of the site's own, word by word; no shell.")
     output: Text | None = _key("Files of its result, below {directory}; else what it prints.")
     items: int | None = _key("Files of each task; mdtest.", 1000, ge=1, le=100_000_000)
-    confirm: int | None = _key("Further runs when one makes a change suspect.", 2, ge=0, le=12)
+    confirm: int | None = _key("Further runs when one makes a change suspect.", 0, ge=0, le=12)
 
 
 class LauncherTable(Table):
