@@ -8,6 +8,7 @@ written; with ``--check`` they are only compared.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "calibration.md"
 TABLE = ROOT / "src" / "trimtab" / "judge" / "coverage.py"
 RESULTS = ROOT / "benchmarks" / "results"
+ALL = "all noises"
 _BLOCK = re.compile(r"(<!-- calibration ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MEASURED = re.compile(r"(?<=# measured: begin\n).*?(?=# measured: end\n)", re.DOTALL)
 
@@ -154,38 +156,37 @@ def _short(share: float) -> str:
     return text if share >= 0.93 else f"**{text}**"
 
 
-def _against(tier: str, tuned: str) -> Callable[[], str]:
+def _against(tier: str, tuned: str, *, of_all: bool) -> Callable[[], str]:
+    """Return what makes one table: every noise by itself, or all together."""
+
     def made() -> str:
-        result = json.loads((RESULTS / "judge_against_others.json").read_text())
-        rows = [
-            row
-            for row in result["rows"]
-            if (row["tier"], row["tuned"]) in ((tier or None, tuned), (tier or "confirmed", None))
-            and (tier or row["detector"] != "trimtab")
+        rows = [row for row in _others() if (row["noise"] == ALL) == of_all]
+        ours = {
+            (row["noise"], row["step"]): row
+            for row in rows
+            if row["detector"] == "trimtab" and row["tier"] == (tier or "confirmed")
+        }
+        cells = [_against_row(row, row) for row in ours.values()] + [
+            _against_row(row, ours[row["noise"], row["step"]])
+            for row in rows
+            if (row["tier"] or "", row["tuned"]) == (tier, tuned)
         ]
-        cells = [_against_row(row) for row in rows]
-        head = (
-            "noise",
-            "step",
-            "detector",
-            "threshold",
-            "false alarms a year",
-            "on this noise",
-            "told in 14 d",
-            "median delay",
-            "",
-        )
-        return _table(head, sorted(cells, key=lambda one: (one[0], one[1])))
+        head = ("noise", "step", "detector", "threshold", "false alarms a year", "on this noise")
+        tail = ("told in 14 d", "median delay", "against Trimtab")
+        table = [(*head, *tail), *sorted(cells, key=lambda one: (one[0], one[1]))]
+        if of_all:  # no noise to tell apart
+            table = [(*row[1:5], *row[6:]) for row in table]
+        return _table(table[0], table[1:])
 
     return made
 
 
-def _against_row(row: Row) -> tuple[str, ...]:
+def _against_row(row: Row, ours: Row) -> tuple[str, ...]:
     first = (row["noise"], _step(row))
-    threshold = "" if row["threshold"] is None else f"{row['threshold']:g}"
-    name = f"**{row['label']}**" if row["detector"] == "trimtab" else row["label"]
+    name = f"**{row['label']}**" if row is ours else row["label"]
     if "series" not in row:
         return (*first, name, "-", "-", "-", "-", "-", row["reason"])
+    threshold = "" if row["threshold"] is None else f"{row['threshold']:g}"
     return (
         *first,
         name,
@@ -193,9 +194,74 @@ def _against_row(row: Row) -> tuple[str, ...]:
         f"{row['false_per_year']:.2f}",
         f"{row['false_per_year_here']:.2f}",
         f"{row['detected']} of {row['series']}",
-        _hours(row["delay_h_median"]) if row["delay_h_median"] is not None else "more than 14 d",
-        f"p = {row['p_value']:g}" if "p_value" in row else "",
+        _delay(row),
+        "" if row is ours or "p_value" not in row else _compared(row, ours),
     )
+
+
+def _compared(row: Row, ours: Row) -> str:
+    """Return where another detector did better or worse; in bold where it did better."""
+    more, sooner_h = _more(row, ours), _sooner_h(row, ours)
+    said = [("detects fewer", "detects alike", "**detects more**")[more + 1]]
+    if more:
+        said[0] += f" (p = {row['p_value']:g})" if row["p_value"] >= 1e-4 else " (p < 0.0001)"
+    if sooner_h > 0:
+        said.append("**sooner**" if math.isinf(sooner_h) else f"**sooner by {sooner_h:.0f} h**")
+    elif sooner_h < 0:
+        said.append("later")
+    return ", ".join(said)
+
+
+def _more(row: Row, ours: Row) -> int:
+    """Return 1 where another detects more beyond chance, -1 where fewer, else 0."""
+    if row["p_value"] >= 0.05:
+        return 0
+    return 1 if row["detected"] > ours["detected"] else -1
+
+
+def _sooner_h(row: Row, ours: Row) -> float:
+    """Return by how many hours another tells sooner in the median; under 0: later."""
+    theirs, own = (one["delay_h_median"] or math.inf for one in (row, ours))
+    return 0.0 if theirs == own else own - theirs
+
+
+def _against_summary() -> str:
+    """Return how often the others did better, alike or worse: all noises together, and each."""
+    lines = []
+    for tier in ("confirmed", "suspect"):
+        for tuned, of_all, where in (
+            ("all", True, "all noises together"),
+            ("all", False, "each noise by itself"),
+            ("this", False, "each noise by itself, the others tuned to it"),
+        ):
+            rows = [row for row in _others() if (row["noise"] == ALL) == of_all]
+            ours = {
+                (row["noise"], row["step"]): row
+                for row in rows
+                if row["detector"] == "trimtab" and row["tier"] == tier
+            }
+            held = [
+                (row, ours[row["noise"], row["step"]])
+                for row in rows
+                if (row["tier"], row["tuned"]) == (tier, tuned) and "series" in row
+            ]
+            more = [_more(*pair) for pair in held]
+            sooner = sum(_sooner_h(*pair) > 0 for pair in held)
+            cells = (more.count(-1), more.count(0), more.count(1), sooner)
+            lines.append((tier, where, str(len(held)), *map(str, cells)))
+    return _table(
+        ("against", "on", "comparisons", "other detects fewer", "alike", "more", "other sooner"),
+        lines,
+    )
+
+
+def _others() -> list[Row]:
+    return json.loads((RESULTS / "judge_against_others.json").read_text())["rows"]
+
+
+def _delay(row: Row) -> str:
+    delay = row["delay_h_median"]
+    return "more than 14 d" if delay is None else f"{delay:.0f} h"
 
 
 def _against_where() -> str:
@@ -212,11 +278,14 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "power": _power,
     "cov": lambda: _coverage("cov_intervals"),
     "ratio": lambda: _coverage("ratio_intervals"),
-    "against-defaults": _against("", "default"),
-    "against-confirmed": _against("confirmed", "all"),
-    "against-suspect": _against("suspect", "all"),
-    "against-confirmed-this": _against("confirmed", "this"),
-    "against-suspect-this": _against("suspect", "this"),
+    "against-defaults": _against("", "default", of_all=True),
+    "against-confirmed": _against("confirmed", "all", of_all=True),
+    "against-suspect": _against("suspect", "all", of_all=True),
+    "against-confirmed-each": _against("confirmed", "all", of_all=False),
+    "against-suspect-each": _against("suspect", "all", of_all=False),
+    "against-confirmed-this": _against("confirmed", "this", of_all=False),
+    "against-suspect-this": _against("suspect", "this", of_all=False),
+    "against-summary": _against_summary,
     "against-where": _against_where,
 }
 

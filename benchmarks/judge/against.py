@@ -48,6 +48,7 @@ RESULT = ROOT / "benchmarks" / "results" / "judge_against_others.json"
 PYTHON = ROOT / "build" / "bench-judge" / "bin" / "python"
 
 NOISES = ("normal, phi 0.0", "normal, phi 0.5", "normal, phi 0.7", "dips, phi 0.5")
+ALL = "all noises"
 STEPS = (-0.08, -0.04)
 HORIZON_H = 14 * 24
 """How long after a step a detector has to tell it."""
@@ -83,7 +84,7 @@ class Detector:
 
 
 _P_VALUES = tuple(10.0**-k for k in (14, 12, 11, 10, 9, 8, 7, 6, 5))
-_P_HOURLY = (1e-14, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+_P_HOURLY = (1e-20, 1e-17, 1e-14, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 _P_DAILY = (*_P_VALUES, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 4e-2)
 _PENALTIES = (600.0, 400.0, 300.0, 250.0, 210.0, 180.0, 150.0, 130.0, 110.0, 95.0, 80.0)
 _LOWER = (70.0, 60.0, 52.0, 45.0, 40.0, 35.0, 31.0)
@@ -254,19 +255,19 @@ def _trimtab_rows(sets: Sets, told: Sequence[Ours], years: int) -> list[Row]:
     rows = []
     for tier in ("suspect", "confirmed"):
         rates = _our_rates(sets, told, tier, years)
-        for noise, step in sets.steps:
+        for noise, step in _which(sets):
             delays = _our_delays(sets, told, tier, (noise, step))
             rows.append(
                 {"detector": "trimtab", "label": f"Trimtab, {tier}", "tier": tier, "tuned": None}
                 | {"threshold": None, "noise": noise, "step": step}
-                | {"false_per_year": rates[""], "false_per_year_here": rates[noise]}
+                | {"false_per_year": rates[ALL], "false_per_year_here": rates[noise]}
                 | _summary(delays)
             )
     return rows
 
 
 def _our_rates(sets: Sets, told: Sequence[Ours], tier: str, years: int) -> dict[str, float]:
-    """Return false alarms per series-year of each noise, and of all under the empty name."""
+    """Return false alarms per series-year of each noise, and of all together."""
     counts = {
         noise: sum(len(told[place].at_tier(tier)) for place in places)
         for noise, places in sets.nulls.items()
@@ -275,13 +276,21 @@ def _our_rates(sets: Sets, told: Sequence[Ours], tier: str, years: int) -> dict[
 
 
 def _rates(counts: dict[str, int], years: int) -> dict[str, float]:
-    rates = {noise: count / years for noise, count in counts.items()}
-    return rates | {"": sum(counts.values()) / years / len(counts)}
+    rates = {noise: round(count / years, 3) for noise, count in counts.items()}
+    return rates | {ALL: round(sum(counts.values()) / years / len(counts), 3)}
+
+
+def _which(sets: Sets) -> list[tuple[str, float]]:
+    """Return every noise and step, and after them each step under all noises together."""
+    return [*sets.steps, *((ALL, step) for step in STEPS)]
 
 
 def _our_delays(
     sets: Sets, told: Sequence[Ours], tier: str, which: tuple[str, float]
 ) -> list[int | None]:
+    if which[0] == ALL:
+        found = [_our_delays(sets, told, tier, one) for one in sets.steps if one[1] == which[1]]
+        return [delay for one in found for delay in one]
     delays = []
     for place in sets.steps[which]:
         step_at = sets.step_at[place]
@@ -331,10 +340,11 @@ class _Bench:
         allowed = {tier: _our_rates(self._sets, ours, tier, years) for tier in tiers}
         curve = self._curve(detector, years, max(max(rates.values()) for rates in allowed.values()))
         rows = []
-        for noise, step in self._sets.steps:
+        for noise, step in _which(self._sets):
             picks: list[tuple[str, str, float | None]] = [("default", "", detector.default)]
             for tier in tiers:
-                for tuned, of in (("all", ""), ("this", noise)):
+                tunings = (("all", ALL),) if noise == ALL else (("all", ALL), ("this", noise))
+                for tuned, of in tunings:
                     rates = [(threshold, by_noise[of]) for threshold, by_noise in curve]
                     kept = score.loosest_within(rates, allowed[tier][of])
                     picks.append((tuned, tier, kept))
@@ -355,7 +365,7 @@ class _Bench:
         row |= {"tuned": tuned, "threshold": threshold, "noise": noise, "step": step}
         if threshold is None:
             return row | {"reason": "even its strictest threshold has more false alarms"}
-        row |= {"false_per_year": curve[threshold][""]}
+        row |= {"false_per_year": curve[threshold][ALL]}
         row |= {"false_per_year_here": curve[threshold][noise]}
         delays = self._delays(detector, threshold, which)
         if tier:
@@ -398,6 +408,10 @@ class _Bench:
     def _delays(
         self, detector: Detector, threshold: float, which: tuple[str, float]
     ) -> list[int | None]:
+        if which[0] == ALL:
+            of_step = [one for one in self._sets.steps if one[1] == which[1]]
+            found = [self._delays(detector, threshold, one) for one in of_step]
+            return [delay for one in found for delay in one]
         key = (detector.name, threshold, *which)
         if key not in self._delays_known:
             self._delays_known[key] = self._delays_of(detector, threshold, which)
