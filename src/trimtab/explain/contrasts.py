@@ -22,7 +22,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.explain.breadth import LEVEL_RATIO, Breadth
@@ -39,12 +40,13 @@ MOST: Final = 2.0
 """A hundred to one: no single piece of evidence weighs more."""
 LEAST: Final = 0.1
 """Under it a weight is called 0: it tells neither way."""
-STRETCH: Final = "6h"
+STRETCH: Final = timedelta(hours=6)
 """Snapshots of one stretch count as one: what lasts for hours is not seen anew by each of them.
 
 Both the users' load and a file system's fullness change over hours; 48 hourly snapshots are about
 8 independent looks.
 """
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PRIOR: Final = 0.5
 """Seen and not seen, each counted half a time more (Jeffreys): small samples never give 0 or 1."""
 _RANK_SHARE: Final = 0.7
@@ -328,15 +330,13 @@ def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float
         "max": value.max(), "min": value.min(), "mean": value.mean(),
         "median": value.median(), "sum": value.sum(),
     }  # fmt: skip
-    stretches = (
-        frame.group_by("at", "bad")
-        .agg(how[over])
-        .group_by(pl.col("at").dt.truncate(STRETCH), "bad")
-        .agg(pl.col("value").median())
-        .sort("at")
-    )
+    stretches: dict[tuple[bool, datetime], list[float]] = {}
+    # There are few times: what is left to do is done sooner here than in questions to a frame.
+    for at, bad, one in frame.group_by("at", "bad").agg(how[over]).sort("at").rows():
+        if one is not None and not math.isnan(one):
+            stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(one)
     bad, good = (
-        stretches.filter(pl.col("bad") == which).get_column("value").drop_nulls().to_list()
+        [median(values) for (of_bad, _), values in stretches.items() if of_bad == which]
         for which in (True, False)
     )
     return bad, good
@@ -398,8 +398,6 @@ def _present(value: float, asked: _Asked) -> bool:
 
 
 def _median(values: Sequence[float]) -> float | None:
-    from statistics import median
-
     return median(values) if values else None
 
 

@@ -113,14 +113,14 @@ class Observations:
         fold = fold or _FOLDS.get(name, "sum")
         key = ("values", name, fold, *kinds)
         if key not in self._kept:
-            self._kept[key] = self._in_stretches(_folded(self._rows(name, kinds), fold))
+            self._kept[key] = _folded(_in_stretches(self._rows(name, kinds)), fold)
         return self._kept[key]
 
     def labelled(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name with a column ``label`` more: of each drive, each criterion."""
         key = ("labelled", name, *kinds)
         if key not in self._kept:
-            self._kept[key] = self._in_stretches(_numbers(self._rows(name, kinds)))
+            self._kept[key] = _numbers(_in_stretches(self._rows(name, kinds)))
         return self._kept[key]
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
@@ -129,9 +129,10 @@ class Observations:
 
         key = ("texts", name, *kinds)
         if key not in self._kept:
-            rows = self._rows(name, kinds).filter(pl.col("text").is_not_null())
-            found = rows.select("at", "target", "server", "label", pl.col("text").alias("value"))
-            self._kept[key] = self._in_stretches(found)
+            rows = _in_stretches(self._rows(name, kinds)).filter(pl.col("text").is_not_null())
+            self._kept[key] = rows.select(
+                "at", "target", "server", "label", pl.col("text").alias("value"), "bad"
+            )
         return self._kept[key]
 
     def rates(
@@ -177,11 +178,10 @@ class Observations:
 
         key = ("setting", name, *kinds)
         if key not in self._kept:
-            rows = self._of("settings", name).filter(pl.col("kind").is_in(list(kinds)))
-            found = rows.select(
-                "at", "target", pl.lit(None, pl.String).alias("server"), pl.col("value")
+            rows = _in_stretches(self._of("settings", name))
+            self._kept[key] = rows.filter(pl.col("kind").is_in(list(kinds))).select(
+                "at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad"
             )
-            self._kept[key] = self._in_stretches(found)
         return self._kept[key]
 
     def setting_changes(self) -> tuple[SettingChange, ...]:
@@ -192,11 +192,12 @@ class Observations:
         """Return the times of the snapshots in the bad stretch, or of those in the good one."""
         import polars as pl
 
-        if bad not in self._times:
+        if not self._times:
             readings = _shaped(self._readings, _reading_columns())
-            found = self._in_stretches(readings.select("at").unique())
-            within = found.filter(pl.col("bad") == bad)
-            self._times[bad] = tuple(within.get_column("at").sort().to_list())
+            found = self._marked(readings.select("at").unique()).sort("at")
+            for which in (True, False):
+                within = found.filter(pl.col("bad") == which)
+                self._times[which] = tuple(within.get_column("at").to_list())
         return self._times[bad]
 
     def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> str:
@@ -222,31 +223,36 @@ class Observations:
         return self._of("readings", name).filter(pl.col("kind").is_in(list(kinds)))
 
     def _of(self, what: Literal["readings", "settings"], name: str) -> pl.DataFrame:
-        """Return the rows of one name: all are taken apart once, since every name is asked for."""
+        """Return the rows of one name, with ``bad``: null outside of the stretches.
+
+        All are taken apart once, since every name is asked for.
+        """
         whole, columns = (
             (self._readings, _reading_columns())
             if what == "readings"
             else (self._settings, _setting_columns())
         )
         if what not in self._parts:
-            parts = _shaped(whole, columns).partition_by("name", as_dict=True, maintain_order=True)
+            marked = self._marked(_shaped(whole, columns))
+            parts = marked.partition_by("name", as_dict=True, maintain_order=True)
             self._parts[what] = {str(name): part for (name,), part in parts.items()}
         found = self._parts[what].get(name)
-        return _shaped(whole, columns).clear() if found is None else found
+        return self._marked(_shaped(whole, columns).clear()) if found is None else found
 
     def _rates(self, name: str, kinds: Sequence[str], by_label: bool) -> pl.DataFrame:
         import polars as pl
 
         numbers = _numbers(self._rows(name, kinds)).sort("target", "label", "at")
-        one = ["target", "label"]
+        # By now the rows of one counter stand together: each is held against the one above it.
+        same = (pl.col("target") == pl.col("target").shift()) & pl.col("label").eq_missing(
+            pl.col("label").shift()
+        )
+        seconds = pl.col("at").diff().dt.total_microseconds() / 1e6
+        grown = pl.col("value").diff()
         steps = numbers.with_columns(
-            before=pl.col("at").shift().over(one),
-            seconds=pl.col("at").diff().over(one).dt.total_microseconds() / 1e6,
-            grown=pl.col("value").diff().over(one),
+            before=pl.col("at").shift(), seconds=seconds, grown=grown
         ).filter(
-            (pl.col("seconds") > 0)
-            & (pl.col("seconds") <= _LONGEST_STEP.total_seconds())
-            & (pl.col("grown") >= 0)
+            same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
         )
         steps = self._mostly(steps).with_columns(value=pl.col("grown") / pl.col("seconds"))
         columns = ["at", "target", "server", "value", "seconds", "bad"]
@@ -260,12 +266,12 @@ class Observations:
         )
         return grouped.select(columns).sort("at", "target")
 
-    def _in_stretches(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows within the stretches, with ``bad``."""
+    def _marked(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with ``bad``, which is null outside of the stretches."""
         import polars as pl
 
         bad, good = (holds(windows) for windows in (self._bad, self._good))
-        return frame.with_columns(bad=bad).filter(pl.col("bad") | good)
+        return frame.with_columns(bad=pl.when(bad).then(True).when(good).then(False))  # noqa: FBT003
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
         """Return the steps that lie mostly in one of the stretches, with ``bad``."""
@@ -320,7 +326,13 @@ def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
 
     number = pl.col("number").cast(pl.Float64)
     found = rows.filter(number.is_not_null() & number.is_finite())
-    return found.select("at", "target", "server", "label", number.alias("value"))
+    return found.select("at", "target", "server", "label", number.alias("value"), "bad")
+
+
+def _in_stretches(rows: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return rows.filter(pl.col("bad").is_not_null())
 
 
 def _folded(rows: pl.DataFrame, fold: Fold) -> pl.DataFrame:
@@ -333,7 +345,7 @@ def _folded(rows: pl.DataFrame, fold: Fold) -> pl.DataFrame:
     value = pl.col("value")
     folded = {"sum": value.sum(), "max": value.max(), "mean": value.mean(), "min": value.min()}
     return numbers.group_by("at", "target", maintain_order=True).agg(
-        pl.col("server").first(), folded[fold]
+        pl.col("server").first(), folded[fold], pl.col("bad").first()
     )
 
 
@@ -361,8 +373,13 @@ def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
     import polars as pl
 
     one = ["kind", "name", "target"]
-    rows = settings.filter(pl.col("value").is_not_null()).sort(*one, "at")
-    changed = rows.with_columns(
+    rows = settings.filter(pl.col("value").is_not_null())
+    value = pl.col("value")
+    # Hardly any setting changes: only those that did are brought into order.
+    several = rows.group_by(one).agg(several=value.min() != value.max()).filter("several")
+    if several.is_empty():
+        return ()
+    changed = rows.join(several, on=one, how="semi", nulls_equal=True).sort(*one, "at").with_columns(
         before=pl.col("value").shift().over(one), before_at=pl.col("at").shift().over(one)
     ).filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
     if changed.is_empty():

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UnreadableError, UsageError
-from trimtab.explain.context import RunFact
+from trimtab.explain.context import CpuProfile, RunFact
 from trimtab.explain.incidents import find_incidents
 from trimtab.explain.site import (
     Known,
     explain_incidents,
     explain_moment,
 )
-from trimtab.loop.explaining_many import Checksums, explain_all
+from trimtab.loop.explaining_many import Checksums, Facts, explain_all
 from trimtab.loop.log_book import Place
-from trimtab.loop.run_facts import profile_of, run_fact
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.store_telemetry import StoreTelemetry
+from trimtab.loop.stores import at_hand
 from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
-from trimtab.model.run import Run
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
@@ -104,13 +104,13 @@ def incidents_of(
         Nothing is kept of it.
     """
     begin = None if since is None else parse_moment(since, place.timezone)
-    with side_by_side(_workers(store, place), hint=_HINT) as together:
+    with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
         return _incidents_of(
             store, place, now, begin, until=until, together=together, progress=progress
         )
 
 
-def _workers(store: Store, place: Place) -> int:
+def _processes(store: Store, place: Place) -> int:
     """Return how many processes look at a site: a short record is done before they have begun."""
     runs = sum(one.runs for one in store.series(place.name))
     return processors() if runs >= _MANY_RUNS else 1
@@ -209,7 +209,8 @@ def explain_at(
         Nothing is kept of the site, or nothing of that time.
     """
     at = parse_moment(moment, place.timezone)
-    known, incidents = _looked(store, place, progress=progress)
+    with at_hand(store):
+        known, incidents = _looked(store, place, progress=progress)
     source = StoreTelemetry(store, place.name)
     if not known.record_from <= at <= known.now + _DAY:
         raise UsageError(
@@ -242,20 +243,22 @@ def _looked(
 ) -> tuple[Known, tuple[Incident, ...]]:
     """Return what is known of a site, and its incidents."""
     terms = Terms(until=until)
+    url = store.location.url
+    end = None if until is None else parse_moment(until, place.timezone)
 
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
 
-    # Asked first: where there are workers they begin with it while histories are read here.
-    checksums = together([Checksums(store.location.url, place.name)])
+    # Asked first: where there are workers they begin with these while histories are read here.
+    read = together([Facts(url, place.name, end), Checksums(url, place.name)])
     judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
-    known = _known(store, place, judged, terms)
+    known = _known(store, place, judged, terms, *next(read))
     incidents = find_incidents(
         judged.judgement.series,
         judged.frames,
         known.surveys,
-        [one for one in next(checksums) if known.record_from <= one.at <= known.now],
+        [one for one in next(read) if known.record_from <= one.at <= known.now],
         site=place.name,
         now=known.now,
         runs=known.runs,
@@ -264,14 +267,20 @@ def _looked(
     return known, incidents
 
 
-def _known(store: Store, place: Place, judged: Judged, terms: Terms) -> Known:
+def _known(
+    store: Store,
+    place: Place,
+    judged: Judged,
+    terms: Terms,
+    runs: Sequence[RunFact],
+    profiles: Sequence[CpuProfile],
+) -> Known:
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
     surveyed = surveys["at"].to_list()
     edges = (edge(judged.frames, min), edge(judged.frames, max), *surveyed[:1], *surveyed[-1:])
     times: list[datetime] = [at for at in edges if at is not None]
     begin, end = min(times), max(times)
-    kept = store.runs_between(place.name, since=begin, until=end)
     site = place.site
     known = Known(
         site=place.name,
@@ -279,15 +288,12 @@ def _known(store: Store, place: Place, judged: Judged, terms: Terms) -> Known:
         now=end,
         series=judged.frames,
         surveys=surveys,
-        runs=tuple(fact for run, series in kept if (fact := _judged_fact(run, series))),
+        runs=tuple(run for run in runs if begin <= run.at <= end),
         events=store.events(site=place.name, until=end),
         limits=terms.limits(place),
-        profiles=tuple(profile for run, _ in kept if (profile := profile_of(run))),
+        profiles=tuple(one for one in profiles if one.at is not None and begin <= one.at <= end),
     )
     if site is None:
         return known
     return replace(known, hardware=site.hardware, home=site.servers.home)
 
-
-def _judged_fact(run: Run, series: str) -> RunFact | None:
-    return None if profile_of(run) else run_fact(run, series)

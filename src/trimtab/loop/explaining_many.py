@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.explain.context import Context, Telemetry
+from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry
 from trimtab.explain.explain import beside_standing, explain
 from trimtab.explain.incidents.integrity import BadChecksums
 from trimtab.explain.site import BEGINNING, Known, context_of, standing_of
+from trimtab.loop.run_facts import profile_of, run_fact
 from trimtab.loop.store_telemetry import StoreTelemetry
-from trimtab.loop.stores import open_store
+from trimtab.loop.stores import borrowed
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.model.incident import Assessment, Explanation, Incident
 
@@ -48,8 +49,7 @@ class _OfIncident:
 
     def answer(self) -> Explanation:
         """Return why it came about."""
-        with open_store(self.url) as store:
-            telemetry = StoreTelemetry(store, self.site).frames(self.times)
+        telemetry = StoreTelemetry(borrowed(self.url), self.site).frames(self.times)
         return explain(replace(self.context, telemetry=telemetry))
 
 
@@ -62,8 +62,8 @@ class _Standing:
 
     def answer(self) -> tuple[Assessment, ...]:
         """Return those conditions."""
-        with open_store(self.url) as store:
-            return standing_of(self.known, StoreTelemetry(store, self.known.site))
+        source = StoreTelemetry(borrowed(self.url), self.known.site)
+        return standing_of(self.known, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,33 @@ class Checksums:
 
     def answer(self) -> tuple[BadChecksums, ...]:
         """Return by how much the counters grew, and when."""
-        with open_store(self.url) as store:
-            source = StoreTelemetry(store, self.site)
-            times = store.snapshot_times(self.site)
-            return source.bad_checksums(times[0], times[-1]) if times else ()
+        store = borrowed(self.url)
+        times = store.snapshot_times(self.site)
+        source = StoreTelemetry(store, self.site)
+        return source.bad_checksums(times[0], times[-1]) if times else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the runs of a site tell, and the profiles of its servers."""
+
+    url: str
+    site: str
+    until: datetime | None
+
+    def answer(self) -> tuple[tuple[RunFact, ...], tuple[CpuProfile, ...]]:
+        """Return both by time."""
+        kept = borrowed(self.url).runs_between(self.site, until=self.until)
+        profiles = [profile_of(run) for run, _ in kept]
+        facts = (
+            run_fact(run, series)
+            for (run, series), profile in zip(kept, profiles, strict=True)
+            if profile is None
+        )
+        return (
+            tuple(one for one in facts if one is not None),
+            tuple(one for one in profiles if one is not None),
+        )
 
 
 def explain_all(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from trimtab.launch import bounded
 from trimtab.record.location import locate
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
+
+_AT_HAND: Final[dict[str, Store]] = {}
+"""Stores by URL that this process has open for whoever asks."""
 
 
 def nothing_kept(url: str | None) -> str | None:
@@ -33,3 +38,25 @@ def open_store(url: str | None, *, create: bool = False) -> Store:
     from trimtab.record.store import Store
 
     return Store.open(url, answers=bounded.describe, create=create)
+
+
+@contextmanager
+def at_hand(store: Store) -> Iterator[None]:
+    """Let `borrowed` give this store to whoever asks for its URL."""
+    _AT_HAND[store.location.url] = store
+    try:
+        yield
+    finally:
+        del _AT_HAND[store.location.url]
+
+
+def borrowed(url: str) -> Store:
+    """Return a store that is not to be closed: one at hand, else opened and kept until the end.
+
+    For questions that a worker process answers, one after another: to open a store takes longer
+    than many of them.
+    """
+    found = _AT_HAND.get(url)
+    if found is None:
+        found = _AT_HAND[url] = open_store(url)
+    return found

@@ -1,4 +1,8 @@
-"""Worker processes for what one processor takes too long for: they end with the one that asked."""
+"""Worker processes for what one processor takes too long for: they end with the one that asked.
+
+The process that asks is one of those that answer: while it waits it takes the last question that
+nobody has begun with. A second processor so costs one worker, not two and one that stands by.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
@@ -64,7 +68,8 @@ class Question(Protocol[Answer_co]):
 
 
 Together = Callable[[Iterable[Question[Any]]], Iterator[Any]]
-"""Yields the answers in the order of the questions."""
+"""Yields the answers in the order of the questions, which are begun with at once where that is
+possible."""
 
 
 def one_by_one(questions: Iterable[Question[Any]]) -> Iterator[Any]:
@@ -73,19 +78,60 @@ def one_by_one(questions: Iterable[Question[Any]]) -> Iterator[Any]:
 
 
 @contextmanager
-def side_by_side(workers: int, *, hint: str) -> Iterator[Together]:
-    """Yield what answers many questions at once; one by one where there is one worker or none.
+def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
+    """Yield what answers many questions at once; one by one where there is one process or none.
+
+    Parameters
+    ----------
+    processes
+        How many answer, this one among them.
 
     Raises
     ------
     ToolError
         A worker was killed.
     """
-    if workers < 2:
+    if processes < 2:
         yield one_by_one
         return
-    with _one_thread_each(), worker_pool(workers, hint=hint) as pool:
-        yield lambda questions: pool.map(_answered, questions)
+    with _one_thread_each(), worker_pool(processes - 1, hint=hint) as pool:
+        yield lambda questions: _in_order([_Asked(pool, question) for question in questions])
+
+
+class _Asked:
+    """A question that was given to a pool, and its answer when there is one."""
+
+    def __init__(self, pool: ProcessPoolExecutor, question: Question[Any]) -> None:
+        self._question = question
+        self._future: Future[Any] = pool.submit(_answered, question)
+        self._here: list[Any] = []
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer need not be waited for."""
+        return bool(self._here) or self._future.done()
+
+    def answer_here(self) -> bool:
+        """Answer in this process, and return true, where no other has begun with it."""
+        if self._here or not self._future.cancel():
+            return False
+        self._here.append(self._question.answer())
+        return True
+
+    def answer(self) -> Any:
+        """Return the answer, when it is there."""
+        return self._here[0] if self._here else self._future.result()
+
+
+def _in_order(asked: list[_Asked]) -> Iterator[Any]:
+    """Yield the answers in order, and meanwhile answer from the end what nobody has begun with."""
+    asked.reverse()
+    while asked:
+        one = asked[-1]
+        while not one.is_answered and any(other.answer_here() for other in asked):
+            pass
+        yield one.answer()
+        asked.pop()
 
 
 def _answered(question: Question[Answer_co]) -> Answer_co:

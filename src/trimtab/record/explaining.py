@@ -133,7 +133,7 @@ class ExplainingRecords(Door):
             return connection.execute(query).scalar_one()
 
     def runs_between(
-        self, site: str, *, since: datetime, until: datetime
+        self, site: str, *, since: datetime | None = None, until: datetime | None = None
     ) -> tuple[tuple[Run, str], ...]:
         """Return runs of a stretch with their comparability, by time.
 

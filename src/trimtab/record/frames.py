@@ -7,12 +7,11 @@ second, as a frame five thousandths.
 from __future__ import annotations
 
 import io
-import os
 import zlib
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UnreadableError
 
@@ -76,48 +75,65 @@ def telemetry_frames(
     """
     import polars as pl
 
-    def parts(one: tuple[datetime, bytes]) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    def read(one: tuple[datetime, bytes]) -> pl.DataFrame:
         at, batch = one
         frame = _frame(batch, at)
-        wanted = settings_at is None or at in settings_at
-        return _readings(frame, at, names), _settings(frame, at) if wanted else None
+        without = settings_at is not None and at not in settings_at
+        return frame.filter(_is_reading(names)) if without else frame
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = list(pool.map(parts, batches))
-    readings = [readings for readings, _ in found]
-    settings = [settings for _, settings in found if settings is not None]
-    return (
-        pl.concat(readings) if readings else pl.DataFrame(schema=readings_columns()),
-        pl.concat(settings) if settings else pl.DataFrame(schema=settings_columns()),
-    )
+    # A worker that shares its processors with others has one thread, and is faster without more.
+    threads = pl.thread_pool_size()
+    if threads == 1:
+        found = [read(one) for one in batches]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(read, batches))
+    if not found:
+        return pl.DataFrame(schema=readings_columns()), pl.DataFrame(schema=settings_columns())
+    # All at once: a question to a frame has its price, whether of one snapshot or of forty.
+    whole = pl.concat(found)
+    return _readings(whole, names), _settings(whole, settings_at)
+
+
+_CATEGORIES: Final = (
+    "target", "target_kind", "target_server", "name", "label", "type", "reason", "part",
+)  # fmt: skip
+_COLUMNS: Final = (*_CATEGORIES, "number", "integer", "text")
 
 
 def _frame(batch: bytes, at: datetime) -> pl.DataFrame:
+    """Return the rows of one snapshot that hold something, and their time."""
     import polars as pl
 
     try:
         frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
+        if "part" not in frame.columns:  # of before machines and settings were kept
+            frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
+        return frame.select(pl.lit(at, pl.Datetime("us", "UTC")).alias("at"), *_COLUMNS)
     except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
             hint="everything else in the store stands; trimtab show tells what is kept of a run",
         ) from error
-    if "part" not in frame.columns:  # of before machines and settings were kept
-        frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
-    return frame.with_columns(pl.col("part").cast(pl.String))
 
 
-def _readings(frame: pl.DataFrame, at: datetime, names: Collection[str] | None) -> pl.DataFrame:
+def _is_reading(names: Collection[str] | None) -> pl.Expr:
     import polars as pl
 
-    part = pl.col("part")
-    wanted = (part.is_null() | (part == "host reading")) & pl.col("name").is_not_null()
-    if names is not None:
-        wanted &= pl.col("name").cast(pl.String).is_in(list(names))
-    is_text = pl.col("type").cast(pl.String) == "str"
+    part, name = pl.col("part"), pl.col("name")
+    wanted = (part.is_null() | (part == "host reading")) & name.is_not_null()
+    if names is None:
+        return wanted
+    return wanted & pl.any_horizontal(*(name == one for one in sorted(names)), pl.lit(False))
+
+
+def _readings(whole: pl.DataFrame, names: Collection[str] | None) -> pl.DataFrame:
+    import polars as pl
+
+    is_text = pl.col("type") == "str"
     large = pl.when(is_text.not_()).then(pl.col("text")).cast(pl.Float64, strict=False)
-    return frame.filter(wanted).select(
-        pl.lit(at, pl.Datetime("us", "UTC")).alias("at"),
+    return whole.filter(_is_reading(names)).select(
+        "at",
         pl.col("target").cast(pl.String),
         pl.col("target_kind").cast(pl.String).alias("kind"),
         pl.col("target_server").cast(pl.String).alias("server"),
@@ -130,12 +146,15 @@ def _readings(frame: pl.DataFrame, at: datetime, names: Collection[str] | None) 
     )
 
 
-def _settings(frame: pl.DataFrame, at: datetime) -> pl.DataFrame:
+def _settings(whole: pl.DataFrame, times: Collection[datetime] | None) -> pl.DataFrame:
     import polars as pl
 
-    wanted = pl.col("part").is_in(["setting", "host setting"]) & pl.col("type").is_not_null()
-    return frame.filter(wanted).select(
-        pl.lit(at, pl.Datetime("us", "UTC")).alias("at"),
+    part = pl.col("part")
+    wanted = ((part == "setting") | (part == "host setting")) & pl.col("type").is_not_null()
+    if times is not None:
+        wanted &= pl.col("at").is_in(pl.Series(sorted(times), dtype=pl.Datetime("us", "UTC")))
+    return whole.filter(wanted).select(
+        "at",
         pl.col("target").cast(pl.String),
         pl.col("target_kind").cast(pl.String).alias("kind"),
         pl.col("name").cast(pl.String),

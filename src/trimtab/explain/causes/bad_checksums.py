@@ -115,18 +115,18 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
     A count that goes down was set back by a boot, or messages have fallen out of the log: neither
     is a transfer that went wrong.
     """
-    grown: dict[str, tuple[float, datetime]] = {}
-    before: dict[tuple[str, str | None], float] = {}
-    rows = values.sort("at").select("at", "target", "label", "value", "bad").iter_rows()
-    for at, target, label, value, is_bad in rows:
-        last = before.get((target, label))
-        before[target, label] = value
-        # Without a value before it, how many of them are new is not known.
-        more = 0.0 if last is None else value - last
-        if is_bad == bad and more > 0:
-            count, first = grown.get(target, (0.0, at))
-            grown[target] = (count + more, first)
-    return grown
+    import polars as pl
+
+    # Without a value before it, how many of them are new is not known.
+    more = pl.col("value").diff().over("target", "label")
+    grown = (
+        values.sort("at")
+        .with_columns(more=more)
+        .filter((pl.col("bad") == bad) & (pl.col("more") > 0))
+        .group_by("target", maintain_order=True)
+        .agg(pl.col("more").sum(), pl.col("at").first())
+    )
+    return {target: (count, first) for target, count, first in grown.iter_rows()}
 
 
 def _told(context: Context) -> Evidence:

@@ -68,7 +68,8 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     if len(told) < _RUNS:
         reason = f"of {len(runs)} runs since it began {len(told)} tell the nodes that they ran on"
         return not_available(what, Route.RUNS, reason), None
-    slow = [_is_slow(context, run) for run in told]
+    limit = _limit(context)
+    slow = [_is_slow(context, run, limit) for run in told]
     if not any(slow):
         return weighed("no run that tells its nodes was slow", Route.RUNS, 0.0), None
     everywhere = set.intersection(*(set(run.hosts) for run in told))
@@ -110,7 +111,8 @@ def _before(context: Context, node: str | None) -> Evidence:
     ]  # fmt: skip
     if len(runs) < _RUNS - 1:
         return not_available(what, Route.TIME, f"{len(runs)} runs before it began had {node}")
-    slow = sum(_is_slow(context, run) for run in runs)
+    limit = _limit(context)
+    slow = sum(_is_slow(context, run, limit) for run in runs)
     said = f"{slow} of {len(runs)} runs with {node} were slow before it began"
     weight = -0.5 if slow > 0.3 * len(runs) else 0.0
     return weighed(said, Route.TIME, weight, value=slow / len(runs), unit="1")
@@ -146,8 +148,8 @@ def _telling_nodes(runs: Sequence[RunFact]) -> list[RunFact]:
     return [run for run in runs if len(set(run.hosts)) >= min(least, run.nodes or least)]
 
 
-def _is_slow(context: Context, run: RunFact) -> bool:
-    value, limit = value_of(context, run), _limit(context)
+def _is_slow(context: Context, run: RunFact, limit: float | None) -> bool:
+    value = value_of(context, run)
     if value is None or limit is None:
         return context.is_bad(run.at)
     key = context.incident.key
@@ -178,7 +180,8 @@ def _limit(context: Context) -> float | None:
 def _base(context: Context) -> tuple[float, float]:
     """Return slow and other runs of good hours: how often a run is slow with no bad node."""
     good = [run for run in of_incident(context, bad=False) if value_of(context, run) is not None]
-    slow = sum(_is_slow(context, run) for run in good)
+    limit = _limit(context)
+    slow = sum(_is_slow(context, run, limit) for run in good)
     # Good hours say what is usual, not what is certain now: they count for at most ten runs.
     scale = min(1.0, 10 / len(good)) if good else 0.0
     return (0.5 + scale * slow, 2.0 + scale * (len(good) - slow))

@@ -30,6 +30,8 @@ _BEYOND_MEDIAN: Final = 1.3
 
 
 _OF_INCIDENT: WeakKeyDictionary[Context, dict[bool, tuple[RunFact, ...]]] = WeakKeyDictionary()
+_SIDES: WeakKeyDictionary[Context, tuple[tuple[RunFact, bool], ...]] = WeakKeyDictionary()
+"""Several causes ask for the same of a context, and a week of probes has hundreds of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +79,11 @@ def value_of(context: Context, run: RunFact) -> float | None:
 def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ratio]:
     """Return (series, metric) to the ratio of finished runs, bad over good."""
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    for run in context.runs:
-        is_bad = context.is_bad(run.at)
-        if not is_bad and not context.is_good(run.at):
-            continue
-        for metric in metrics:
-            value = run.values.get(metric)
-            if value is not None and math.isfinite(value) and value > 0:
+    wanted = frozenset(metrics)
+    for run, is_bad in _sides(context):
+        for metric in wanted.intersection(run.values):
+            value = run.values[metric]
+            if math.isfinite(value) and value > 0:
                 sides = values.setdefault((f"{run.probe} {run.series}", metric), ([], []))
                 sides[0 if is_bad else 1].append(value)
     return {
@@ -91,6 +91,17 @@ def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ra
         for which, (bad, good) in values.items()
         if len(bad) >= TOGETHER and len(good) >= TOGETHER
     }
+
+
+def _sides(context: Context) -> tuple[tuple[RunFact, bool], ...]:
+    """Return the runs of the bad and the good hours, and whether each is of the bad ones."""
+    if context not in _SIDES:
+        _SIDES[context] = tuple(
+            (run, is_bad)
+            for run in context.runs
+            if (is_bad := context.is_bad(run.at)) or context.is_good(run.at)
+        )
+    return _SIDES[context]
 
 
 def writes_and_reads(context: Context) -> Evidence:
@@ -121,8 +132,7 @@ def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the usual ones did not."""
     what = "whether the slowest writes became slower than the rest"
     sides = [
-        [run.tails for run in context.runs if within(run.at)]
-        for within in (context.is_bad, context.is_good)
+        [run.tails for run, is_bad in _sides(context) if is_bad == which] for which in (True, False)
     ]
     for name in _TAILS:
         tail = _tail_ratio(sides, name)

@@ -101,17 +101,18 @@ def _grown(context: Context, found: dict[str, Dose]) -> Evidence:
     """Return whether the dose was much less in the good hours; or a trim came just before."""
     what = f"{_DOSE}, bad hours against good"
     begun = context.incident.at
-    fresh = [
-        target
-        for target, one in found.items()
+    fresh = {
+        target: one.trimmed
+        for target, one in sorted(found.items())
         if one.trimmed is not None and begun - timedelta(hours=24) <= one.trimmed <= begun + SLACK
-    ]
+    }
     # A trim just before it clears, unless none has come since and the dose has grown to matter.
     if len(fresh) * 2 > len(found) and median(one.sizes for one in found.values()) < UNDONE:
-        last = max(one.trimmed for one in found.values() if one.trimmed is not None)
-        ago = format_duration(max(0.0, (begun - last).total_seconds()))
-        said = f"{len(fresh)} of {len(found)} targets were trimmed {ago} before the first bad run"
-        return weighed(said, Route.TIME, -1.0, at=last, targets=fresh, source=_SOURCE)
+        last = max(fresh.values())
+        apart = format_duration(abs((begun - last).total_seconds()))
+        said = f"{len(fresh)} of {len(found)} targets were trimmed {apart} "
+        said += f"{'before' if last <= begun else 'after'} the first bad run"
+        return weighed(said, Route.TIME, -1.0, at=last, targets=tuple(fresh), source=_SOURCE)
     pairs = [(one.sizes, one.before) for one in found.values() if one.before is not None]
     if not pairs:
         reason = "the trims before the good hours are not known"
@@ -153,10 +154,12 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     what = "trims that stayed away"
     events = trims(context)
     names = sorted({*shown, *(one for event in events for one in event.targets), *context.home})
+    of_all = {end_of(one) for one in events if not one.targets}
+    of_some = [one for one in events if one.targets]
     waits = [
         wait
         for name in names or [""]
-        if (wait := _wait(context, _trims_of(name, events, shown))) is not None
+        if (wait := _wait(context, sorted(of_all | _trims_of(name, of_some, shown)))) is not None
     ]
     if not waits:
         return not_available(what, Route.LOG, "too few trims are known from before it")
@@ -191,9 +194,8 @@ class _Wait:
 
 def _trims_of(
     target: str, events: Sequence[Event], shown: Mapping[str, Sequence[datetime]]
-) -> list[datetime]:
-    logged = {end_of(one) for one in events if not one.targets or target in one.targets}
-    return sorted(logged | set(shown.get(target, ())))
+) -> set[datetime]:
+    return {end_of(one) for one in events if target in one.targets} | set(shown.get(target, ()))
 
 
 def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:

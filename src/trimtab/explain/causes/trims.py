@@ -93,9 +93,10 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     import polars as pl
 
     found: dict[str, list[datetime]] = {}
-    for target, text in seen.texts("last_trim_at").select("target", "value").unique().iter_rows():
+    shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
+    for text, targets in shown.sort("value").iter_rows():
         at = _moment(text)
-        if at is not None:
+        for target in targets if at is not None else ():
             found.setdefault(target, []).append(at)
     capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
     discards = seen.values("bytes_discarded_total").sort("target", "at")
