@@ -86,6 +86,7 @@ class Telemetry:
         ``file-system``; ``server`` or ``client`` for a machine, whose name is ``target`` then),
         ``server`` (that serves the target), ``name``, ``label``, ``number`` (booleans as 0 and 1;
         null for text), ``text`` (null for numbers), ``reason`` (set where there is no value).
+        Texts may be categories.
     settings
         One row a setting: ``at``, ``target``, ``kind``, ``name``, ``value``; those that were not
         available are left out.

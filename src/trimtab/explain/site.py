@@ -158,9 +158,9 @@ def _context(
     incident: Incident, known: Known, source: TelemetrySource, stretches: Stretches
 ) -> Context:
     windows = (*stretches.bad, *stretches.good)
-    since = min(known.record_from, *(one.from_ for one in windows))
-    until = max(one.to for one in windows)
-    times = snapshot_times(stretches, source.times(since, until), known.record_from)
+    first, last = min(one.from_ for one in windows), max(one.to for one in windows)
+    since = min(known.record_from, first)
+    times = snapshot_times(stretches, source.times(since, last), known.record_from)
     return Context(
         incident=incident,
         bad=stretches.bad,
@@ -169,7 +169,10 @@ def _context(
         now=known.now,
         telemetry=source.frames(times),
         surveys=known.surveys.filter(holds(windows)),
-        runs=tuple(run for run in known.runs if stretches.holds(run.at)),
+        # Most of a year lies in no window: what is cheap to tell is told first.
+        runs=tuple(
+            run for run in known.runs if first <= run.at <= last and stretches.holds(run.at)
+        ),
         events=_events(incident, known),
         limits=known.limits,
         hardware=known.hardware,

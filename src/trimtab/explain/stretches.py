@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.context import Window
@@ -91,15 +90,18 @@ def windows_of(
 def snapshot_times(
     stretches: Stretches, available: Iterable[datetime], record_from: datetime
 ) -> tuple[datetime, ...]:
-    """Return which snapshots to load: at most 24 bad, 48 good and the record's first three.
+    """Return which snapshots to load: of the bad hours, of the good ones, the record's first three.
 
     Those nearest to the beginning of the bad stretch come first, the rest is spread evenly: the
     beginning tells most, and counters give rates between neighbours.
     """
     times = sorted(set(available))
-    first = [at for at in times if at >= record_from][:_FIRST_TIMES]
-    bad = [at for at in times if any(window.holds(at) for window in stretches.bad)]
-    good = [at for at in times if any(window.holds(at) for window in stretches.good)]
+    begins = bisect_left(times, record_from)
+    first = times[begins : begins + _FIRST_TIMES]
+    bad, good = (
+        sorted({at for window in windows for at in _within(times, window)})
+        for windows in (stretches.bad, stretches.good)
+    )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
         *_chosen(bad, BAD_TIMES),
@@ -107,6 +109,10 @@ def snapshot_times(
         *first,
     )
     return tuple(sorted(set(chosen)))
+
+
+def _within(times: Sequence[datetime], window: Window) -> Sequence[datetime]:
+    return times[bisect_left(times, window.from_) : bisect_right(times, window.to)]
 
 
 def without(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
@@ -160,9 +166,8 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
     """Return how far apart runs of a series are, at most `_RUN_LONGEST`."""
     if frame is None or frame.height < 2:
         return _RUN_LONGEST
-    times = frame.get_column("at").unique().sort().to_list()
-    steps = [later - earlier for earlier, later in pairwise(times)]
-    return min(_RUN_LONGEST, median(steps)) if steps else _RUN_LONGEST
+    usual = frame.get_column("at").unique().sort().diff().median()
+    return min(_RUN_LONGEST, usual) if isinstance(usual, timedelta) else _RUN_LONGEST
 
 
 def _length(windows: Sequence[Window]) -> timedelta:

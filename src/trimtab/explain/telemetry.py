@@ -29,6 +29,7 @@ SERVERS: Final = ("server",)
 CLIENTS: Final = ("client",)
 TARGETS: Final = (*OSTS, *MDTS)
 
+_NO_NAME: Final = ""
 _LONGEST_STEP: Final = timedelta(hours=26)
 """Between two snapshots of which a rate is made: a day's rhythm, and what a late one adds."""
 
@@ -95,7 +96,7 @@ class Observations:
         self._bad = tuple(bad)
         self._good = tuple(good)
         self._kept: dict[tuple[str, ...], pl.DataFrame] = {}
-        self._parts: dict[str, dict[str, pl.DataFrame]] = {}
+        self._parts: dict[str, pl.DataFrame] | None = None
         self._times: dict[bool, tuple[datetime, ...]] = {}
 
     def values(
@@ -113,14 +114,14 @@ class Observations:
         fold = fold or _FOLDS.get(name, "sum")
         key = ("values", name, fold, *kinds)
         if key not in self._kept:
-            self._kept[key] = _folded(_in_stretches(self._rows(name, kinds)), fold)
+            self._kept[key] = _folded(self._numbers(name, kinds), fold)
         return self._kept[key]
 
     def labelled(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name with a column ``label`` more: of each drive, each criterion."""
         key = ("labelled", name, *kinds)
         if key not in self._kept:
-            self._kept[key] = _numbers(_in_stretches(self._rows(name, kinds)))
+            self._kept[key] = self._numbers(name, kinds)
         return self._kept[key]
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
@@ -129,8 +130,12 @@ class Observations:
 
         key = ("texts", name, *kinds)
         if key not in self._kept:
-            rows = _in_stretches(self._rows(name, kinds)).filter(pl.col("text").is_not_null())
-            self._kept[key] = rows.select(
+            of_kinds = self._of(name).filter(
+                _is_one_of("kind", kinds),
+                pl.col("bad").is_not_null(),
+                pl.col("text").is_not_null(),
+            )
+            self._kept[key] = of_kinds.select(
                 "at", "target", "server", "label", pl.col("text").alias("value"), "bad"
             )
         return self._kept[key]
@@ -178,8 +183,9 @@ class Observations:
 
         key = ("setting", name, *kinds)
         if key not in self._kept:
-            rows = _in_stretches(self._of("settings", name))
-            self._kept[key] = rows.filter(pl.col("kind").is_in(list(kinds))).select(
+            rows = self._marked(_shaped(self._settings, _setting_columns()))
+            wanted = (pl.col("name") == name) & _is_one_of("kind", kinds)
+            self._kept[key] = rows.filter(wanted, pl.col("bad").is_not_null()).select(
                 "at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad"
             )
         return self._kept[key]
@@ -218,46 +224,49 @@ class Observations:
         return f"{name} was not read in the hours that would have to be compared"
 
     def _rows(self, name: str, kinds: Sequence[str]) -> pl.DataFrame:
+        return self._of(name).filter(_is_one_of("kind", kinds))
+
+    def _numbers(
+        self, name: str, kinds: Sequence[str], *, in_stretches: bool = True
+    ) -> pl.DataFrame:
+        """Return the numbers of one name, with their labels."""
         import polars as pl
 
-        return self._of("readings", name).filter(pl.col("kind").is_in(list(kinds)))
+        number = pl.col("number").cast(pl.Float64)
+        wanted = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
+        if in_stretches:
+            wanted &= pl.col("bad").is_not_null()
+        columns = ("at", "target", "server", "label", number.alias("value"), "bad")
+        return self._of(name).filter(wanted).select(columns)
 
-    def _of(self, what: Literal["readings", "settings"], name: str) -> pl.DataFrame:
-        """Return the rows of one name, with ``bad``: null outside of the stretches.
+    def _of(self, name: str) -> pl.DataFrame:
+        """Return the readings of one name, with ``bad``: null outside of the stretches.
 
         All are taken apart once, since every name is asked for.
         """
-        whole, columns = (
-            (self._readings, _reading_columns())
-            if what == "readings"
-            else (self._settings, _setting_columns())
-        )
-        if what not in self._parts:
-            marked = self._marked(_shaped(whole, columns))
+        import polars as pl
+
+        if self._parts is None:
+            marked = self._marked(_shaped(self._readings, _reading_columns()))
             parts = marked.partition_by("name", as_dict=True, maintain_order=True)
-            self._parts[what] = {str(name): part for (name,), part in parts.items()}
-        found = self._parts[what].get(name)
-        return self._marked(_shaped(whole, columns).clear()) if found is None else found
+            self._parts = {str(name): part for (name,), part in parts.items()}
+            self._parts[_NO_NAME] = marked.clear()
+        found = self._parts.get(name, self._parts[_NO_NAME])
+        return found.with_columns(pl.col(pl.Categorical).cast(pl.String))
 
     def _rates(self, name: str, kinds: Sequence[str], by_label: bool) -> pl.DataFrame:
         import polars as pl
 
-        numbers = _numbers(self._rows(name, kinds)).sort("target", "label", "at")
-        # By now the rows of one counter stand together: each is held against the one above it.
-        same = (pl.col("target") == pl.col("target").shift()) & pl.col("label").eq_missing(
-            pl.col("label").shift()
+        numbers = self._numbers(name, kinds, in_stretches=False)
+        apart = _counters_of_each_time(numbers)
+        steps = self._mostly(_steps(numbers, apart)).with_columns(
+            value=pl.col("grown") / pl.col("seconds")
         )
-        seconds = pl.col("at").diff().dt.total_microseconds() / 1e6
-        grown = pl.col("value").diff()
-        steps = numbers.with_columns(
-            before=pl.col("at").shift(), seconds=seconds, grown=grown
-        ).filter(
-            same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
-        )
-        steps = self._mostly(steps).with_columns(value=pl.col("grown") / pl.col("seconds"))
         columns = ["at", "target", "server", "value", "seconds", "bad"]
         if by_label:
             return steps.select(*columns, "label").sort("at", "target", "label")
+        if apart and steps.get_column("label").null_count() == steps.height:
+            return steps.select(columns).sort("at", "target")
         grouped = steps.group_by("at", "target", maintain_order=True).agg(
             pl.col("server").first(),
             pl.col("value").sum(),
@@ -271,7 +280,7 @@ class Observations:
         import polars as pl
 
         bad, good = (holds(windows) for windows in (self._bad, self._good))
-        return frame.with_columns(bad=pl.when(bad).then(True).when(good).then(False))  # noqa: FBT003
+        return frame.with_columns(bad=pl.when(bad).then(True).when(good).then(False))
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
         """Return the steps that lie mostly in one of the stretches, with ``bad``."""
@@ -321,24 +330,60 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFram
     return shaped
 
 
-def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
+def _is_one_of(column: str, names: Sequence[str]) -> pl.Expr:
     import polars as pl
 
-    number = pl.col("number").cast(pl.Float64)
-    found = rows.filter(number.is_not_null() & number.is_finite())
-    return found.select("at", "target", "server", "label", number.alias("value"), "bad")
+    return pl.any_horizontal(*(pl.col(column) == name for name in names))
 
 
-def _in_stretches(rows: pl.DataFrame) -> pl.DataFrame:
+def _steps(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
+    """Return by how much each counter grew (``grown``) in how many ``seconds`` since ``before``.
+
+    Parameters
+    ----------
+    apart
+        So many rows above stands the same counter; ``None``: they are brought into order first.
+    """
     import polars as pl
 
-    return rows.filter(pl.col("bad").is_not_null())
+    if apart is None:
+        numbers = numbers.sort("target", "label", "at")
+        above = pl.col("target").shift(), pl.col("label").shift()
+        same = (pl.col("target") == above[0]) & pl.col("label").eq_missing(above[1])
+    else:
+        same = pl.lit(True)  # noqa: FBT003
+    n = apart or 1
+    seconds = pl.col("at").diff(n).dt.total_microseconds() / 1e6
+    grown = pl.col("value").diff(n)
+    return numbers.with_columns(before=pl.col("at").shift(n), seconds=seconds, grown=grown).filter(
+        same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
+    )
 
 
-def _folded(rows: pl.DataFrame, fold: Fold) -> pl.DataFrame:
+def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
+    """Return how many counters each time has, if it is the same ones in order of time and name."""
     import polars as pl
 
-    numbers = _numbers(rows)
+    if numbers.is_empty():
+        return None
+    begin = numbers.item(0, "at")
+    first = numbers.filter(pl.col("at") == begin)
+    n = first.height
+    if numbers.height % n or first.select("target", "label").is_duplicated().any():
+        return None
+    one = pl.int_range(pl.len()) // n * n
+    alike = numbers.select(
+        pl.col("at").is_sorted()
+        & (pl.col("at") == pl.col("at").gather(one)).all()
+        & (pl.col("target") == pl.col("target").shift(n)).slice(n).all()
+        & pl.col("label").eq_missing(pl.col("label").shift(n)).slice(n).all()
+    )
+    return n if alike.item() else None
+
+
+def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
+    import polars as pl
+
     if numbers.get_column("label").null_count() == numbers.height:
         plain = numbers.drop("label")
         return plain.unique(["at", "target"], keep="first", maintain_order=True)
@@ -379,9 +424,14 @@ def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
     several = rows.group_by(one).agg(several=value.min() != value.max()).filter("several")
     if several.is_empty():
         return ()
-    changed = rows.join(several, on=one, how="semi", nulls_equal=True).sort(*one, "at").with_columns(
-        before=pl.col("value").shift().over(one), before_at=pl.col("at").shift().over(one)
-    ).filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
+    changed = (
+        rows.join(several, on=one, how="semi", nulls_equal=True)
+        .sort(*one, "at")
+        .with_columns(
+            before=pl.col("value").shift().over(one), before_at=pl.col("at").shift().over(one)
+        )
+        .filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
+    )
     if changed.is_empty():
         return ()
     having = {

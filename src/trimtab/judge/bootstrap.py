@@ -339,7 +339,7 @@ def _resampled(
     order = np.argsort(np.asarray(values), kind="stable")
     ordered = np.asarray(values, dtype=np.float64)[order]
     counts_as = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)[order]
-    rank = np.argsort(order)
+    ring = np.tile(np.argsort(order), 2)
     length = block_length(n)
     blocks = -(-n // length)
     found = np.empty(resamples)
@@ -347,8 +347,8 @@ def _resampled(
     for begin in range(0, resamples, step):
         rows = min(step, resamples - begin)
         starts = generator.integers(0, n, (rows, blocks))
-        drawn = ((starts[:, :, None] + np.arange(length)) % n).reshape(rows, -1)[:, :n]
-        cells = rank[drawn] + np.arange(rows)[:, None] * n
+        drawn = (starts[:, :, None] + np.arange(length)).reshape(rows, -1)[:, :n]
+        cells = ring[drawn] + np.arange(rows)[:, None] * n
         counts = np.bincount(cells.ravel(), minlength=rows * n).reshape(rows, n)
         weighed = counts * counts_as
         part = _means(weighed, ordered) if statistic == "mean" else _medians(weighed, ordered)

@@ -296,4 +296,3 @@ def _known(
     if site is None:
         return known
     return replace(known, hardware=site.hardware, home=site.servers.home)
-

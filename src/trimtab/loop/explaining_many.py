@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -124,20 +124,26 @@ def explain_all(
     done
         Called with how many are explained.
     """
-    url, source = store.location.url, StoreTelemetry(store, known.site)
-    questions: list[_Standing | _OfIncident] = [_Standing(url, _at_its_ends(known))]
-    for incident in incidents:
-        asking = _Asking(source)
-        of = incidents if others is None else others
-        context = context_of(incident, known, asking, others=of)
-        questions.append(_OfIncident(url, known.site, context, asking.asked))
-    answers = together(questions)
+    answers = together(_questions(store, incidents, known, others))
     standing: tuple[Assessment, ...] = next(answers)
     found: list[Explanation] = []
     for one in answers:
         found.append(beside_standing(one, standing))
         done(len(found))
     return tuple(found), standing
+
+
+def _questions(
+    store: Store, incidents: Sequence[Incident], known: Known, others: Sequence[Incident] | None
+) -> Iterator[_Standing | _OfIncident]:
+    """Yield what is to be answered: others begin with the first while the last is put together."""
+    url, source = store.location.url, StoreTelemetry(store, known.site)
+    yield _Standing(url, _at_its_ends(known))
+    for incident in incidents:
+        asking = _Asking(source)
+        of = incidents if others is None else others
+        context = context_of(incident, known, asking, others=of)
+        yield _OfIncident(url, known.site, context, asking.asked)
 
 
 def _at_its_ends(known: Known) -> Known:

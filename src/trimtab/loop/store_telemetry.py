@@ -30,11 +30,11 @@ class StoreTelemetry:
         """Return the times of the snapshots within a stretch."""
         if self._times is None:
             self._times = self.store.snapshot_times(self.site)
-        return [at for at in self._times if since <= at <= until]
+        return self._times[bisect_left(self._times, since) : bisect_right(self._times, until)]
 
     def frames(self, times: Sequence[datetime]) -> Telemetry:
         """Return the snapshots of these times."""
-        readings, settings = self.store.telemetry_frames(self.site, times)
+        readings, settings = self.store.telemetry_frames(self.site, times, categories=True)
         return Telemetry(readings, settings)
 
     def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:

@@ -1,7 +1,7 @@
 """Worker processes for what one processor takes too long for: they end with the one that asked.
 
-The process that asks is one of those that answer: while it waits it takes the last question that
-nobody has begun with. A second processor so costs one worker, not two and one that stands by.
+The process that asks is one of those that answer: while it waits it takes questions that nobody has
+begun with. A second processor so costs one worker, not two and one that stands by.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from trimtab.errors import ToolError
@@ -95,43 +98,75 @@ def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
         yield one_by_one
         return
     with _one_thread_each(), worker_pool(processes - 1, hint=hint) as pool:
-        yield lambda questions: _in_order([_Asked(pool, question) for question in questions])
+        yield _Crew(pool, processes - 1).together
 
 
+class _Crew:
+    """Workers that are given one question at a time, and this process, which takes what is left.
+
+    A pool would hand a worker its next question before it is done with the one before, and what is
+    handed out cannot be taken back: this process would stand by while the worker does both.
+    """
+
+    def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
+        self._pool = pool
+        self._idle = workers
+        self._waiting: deque[_Asked] = deque()
+        self._lock = threading.Lock()
+
+    def together(self, questions: Iterable[Question[Any]]) -> Iterator[Any]:
+        """Begin with the questions, and return what yields their answers in order."""
+        asked: deque[_Asked] = deque()
+        for question in questions:
+            asked.append(_Asked(question))
+            with self._lock:
+                self._waiting.append(asked[-1])
+            self._hand_out()
+        return self._in_order(asked)
+
+    def _in_order(self, asked: deque[_Asked]) -> Iterator[Any]:
+        while asked:
+            while not asked[0].answer.done() and (mine := self._taken()) is not None:
+                mine.answer.set_result(mine.question.answer())
+            yield asked.popleft().answer.result()
+
+    def _taken(self) -> _Asked | None:
+        """Return the question that has waited longest, if nobody has begun with it."""
+        with self._lock:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _hand_out(self) -> None:
+        with self._lock:
+            if not self._idle or not self._waiting:
+                return
+            self._idle -= 1
+            asked = self._waiting.popleft()
+        try:
+            future = self._pool.submit(_answered, asked.question)
+        except RuntimeError as error:  # broken, or shut down: whoever waits is to know
+            asked.answer.set_exception(error)
+        else:
+            future.add_done_callback(lambda done: self._told(asked, done))
+
+    def _told(self, asked: _Asked, done: Future[Any]) -> None:
+        """Pass an answer on and give the worker its next question; called by the pool's thread."""
+        with self._lock:
+            self._idle += 1
+        self._hand_out()
+        if done.cancelled():
+            asked.answer.cancel()
+        elif (error := done.exception()) is not None:
+            asked.answer.set_exception(error)
+        else:
+            asked.answer.set_result(done.result())
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question that was given to a pool, and its answer when there is one."""
+    """A question and its answer, when there is one."""
 
-    def __init__(self, pool: ProcessPoolExecutor, question: Question[Any]) -> None:
-        self._question = question
-        self._future: Future[Any] = pool.submit(_answered, question)
-        self._here: list[Any] = []
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the answer need not be waited for."""
-        return bool(self._here) or self._future.done()
-
-    def answer_here(self) -> bool:
-        """Answer in this process, and return true, where no other has begun with it."""
-        if self._here or not self._future.cancel():
-            return False
-        self._here.append(self._question.answer())
-        return True
-
-    def answer(self) -> Any:
-        """Return the answer, when it is there."""
-        return self._here[0] if self._here else self._future.result()
-
-
-def _in_order(asked: list[_Asked]) -> Iterator[Any]:
-    """Yield the answers in order, and meanwhile answer from the end what nobody has begun with."""
-    asked.reverse()
-    while asked:
-        one = asked[-1]
-        while not one.is_answered and any(other.answer_here() for other in asked):
-            pass
-        yield one.answer()
-        asked.pop()
+    question: Question[Any]
+    answer: Future[Any] = field(default_factory=Future)
 
 
 def _answered(question: Question[Answer_co]) -> Answer_co:

@@ -45,6 +45,7 @@ class ExplainingRecords(Door):
         *,
         names: Collection[str] | None = None,
         settings_at: Collection[datetime] | None = None,
+        categories: bool = False,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return readings and settings of the snapshots of these times, by time.
 
@@ -63,7 +64,9 @@ class ExplainingRecords(Door):
                     .order_by(at)
                 )
                 batches += [(when, batch) for when, batch in connection.execute(query)]
-        return frames.telemetry_frames(batches, names=names, settings_at=settings_at)
+        return frames.telemetry_frames(
+            batches, names=names, settings_at=settings_at, categories=categories
+        )
 
     def survey_frame(
         self, site: str, *, since: datetime | None = None, until: datetime | None = None

@@ -56,6 +56,7 @@ def telemetry_frames(
     *,
     names: Collection[str] | None = None,
     settings_at: Collection[datetime] | None = None,
+    categories: bool = False,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return readings and settings of several snapshots, by time.
 
@@ -67,6 +68,9 @@ def telemetry_frames(
         Readings that are wanted; all where ``None``.
     settings_at
         Times whose settings are wanted, which change seldom; of all where ``None``.
+    categories
+        Whether repeated texts of readings stay categories, as they are kept: of half a million
+        rows most are looked at by few, and text takes longer to make than to read.
 
     Raises
     ------
@@ -92,7 +96,10 @@ def telemetry_frames(
         return pl.DataFrame(schema=readings_columns()), pl.DataFrame(schema=settings_columns())
     # All at once: a question to a frame has its price, whether of one snapshot or of forty.
     whole = pl.concat(found)
-    return _readings(whole, names), _settings(whole, settings_at)
+    readings = _readings(whole, names)
+    if not categories:
+        readings = readings.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    return readings, _settings(whole, settings_at)
 
 
 _CATEGORIES: Final = (
@@ -134,15 +141,15 @@ def _readings(whole: pl.DataFrame, names: Collection[str] | None) -> pl.DataFram
     large = pl.when(is_text.not_()).then(pl.col("text")).cast(pl.Float64, strict=False)
     return whole.filter(_is_reading(names)).select(
         "at",
-        pl.col("target").cast(pl.String),
-        pl.col("target_kind").cast(pl.String).alias("kind"),
-        pl.col("target_server").cast(pl.String).alias("server"),
-        pl.col("name").cast(pl.String),
-        pl.col("label").cast(pl.String),
+        "target",
+        pl.col("target_kind").alias("kind"),
+        pl.col("target_server").alias("server"),
+        "name",
+        "label",
         # Integers beyond 64 bits stand as text: the sum of a counter may be one.
         pl.coalesce("number", pl.col("integer").cast(pl.Float64), large).alias("number"),
         pl.when(is_text).then(pl.col("text")).alias("text"),
-        pl.col("reason").cast(pl.String),
+        "reason",
     )
 
 

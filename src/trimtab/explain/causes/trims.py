@@ -131,10 +131,16 @@ def recovery(context: Context) -> Recovery | str:
     ]
     if not within:
         return "nothing was trimmed since it began"
+    reaches = {targets: _reach(context, targets) for targets in {one.targets for one in within}}
     told = [
         (share, event)
         for event in within
-        if (share := (_share_of_some if event.targets else _share)(context, event)) is not None
+        if (
+            share := _share_of_some(context, event)
+            if event.targets
+            else _share(context, event, reaches[event.targets])
+        )
+        is not None
     ]
     if not told:
         return "too few runs or surveys stand near the trims to tell what they did"
@@ -142,9 +148,9 @@ def recovery(context: Context) -> Recovery | str:
     return Recovery(tuple(share for share, _ in told), last, _chance(context, last))
 
 
-def _reach(context: Context, trim: Event) -> timedelta:
-    """Return how far around a trim runs are held against each other: not as far as the next."""
-    times = [event.at for event in trims(context) if event.targets == trim.targets]
+def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
+    """Return how far around their trims runs are held against each other: not as far as the next."""
+    times = [event.at for event in trims(context) if event.targets == targets]
     gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
     return max(_NEAREST, min(_NEAR, third))
@@ -195,11 +201,10 @@ def _weight(found: Recovery, *, speaks_for: bool) -> float:
     return -_WEIGHT * certain if speaks_for else 0.3 * certain
 
 
-def _share(context: Context, trim: Event) -> float | None:
+def _share(context: Context, trim: Event, near: timedelta) -> float | None:
     """Return how much of what was lost came back with a trim; ``None`` if that cannot be told."""
     end, until = end_of(trim), context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
-    near = _reach(context, trim)
     after = [run for run in (*bad, *good) if end < run.at <= end + near]
     before = [run for run in bad if trim.at - near <= run.at < trim.at]
     levels = [

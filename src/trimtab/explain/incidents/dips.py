@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.explain.incidents.grouping import TOGETHER, apart, grouped
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.middle import middle
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
@@ -112,7 +113,7 @@ def _level(times: Any, logs: Any) -> Any:
     right = np.searchsorted(times, times[centres] + _WEEK / 2, side="right")
     levels = np.array(
         [
-            np.median(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
+            middle(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
             for a, b in zip(left, right, strict=True)
         ]
     )
@@ -157,9 +158,9 @@ def _spell(
     goes_on = last == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())
     finished = [one for one in runs.residuals[list(members)].tolist() if math.isfinite(one)]
-    middle = float(np.median(finished)) if finished else None
+    typical = float(np.median(finished)) if finished else None
     more = judgement.key.more_is_better
-    effect = None if middle is None else math.exp(middle if more else -middle)
+    effect = None if typical is None else math.exp(typical if more else -typical)
     said = [] if effect is None else [percent_off(effect, more_is_better=more)]
     if unfinished:
         said.append(f"{unfinished} of {len(members)} runs did not finish")

@@ -134,8 +134,9 @@ def _missed(
     """Return the stretches of windows that missed the goal and hold nothing of ``taken``."""
     stretches: list[list[CovAt]] = []
     for point in rolling:
-        free = not any(one.from_ <= point.at and one.to >= point.at - window for one in taken)
-        if point.status is not VerdictStatus.MISSED or not point.cov or not free:
+        if point.status is not VerdictStatus.MISSED or not point.cov:
+            continue
+        if any(one.from_ <= point.at and one.to >= point.at - window for one in taken):
             continue
         if stretches and point.at - stretches[-1][-1].at <= window / 2:
             stretches[-1].append(point)

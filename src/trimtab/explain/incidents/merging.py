@@ -184,11 +184,13 @@ def _unmoved(
 def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
     import polars as pl
 
-    finished = frame.filter(pl.col("value").is_not_null())
-    within = finished.filter(pl.col("at").is_between(at, last)).get_column("value").to_numpy()
-    around = finished.filter(
-        pl.col("at").is_between(at - timedelta(days=7), at - timedelta(hours=1))
-    ).get_column("value").to_numpy()  # fmt: skip
+    times = pl.col("at")
+    near = frame.filter(times.is_between(at - timedelta(days=7), last))
+    finished = near.filter(pl.col("value").is_not_null())
+    within, around = (
+        finished.filter(part).get_column("value").to_numpy()
+        for part in (times >= at, times <= at - timedelta(hours=1))
+    )
     if len(within) == 0 or len(around) < 6:
         return False
     import numpy as np

@@ -46,7 +46,7 @@ def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int
         # The squares themselves are in every way of cutting alike and are left out.
         gain = total[t] - total[:s]
         costs = best[:s] - gain * gain / (number[t] - number[:s])
-        where = int(np.argmin(costs))
+        where = int(costs.argmin())
         best[t] = costs[where] + penalty
         last[t] = where
     found: list[int] = []

@@ -15,6 +15,7 @@ from trimtab.judge.changes.noise import Noise, noise_of, residuals, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
 from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
 from trimtab.judge.changes.rhythm import WEEKS_MINIMUM, weekly_rhythm
+from trimtab.judge.middle import middle
 
 if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Bools, Floats, Runs
@@ -163,7 +164,7 @@ class Walk:
             part = slice(max(0, begin - first), max(0, end - first))
             finished = np.isfinite(heights[part])
             if finished.any():
-                heights[part] -= np.nanmedian(heights[part])
+                heights[part] -= middle(heights[part][finished])
             running[part] = finished.mean() >= 0.5 if len(finished) else True
         return heights, running
 
@@ -203,7 +204,7 @@ class Walk:
         finished = heights[: max(0, known - first)]
         finished = finished[np.isfinite(finished)]
         # Where none finished, each one that does is as much better as anything can be.
-        level = float(np.median(finished)) if len(finished) else float("-inf")
+        level = middle(finished) if len(finished) else float("-inf")
         age_s = self.runs.time_s[end - 1] - self.runs.time_s[0]
         young = bool(age_s < YOUNG_S)
         return first, Window(self.runs.time_s[first:end], heights, hour, level, young)
