@@ -118,10 +118,21 @@ def standing_explanation(known: Known, source: TelemetrySource) -> Explanation |
     )
 
 
-def explain_moment(at: datetime, known: Known, source: TelemetrySource) -> Explanation:
+def explain_moment(
+    at: datetime,
+    known: Known,
+    source: TelemetrySource,
+    *,
+    standing: Sequence[Assessment] | None = None,
+) -> Explanation:
     """Return everything that is known of one moment, whether anything was wrong or not.
 
     An hour to either side is held against the week before.
+
+    Parameters
+    ----------
+    standing
+        Of `standing_of`; looked for here where ``None``.
     """
     window = Window(at - _MOMENT, min(known.now, at + _MOMENT))
     before = Window(max(known.record_from, at - timedelta(days=7)), at - 2 * _MOMENT)
@@ -143,7 +154,9 @@ def explain_moment(at: datetime, known: Known, source: TelemetrySource) -> Expla
         summary=f"{at:%Y-%m-%d %H:%M} UTC",
     )
     context = _context(moment, known, source, Stretches((window,), good))
-    return explain(context, standing=standing_of(known, source))
+    if standing is None:
+        standing = standing_of(known, source)
+    return explain(context, standing=standing)
 
 
 def context_of(

@@ -351,7 +351,7 @@ def _steps(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
         above = pl.col("target").shift(), pl.col("label").shift()
         same = (pl.col("target") == above[0]) & pl.col("label").eq_missing(above[1])
     else:
-        same = pl.lit(True)  # noqa: FBT003
+        same = pl.lit(True)
     n = apart or 1
     seconds = pl.col("at").diff(n).dt.total_microseconds() / 1e6
     grown = pl.col("value").diff(n)

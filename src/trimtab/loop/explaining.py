@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.context import CpuProfile, RunFact
+from trimtab.explain.explain import beside_standing
 from trimtab.explain.incidents import find_incidents
 from trimtab.explain.site import (
     Known,
-    explain_incidents,
     explain_moment,
 )
-from trimtab.loop.explaining_many import Checksums, Facts, explain_all
+from trimtab.loop.explaining_many import (
+    Checksums,
+    Conditions,
+    Facts,
+    ask_for_standing,
+    explain_all,
+)
 from trimtab.loop.log_book import Place
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.store_telemetry import StoreTelemetry
@@ -126,17 +133,15 @@ def _incidents_of(
     together: Together,
     progress: Progress,
 ) -> Explained:
-    known, found = _looked(store, place, until=until, together=together, progress=progress)
-    told = [one for one in found if begin is None or one.until is None or one.until >= begin]
-    many = max(1, len(told))
-    explanations, standing = explain_all(
-        store,
-        told,
-        known,
-        others=found,
-        together=together,
-        done=lambda count: progress(f"explaining {count} of {many}", 0.5 + 0.5 * count / many),
+    known, found, standing = _looked(
+        store, place, until=until, together=together, progress=progress
     )
+    told = [one for one in found if begin is None or one.until is None or one.until >= begin]
+    explanations: list[Explanation] = []
+    for one in explain_all(store, told, known, others=found, together=together):
+        explanations.append(beside_standing(one, standing()))
+        count, of = len(explanations), len(told)
+        progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
     order = sorted(
         explanations,
         key=lambda one: (
@@ -151,7 +156,7 @@ def _incidents_of(
         now,
         known.now,
         tuple(order),
-        standing,
+        standing(),
     )
 
 
@@ -209,9 +214,14 @@ def explain_at(
         Nothing is kept of the site, or nothing of that time.
     """
     at = parse_moment(moment, place.timezone)
-    with at_hand(store):
-        known, incidents = _looked(store, place, progress=progress)
-    source = StoreTelemetry(store, place.name)
+    with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
+        return _explain_at(store, place, at, together=together, progress=progress)
+
+
+def _explain_at(
+    store: Store, place: Place, at: datetime, *, together: Together, progress: Progress
+) -> Moment:
+    known, incidents, standing = _looked(store, place, together=together, progress=progress)
     if not known.record_from <= at <= known.now + _DAY:
         raise UsageError(
             f"nothing is kept of {at.isoformat()}",
@@ -221,14 +231,12 @@ def explain_at(
         one for one in incidents if one.at < at + _MINUTE and (one.until is None or at <= one.until)
     ]
     progress("explaining", 0.7)
-    found = Moment(
-        known.site,
-        str(store.location),
-        at,
-        explain_incidents(there, known, source),
-        # After the last run there is nothing to look at: what is known is that of the last hours.
-        explain_moment(min(at, known.now), known, source),
-    )
+    answers = explain_all(store, there, known, others=incidents, together=together)
+    # After the last run there is nothing to look at: what is known is that of the last hours.
+    source = StoreTelemetry(store, place.name)
+    moment = explain_moment(min(at, known.now), known, source, standing=standing())
+    explained = tuple(beside_standing(one, standing()) for one in answers)
+    found = Moment(known.site, str(store.location), at, explained, moment)
     progress("explained", 1.0)
     return found
 
@@ -240,8 +248,11 @@ def _looked(
     until: str | None = None,
     together: Together = one_by_one,
     progress: Progress,
-) -> tuple[Known, tuple[Incident, ...]]:
-    """Return what is known of a site, and its incidents."""
+) -> tuple[Known, tuple[Incident, ...], Callable[[], Conditions]]:
+    """Return what is known of a site, its incidents, and what was wrong with it all along.
+
+    The last when it is asked for: others look for it while incidents are looked for here.
+    """
     terms = Terms(until=until)
     url = store.location.url
     end = None if until is None else parse_moment(until, place.timezone)
@@ -253,7 +264,9 @@ def _looked(
     read = together([Facts(url, place.name, end), Checksums(url, place.name)])
     judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
-    known = _known(store, place, judged, terms, *next(read))
+    known = _known(place, judged, terms, *next(read))
+    known = replace(known, events=store.events(site=place.name, until=known.now))
+    standing = ask_for_standing(store, known, together)
     incidents = find_incidents(
         judged.judgement.series,
         judged.frames,
@@ -264,11 +277,10 @@ def _looked(
         runs=known.runs,
         limits=known.limits,
     )
-    return known, incidents
+    return known, incidents, cache(lambda: next(standing))
 
 
 def _known(
-    store: Store,
     place: Place,
     judged: Judged,
     terms: Terms,
@@ -277,9 +289,9 @@ def _known(
 ) -> Known:
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
-    surveyed = surveys["at"].to_list()
-    edges = (edge(judged.frames, min), edge(judged.frames, max), *surveyed[:1], *surveyed[-1:])
-    times: list[datetime] = [at for at in edges if at is not None]
+    surveyed = (surveys["at"].min(), surveys["at"].max())
+    edges = (edge(judged.frames, min), edge(judged.frames, max), *surveyed)
+    times = [at for at in edges if isinstance(at, datetime)]
     begin, end = min(times), max(times)
     site = place.site
     known = Known(
@@ -289,7 +301,6 @@ def _known(
         series=judged.frames,
         surveys=surveys,
         runs=tuple(run for run in runs if begin <= run.at <= end),
-        events=store.events(site=place.name, until=end),
         limits=terms.limits(place),
         profiles=tuple(one for one in profiles if one.at is not None and begin <= one.at <= end),
     )

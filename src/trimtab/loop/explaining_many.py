@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry
-from trimtab.explain.explain import beside_standing, explain
+from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
 from trimtab.explain.site import BEGINNING, Known, context_of, standing_of
 from trimtab.loop.run_facts import profile_of, run_fact
@@ -19,6 +19,10 @@ from trimtab.model.incident import Assessment, Explanation, Incident
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
+
+
+Conditions = tuple[Assessment, ...]
+"""What was wrong in all of a record."""
 
 
 @dataclass(slots=True)
@@ -60,7 +64,7 @@ class _Standing:
     url: str
     known: Known
 
-    def answer(self) -> tuple[Assessment, ...]:
+    def answer(self) -> Conditions:
         """Return those conditions."""
         source = StoreTelemetry(borrowed(self.url), self.known.site)
         return standing_of(self.known, source)
@@ -109,41 +113,32 @@ def explain_all(
     incidents: Sequence[Incident],
     known: Known,
     *,
-    others: Sequence[Incident] | None = None,
+    others: Sequence[Incident],
     together: Together = one_by_one,
-    done: Callable[[int], None] = lambda count: None,
-) -> tuple[tuple[Explanation, ...], tuple[Assessment, ...]]:
-    """Return an explanation for each incident, in their order, and what was wrong all along.
+) -> Iterator[Explanation]:
+    """Begin to explain incidents, and return what yields why they came about, in their order.
 
     Parameters
     ----------
     others
-        All that are known of, whose hours are no good ones; ``incidents`` where ``None``.
+        All that are known of, whose hours are no good ones.
     together
         Answers for all of them, side by side where there is more than one processor.
-    done
-        Called with how many are explained.
     """
-    answers = together(_questions(store, incidents, known, others))
-    standing: tuple[Assessment, ...] = next(answers)
-    found: list[Explanation] = []
-    for one in answers:
-        found.append(beside_standing(one, standing))
-        done(len(found))
-    return tuple(found), standing
+    source = StoreTelemetry(store, known.site)
+
+    def questions() -> Iterator[_OfIncident]:
+        for incident in incidents:
+            asking = _Asking(source)
+            context = context_of(incident, known, asking, others=others)
+            yield _OfIncident(store.location.url, known.site, context, asking.asked)
+
+    return together(questions())
 
 
-def _questions(
-    store: Store, incidents: Sequence[Incident], known: Known, others: Sequence[Incident] | None
-) -> Iterator[_Standing | _OfIncident]:
-    """Yield what is to be answered: others begin with the first while the last is put together."""
-    url, source = store.location.url, StoreTelemetry(store, known.site)
-    yield _Standing(url, _at_its_ends(known))
-    for incident in incidents:
-        asking = _Asking(source)
-        of = incidents if others is None else others
-        context = context_of(incident, known, asking, others=of)
-        yield _OfIncident(url, known.site, context, asking.asked)
+def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator[Conditions]:
+    """Begin to look for what was wrong all along, and return what yields it."""
+    return together([_Standing(store.location.url, _at_its_ends(known))])
 
 
 def _at_its_ends(known: Known) -> Known:

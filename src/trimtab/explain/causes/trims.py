@@ -149,7 +149,7 @@ def recovery(context: Context) -> Recovery | str:
 
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
-    """Return how far around their trims runs are held against each other: not as far as the next."""
+    """Return how far around their trims runs are held against each other: not up to the next."""
     times = [event.at for event in trims(context) if event.targets == targets]
     gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
