@@ -136,7 +136,7 @@ class Observations:
                 pl.col("text").is_not_null(),
             )
             self._kept[key] = of_kinds.select(
-                "at", "target", "server", "label", pl.col("text").alias("value"), "bad"
+                "at", *_names(), pl.col("text").cast(pl.String).alias("value"), "bad"
             )
         return self._kept[key]
 
@@ -214,17 +214,14 @@ class Observations:
             return "no snapshot was taken in the hours in question"
         if not self.times(bad=True):
             return "no snapshot was taken in the bad hours"
-        rows = self._rows(name, kinds)
-        reasons = rows.get_column("reason").drop_nulls()
+        rows = self._of(name).filter(_is_one_of("kind", kinds))
+        reasons = rows.get_column("reason").drop_nulls().cast(pl.String)
         present = rows.filter(pl.col("number").is_not_null() | pl.col("text").is_not_null())
         if present.is_empty() and reasons.is_empty():
             return f"no snapshot holds {name}"
         if present.is_empty():
             return f"{name}: {reasons.mode().sort()[0]}"
         return f"{name} was not read in the hours that would have to be compared"
-
-    def _rows(self, name: str, kinds: Sequence[str]) -> pl.DataFrame:
-        return self._of(name).filter(_is_one_of("kind", kinds))
 
     def _numbers(
         self, name: str, kinds: Sequence[str], *, in_stretches: bool = True
@@ -236,7 +233,7 @@ class Observations:
         wanted = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
         if in_stretches:
             wanted &= pl.col("bad").is_not_null()
-        columns = ("at", "target", "server", "label", number.alias("value"), "bad")
+        columns = ("at", *_names(), number.alias("value"), "bad")
         return self._of(name).filter(wanted).select(columns)
 
     def _of(self, name: str) -> pl.DataFrame:
@@ -244,15 +241,12 @@ class Observations:
 
         All are taken apart once, since every name is asked for.
         """
-        import polars as pl
-
         if self._parts is None:
             marked = self._marked(_shaped(self._readings, _reading_columns()))
             parts = marked.partition_by("name", as_dict=True, maintain_order=True)
             self._parts = {str(name): part for (name,), part in parts.items()}
             self._parts[_NO_NAME] = marked.clear()
-        found = self._parts.get(name, self._parts[_NO_NAME])
-        return found.with_columns(pl.col(pl.Categorical).cast(pl.String))
+        return self._parts.get(name, self._parts[_NO_NAME])
 
     def _rates(self, name: str, kinds: Sequence[str], by_label: bool) -> pl.DataFrame:
         import polars as pl
@@ -328,6 +322,13 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFram
     if shaped.schema["at"].base_type() != pl.Datetime or shaped.get_column("at").null_count():
         return pl.DataFrame(schema=columns)
     return shaped
+
+
+def _names() -> tuple[pl.Expr, ...]:
+    """Return what a reading is of, as text, whether it came as such or as categories."""
+    import polars as pl
+
+    return tuple(pl.col(name).cast(pl.String) for name in ("target", "server", "label"))
 
 
 def _is_one_of(column: str, names: Sequence[str]) -> pl.Expr:

@@ -7,7 +7,7 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, delete, func, insert, select, type_coerce, update
+from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coerce, update
 
 from trimtab.model.run import Run, RunStatus
 from trimtab.record import frames, queries, rows, schema
@@ -76,10 +76,10 @@ class ExplainingRecords(Door):
         Figures that are not believed are left out; 0 is a measurement.
         """
         run, sample = schema.run.c, schema.sample.c
-        # A year of 300 targets is 200,000 rows: their times stay numbers all the way.
-        at = type_coerce(run.at, BigInteger)
+        # A year of 300 targets is 200,000 rows: their times and names stay as they are kept.
+        at, target = type_coerce(run.at, BigInteger), type_coerce(sample.target, Text)
         query = (
-            select(at, run.id, sample.target, sample.metric, sample.value)
+            select(at, run.id, target, sample.metric, sample.value)
             .join(schema.run, run.number == sample.run)
             .join(schema.site, schema.site.c.number == run.site)
             .where(schema.site.c.name == site, run.at.is_not(None))

@@ -175,9 +175,11 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
     Parameters
     ----------
     rows
-        Microseconds since 1970, run, target, metric, value.
+        Microseconds since 1970, run, target (as it is kept), metric, value.
     """
     import polars as pl
+
+    from trimtab.record.text import ESCAPE, restored
 
     columns = {
         "at": pl.Int64,
@@ -193,6 +195,8 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
             for (name, kind), column in zip(columns.items(), values, strict=True)
         ]
     ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")))
+    if frame.get_column("target").str.contains(ESCAPE, literal=True).any():
+        frame = frame.with_columns(pl.col("target").map_elements(restored, pl.String))
     keys = [name for name in columns if name != "value"]
     if frame.select(keys).is_duplicated().any():
         frame = frame.group_by(keys, maintain_order=True).agg(pl.col("value").median())

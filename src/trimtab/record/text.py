@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_ESCAPE: Final = "\x10"
+ESCAPE: Final = "\x10"
 _UNSTORABLE = re.compile("[\x00\x10\ud800-\udfff]")
 _ESCAPED = re.compile("\x10([0-9a-f]{4})")
 
@@ -24,13 +24,13 @@ def storable(text: str) -> str:
     >>> storable("/scratch/caf\udce9"), storable("plain")
     ('/scratch/caf\x10dce9', 'plain')
     """
-    if text.isascii() and "\x00" not in text and _ESCAPE not in text:
+    if text.isascii() and "\x00" not in text and ESCAPE not in text:
         return text
-    return _UNSTORABLE.sub(lambda match: f"{_ESCAPE}{ord(match.group()):04x}", text)
+    return _UNSTORABLE.sub(lambda match: f"{ESCAPE}{ord(match.group()):04x}", text)
 
 
 def restored(text: str) -> str:
     """Return the text that `storable` was given."""
-    if _ESCAPE not in text:
+    if ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: chr(int(match.group(1), 16)), text)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -84,11 +85,9 @@ def doses(
 
 
 def _dose(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
-    last = max((at for at in target.trims if at <= now), default=None)
+    last = _last(target.trims, now)
     if last is not None:
-        earlier = (
-            None if then is None else max((a for a in target.trims if a <= then), default=None)
-        )
+        earlier = None if then is None else _last(target.trims, then)
         before = None if earlier is None or then is None else _since(target, earlier, then)
         return Dose(_since(target, last, now), before, last)
     if target.discarded is not None:
@@ -103,6 +102,12 @@ def _dose(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
         return None
     span = 0.0 if then is None else _since(target, then, now)
     return Dose(least, None if then is None else max(0.0, least - span), None)
+
+
+def _last(times: Sequence[datetime], now: datetime) -> datetime | None:
+    """Return the last of times in their order that is not later than ``now``."""
+    place = bisect_right(times, now)
+    return times[place - 1] if place else None
 
 
 def _since(target: _Target, start: datetime, end: datetime) -> float:
@@ -127,10 +132,12 @@ def _targets(
     first = dict(totals.group_by("target").agg(pl.col("at").min()).iter_rows())
     discarded = _latest(seen.values("bytes_discarded_total", kinds=OSTS))
     events = trims(context)
+    of_all = [end_of(one) for one in events if not one.targets]
+    of_some = [one for one in events if one.targets]
     found = {}
     for target, size in sizes.items():
         if size > 0 and target in per_s:
-            event = [end_of(one) for one in events if not one.targets or target in one.targets]
+            event = [*of_all, *(end_of(one) for one in of_some if target in one.targets)]
             found[target] = _Target(
                 per_s=per_s[target] / size,
                 written=written.get(target, 0.0) / size,

@@ -198,7 +198,11 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
             "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text,
             "value": text,
         })  # fmt: skip
-    of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").str.ends_with(ending)
+    # There are few names, and each stands in every snapshot once for every target.
+    names = [
+        name for name in frame.get_column("name").unique().drop_nulls() if name.endswith(ending)
+    ]
+    of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").is_in(names)
     return _marked(context, frame.filter(of_osts & pl.col("value").is_not_null()))
 
 

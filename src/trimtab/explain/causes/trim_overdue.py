@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -156,11 +157,10 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     names = sorted({*shown, *(one for event in events for one in event.targets), *context.home})
     of_all = {end_of(one) for one in events if not one.targets}
     of_some = [one for one in events if one.targets]
-    waits = [
-        wait
-        for name in names or [""]
-        if (wait := _wait(context, sorted(of_all | _trims_of(name, of_some, shown)))) is not None
-    ]
+    # Most targets are trimmed together.
+    of_one = cache(lambda known: _wait(context, sorted(known)))
+    known = (frozenset(of_all | _trims_of(name, of_some, shown)) for name in names or [""])
+    waits = [wait for one in known if (wait := of_one(one)) is not None]
     if not waits:
         return not_available(what, Route.LOG, "too few trims are known from before it")
     overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]

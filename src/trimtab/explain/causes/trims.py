@@ -100,11 +100,12 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
             found.setdefault(target, []).append(at)
     capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
     discards = seen.values("bytes_discarded_total").sort("target", "at")
-    steps = discards.join(capacity, on="target").with_columns(
-        before=pl.col("at").shift().over("target"),
-        grown=pl.col("value").diff().over("target"),
+    same = pl.col("target") == pl.col("target").shift()
+    steps = discards.with_columns(before=pl.col("at").shift(), grown=pl.col("value").diff())
+    grew = steps.filter(same & (pl.col("grown") > 0)).join(
+        capacity, on="target", maintain_order="left"
     )
-    trimmed = steps.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
+    trimmed = grew.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
     for target, start, end in trimmed.select("target", "before", "at").iter_rows():
         found.setdefault(target, []).append(start + (end - start) / 2)
     return found
