@@ -7,6 +7,7 @@ begun with. A second processor so costs one worker, not two and one that stands 
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -23,6 +24,7 @@ from trimtab.errors import ToolError
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 _THREADS: Final = "POLARS_MAX_THREADS"
+_OBJECTS: Final = 1_000_000
 
 
 def processors() -> int:
@@ -97,7 +99,7 @@ def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
     if processes < 2:
         yield one_by_one
         return
-    with _one_thread_each(), worker_pool(processes - 1, hint=hint) as pool:
+    with _rarely_collected(), _one_thread_each(), worker_pool(processes - 1, hint=hint) as pool:
         yield _Crew(pool, processes - 1).together
 
 
@@ -189,10 +191,25 @@ def _one_thread_each() -> Iterator[None]:
             os.environ[_THREADS] = before
 
 
+@contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Look for garbage in cycles once for a million new objects, and not for 700.
+
+    Each look goes through much of what there is, and months of runs are a lot that stays.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def _begin(parent: int) -> None:
     """Leave Ctrl-C, which a terminal sends to all, to the process that decides; end with it."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     # PR_SET_PDEATHSIG of prctl(2): a parent that is killed would leave its workers for ever.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:
