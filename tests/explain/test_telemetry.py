@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import settings as terms
+from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context
 
 from trimtab.explain.context import Telemetry
@@ -107,6 +111,63 @@ def test_labels_of_a_counter_are_differenced_each_by_itself() -> None:
     assert by_label.select("at", "label").rows() == [
         (hours(51), "c0"), (hours(52), "c0"), (hours(52), "c1"),
     ]  # fmt: skip
+
+
+def slow_rates(rows):
+    """Return (at, target, label, value) of each counter, one after the other."""
+    counters = {}
+    for one in sorted(rows, key=lambda row: row["at"]):
+        counters.setdefault((one["target"], one["label"] or ""), []).append(one)
+    found = []
+    for (target, label), read in counters.items():
+        for before, after in pairwise(read):
+            seconds = (after["at"] - before["at"]).total_seconds()
+            grown = after["number"] - before["number"]
+            if 0 < seconds <= 26 * 3600 and grown >= 0:
+                found.append((after["at"], target, label, grown / seconds))
+    return sorted(found)
+
+
+@terms(max_examples=60)
+@given(
+    st.integers(1, 4),
+    st.sampled_from([(None,), ("c0", "c1"), (None, "c1")]),
+    st.lists(st.integers(49, 84), min_size=1, max_size=6, unique=True),
+    st.lists(st.integers(0, 40), max_size=3),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_rates_are_those_of_each_counter_by_itself(
+    targets, labels, times, gone, categories, random
+) -> None:
+    """Whole snapshots are told apart from such with gaps, and neither from what it should be."""
+    rows = [
+        row(hour, "bytes_written_total", float(random.randrange(0, 10_000)),
+            target=f"OST{target:04x}", label=label)
+        for hour in sorted(times)
+        for target in range(targets)
+        for label in labels
+    ]  # fmt: skip
+    for place in gone:
+        if place < len(rows):
+            del rows[place]
+    if gone:
+        random.shuffle(rows)
+    readings = pl.DataFrame(rows, schema=READINGS)
+    if categories:
+        texts = pl.col("target", "kind", "server", "name", "label", "reason")
+        readings = readings.with_columns(texts.cast(pl.Categorical))
+    telemetry = Telemetry(readings, pl.DataFrame(schema=SETTINGS))
+    found = observe(plain_context(telemetry=telemetry))
+    by_label = found.rates("bytes_written_total", by_label=True)
+    told = by_label.select("at", "target", pl.col("label").fill_null(""), "value").rows()
+    assert sorted(told) == slow_rates(rows)
+    sums = {}
+    for at, target, _, value in slow_rates(rows):
+        sums[at, target] = sums.get((at, target), 0.0) + value
+    whole = found.rates("bytes_written_total").select("at", "target", "value").rows()
+    assert [(at, target) for at, target, _ in whole] == sorted(sums)
+    assert [value for _, _, value in whole] == [pytest.approx(sums[key]) for key in sorted(sums)]
 
 
 def test_fullness_is_of_what_users_can_have() -> None:

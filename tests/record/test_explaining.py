@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import polars as pl
 import pytest
 from tests.record.values import a_run
 
@@ -24,6 +25,7 @@ from trimtab.record.kept import Judged, KeptIncident
 from trimtab.record.store import Store
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = AT + timedelta(hours=1)
 HUGE = 2**64 - 3
 
 
@@ -95,6 +97,14 @@ def test_names_and_times_of_settings_are_chosen() -> None:
     assert set(settings["at"]) == {AT}
 
 
+def test_categories_are_the_same_texts() -> None:
+    batches = [(one.at, batch.encode(one)) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
+    plain, _ = frames.telemetry_frames(batches)
+    kept, _ = frames.telemetry_frames(batches, categories=True)
+    assert kept.schema["target"] == pl.Categorical
+    assert kept.cast({pl.Categorical: pl.String}).equals(plain)
+
+
 def test_no_snapshot_gives_empty_frames_of_the_same_columns() -> None:
     readings, settings = frames.telemetry_frames([])
     assert readings.schema == frames.readings_columns()
@@ -127,6 +137,8 @@ def test_surveys_are_one_row_a_target_and_metric(store: Store) -> None:
         Sample("write_bandwidth", 10.0, 0, "OST0000"),
         Sample("write_bandwidth", 30.0, 1, "OST0000"),
         Sample("write_bandwidth", 0.0, 0, "OST0001"),
+        Sample("write_bandwidth", 4.0, 0, "a\x10b"),
+        Sample("write_bandwidth", 6.0, 0, "caf\udce9"),
         Sample("write_bandwidth", 5.0, 0, "OST0002", reason="cached"),
         Sample("write_bandwidth", 7.0, 0),
         Sample("write_bandwidth", 8.0, 0, "OST0000", statistic="p99"),
@@ -137,7 +149,13 @@ def test_surveys_are_one_row_a_target_and_metric(store: Store) -> None:
     frame = store.survey_frame("scratch")
 
     found = {(row["target"], row["metric"]): row["value"] for row in frame.to_dicts()}
-    assert found == {("OST0000", "write_bandwidth"): 20.0, ("OST0001", "write_bandwidth"): 0.0}
+    assert found == {
+        ("OST0000", "write_bandwidth"): 20.0,
+        ("OST0001", "write_bandwidth"): 0.0,
+        ("a\x10b", "write_bandwidth"): 4.0,
+        # No frame holds bytes that are no UTF-8: they stay as the store writes them.
+        ("caf\x10dce9", "write_bandwidth"): 6.0,
+    }
     assert set(frame["run"]) == {run.id}
     assert store.survey_frame("scratch", since=AT + timedelta(seconds=1)).is_empty()
     assert store.survey_frame("elsewhere").is_empty()

@@ -179,7 +179,7 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
     """
     import polars as pl
 
-    from trimtab.record.text import ESCAPE, restored
+    from trimtab.record.text import ESCAPE
 
     columns = {
         "at": pl.Int64,
@@ -196,8 +196,17 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
         ]
     ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")))
     if frame.get_column("target").str.contains(ESCAPE, literal=True).any():
-        frame = frame.with_columns(pl.col("target").map_elements(restored, pl.String))
+        frame = frame.with_columns(pl.col("target").map_elements(_restored, pl.String))
     keys = [name for name in columns if name != "value"]
     if frame.select(keys).is_duplicated().any():
         frame = frame.group_by(keys, maintain_order=True).agg(pl.col("value").median())
     return frame.sort("at", maintain_order=True)
+
+
+def _restored(kept: str) -> str:
+    """Return a text as it was given, or as it is kept where no frame could hold it."""
+    from trimtab.record.text import restored
+
+    text = restored(kept)
+    # Bytes of a name that are no UTF-8 are lone surrogates in Python, and nothing in Arrow.
+    return text if text.encode(errors="ignore").decode() == text else kept

@@ -8,6 +8,7 @@ from tests.judge.targets.fields import field, table
 from trimtab.judge.targets.stragglers import (
     SURVEYS_MINIMUM,
     Marks,
+    _beta_binomial_tail,
     marks,
     straggler_p_values,
     stragglers,
@@ -109,3 +110,18 @@ def test_a_quarter_less_is_found_and_hardly_anybody_else(phi):
         named += len(found)
     assert hits >= 22
     assert others <= 0.15 * named
+
+
+@pytest.mark.parametrize("inflation", [1.0, 1.3, 4.0])
+def test_the_tail_is_that_of_the_beta_binomial_distribution(inflation):
+    """scipy takes it from 1 less the rest, which leaves no digit of what is under 1e-9."""
+    n = 60
+    likeness = (inflation - 1) / (n - 1)
+    for p in (0.01, 0.05, 0.4):
+        rest = stats.binom(n, p)
+        if likeness:
+            rest = stats.betabinom(n, p * (1 / likeness - 1), (1 - p) * (1 / likeness - 1))
+        for count in (1, 3, 9, 20, 60):
+            expected = rest.sf(count - 1)
+            found = _beta_binomial_tail(count, n, p, inflation)
+            assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)

@@ -1,0 +1,104 @@
+"""Questions that several processes answer: all once, in order, and this one among them."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from trimtab.errors import ToolError
+from trimtab.loop.workers import one_by_one, side_by_side
+
+HINT = "take fewer"
+
+
+@dataclass(frozen=True)
+class Square:
+    """Answered after a while, with who answered it."""
+
+    number: int
+    takes_s: float = 0.02
+
+    def answer(self) -> tuple[int, int]:
+        time.sleep(self.takes_s)
+        return self.number**2, os.getpid()
+
+
+@dataclass(frozen=True)
+class Wrong:
+    def answer(self) -> None:
+        raise LookupError("not to be found")
+
+
+@dataclass(frozen=True)
+class Fatal:
+    """Ends the process that answers it, unless that is the one that asked."""
+
+    asked_by: int
+
+    def answer(self) -> str:
+        if os.getpid() != self.asked_by:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.5)
+        return "survived"
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_answers_come_in_the_order_of_the_questions(processes: int) -> None:
+    questions = [Square(number, 0.05 if number % 3 == 0 else 0.001) for number in range(20)]
+    with side_by_side(processes, hint=HINT) as together:
+        found = list(together(questions))
+    assert [square for square, _ in found] == [number**2 for number in range(20)]
+    assert (os.getpid() in {who for _, who in found}) or processes == 1
+    assert len({who for _, who in found}) <= processes
+
+
+def test_the_process_that_asks_answers_while_a_worker_does() -> None:
+    with side_by_side(2, hint=HINT) as together:
+        list(together([Square(0)]))  # the worker has begun by then, or this process was quicker
+        found = list(together([Square(number, 0.1) for number in range(10)]))
+    answered_here = [who == os.getpid() for _, who in found]
+    assert any(answered_here)
+    assert not all(answered_here)
+
+
+def test_what_was_asked_first_may_be_fetched_last() -> None:
+    with side_by_side(2, hint=HINT) as together:
+        early = together([Square(3), Square(4)])
+        late = together(Square(number) for number in (5, 6))
+        assert [next(late)[0], next(early)[0]] == [25, 9]
+        assert [one for one, _ in (*early, *late)] == [16, 36]
+
+
+def test_questions_are_begun_with_before_an_answer_is_fetched() -> None:
+    with side_by_side(2, hint=HINT) as together:
+        list(together([Square(number, 0.2) for number in range(4)]))
+        answers = together([Square(1, 0.2)])
+        time.sleep(0.6)
+        began_s = time.monotonic()
+        assert next(answers)[1] != os.getpid()
+        assert time.monotonic() - began_s < 0.1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_a_question_raises_is_raised_where_it_was_asked(processes: int) -> None:
+    with (
+        pytest.raises(LookupError, match="not to be found"),
+        side_by_side(processes, hint=HINT) as together,
+    ):
+        list(together([*(Square(number) for number in range(4)), Wrong()]))
+
+
+def test_a_worker_that_is_killed_is_told_with_what_to_do() -> None:
+    with pytest.raises(ToolError, match="killed") as raised:  # noqa: SIM117 - what is in it raises
+        with side_by_side(2, hint=HINT) as together:
+            list(together([Fatal(os.getpid()) for _ in range(8)]))
+    assert raised.value.hint == HINT
+
+
+def test_one_by_one_answers_when_it_is_asked() -> None:
+    answers = one_by_one([Square(2), Wrong()])
+    assert next(answers) == (4, os.getpid())
+    with pytest.raises(LookupError):
+        next(answers)
