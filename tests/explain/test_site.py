@@ -67,6 +67,7 @@ def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() 
         names = [one.cause for one in found.causes if one.confidence > 0.8]
         assert names == (["failover"] if wrong else [])
         assert found.incident.at <= at <= (found.incident.until or known.now)
+        assert found.incident.shape is Shape.MOMENT
 
 
 def test_a_moment_at_the_very_beginning_and_end() -> None:

@@ -72,7 +72,7 @@ def test_unfinished_runs_are_bad_events():
     values = noise(1, 200, cov=0.03)[0]
     found = dispersion(series(values, unfinished={20, 70, 71, 150, 190}))
     assert found.noise is Noise.FEW_BAD_EVENTS
-    assert found.reason.endswith("most runs are steady; of 200 runs 5 unfinished")
+    assert found.reason.endswith("most runs are steady; of 200 runs, 5 did not finish")
     assert found.cov is not None
     assert found.cov_finished is not None
     assert found.cov > 4 * found.cov_finished
@@ -89,7 +89,7 @@ def test_which_side_the_events_are_on_is_told():
         values[place] = factor * 1e9
     found = dispersion(series(values))
     assert found.noise is Noise.FEW_BAD_EVENTS
-    assert found.reason.endswith("of 300 runs 4 far below the rest, 1 far above it")
+    assert found.reason.endswith("of 300 runs, 4 lie far below the rest, 1 far above it")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_mostly_one_value_has_no_mad_and_only_events():
     assert found.noise is Noise.FEW_BAD_EVENTS
     assert found.cov_over_mad_cv is None
     assert found.reason == (
-        "more than half of the runs gave the very same value; of 31 runs 1 far below the rest"
+        "more than half of the runs gave the very same value; of 31 runs, 1 lies far below the rest"
     )
 
 

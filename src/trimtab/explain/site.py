@@ -141,7 +141,7 @@ def explain_moment(
         id=_id(known.site, "moment", at),
         site=known.site,
         key=None,
-        shape=Shape.DIP,
+        shape=Shape.MOMENT,
         state=IncidentState.ENDED,
         certainty=ChangeStatus.SUSPECT,
         at=window.from_,

@@ -197,14 +197,14 @@ def _far_out(levelled: _Levelled, bulk: float, unfinished: int) -> str:
     reach = _FAR * bulk * middle
     below = sum(value < middle - reach for value in levelled.finished)
     above = sum(value > middle + reach for value in levelled.finished)
-    parts = [f"{below} far below the rest"] if below else []
+    parts = [f"{below} {'lies' if below == 1 else 'lie'} far below the rest"] if below else []
     if above:
         parts.append(f"{above} far above it")
     if unfinished:
-        parts.append(f"{unfinished} unfinished")
+        parts.append(f"{unfinished} did not finish")
     if not parts:
         return ""
-    return f"; of {len(levelled.finished) + unfinished} runs {', '.join(parts)}"
+    return f"; of {_count(len(levelled.finished) + unfinished, 'run')}, {', '.join(parts)}"
 
 
 def _count(number: int, noun: str) -> str:

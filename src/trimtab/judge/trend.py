@@ -126,7 +126,9 @@ def _direction(
     days: int, middle: float, slope: float | None, interval: Interval | None
 ) -> tuple[TrendDirection, str]:
     if days < DAYS_MINIMUM:
-        return TrendDirection.CANNOT_TELL, f"runs on {days} days; a trend takes {DAYS_MINIMUM}"
+        return TrendDirection.CANNOT_TELL, (
+            f"runs on {days} {'day' if days == 1 else 'days'}; a trend takes {DAYS_MINIMUM}"
+        )
     if middle <= 0:
         return TrendDirection.CANNOT_TELL, "more than half of the days are at 0"
     if slope is None or interval is None:

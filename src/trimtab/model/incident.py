@@ -25,6 +25,8 @@ class Shape(StrEnum):
     """Data were at risk: transfers with a bad checksum. Speed does not matter then."""
     STANDING = "standing"
     """No beginning within the record."""
+    MOMENT = "moment"
+    """An hour or two that somebody asked for, whether anything was wrong or not."""
 
 
 class IncidentState(StrEnum):

@@ -70,7 +70,7 @@ def test_a_failover_after_the_first_bad_runs_did_not_make_them() -> None:
     )  # fmt: skip
     entry = event(EventKind.FAILOVER, BAD_FROM + 7 * HOUR)
     of = sound(late, events=[entry])
-    assert told(CAUSE, of, "it began 7 h after the first bad run").weight == -0.8
+    assert told(CAUSE, of, "it began 7.0 h after the first bad run").weight == -0.8
     assert told(CAUSE, of, "a failover after the first bad runs").found is Found.AGAINST
 
 

@@ -63,7 +63,7 @@ def test_closed_in_all_hours_is_a_standing_condition() -> None:
 
 def test_closed_after_the_first_bad_runs_did_not_make_them() -> None:
     late = gauge("create_enabled", True, lambda _, at: at < BAD_FROM + 8 * HOUR, targets=CLOSED)
-    assert told(CAUSE, sound(late), "it began 8 h after the first bad run").weight == -0.8
+    assert told(CAUSE, sound(late), "it began 8.0 h after the first bad run").weight == -0.8
 
 
 def test_the_cure_that_became_the_cause_is_said_to_be_one() -> None:

@@ -243,7 +243,7 @@ def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself()
     from tests.explain.causes.contexts import gauge
 
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(late), "it began 6 h after")
+    piece = told(array_degraded.CAUSE, sound(late), "it began 6.0 h after")
     assert piece.found is Found.AGAINST
     soon = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 3 * HOUR, targets=OSTS[:1])
     assert told(array_degraded.CAUSE, sound(soon), "it began").found is Found.FOR
@@ -253,7 +253,7 @@ def test_a_condition_that_was_over_early_speaks_against_itself() -> None:
     from tests.explain.causes.contexts import gauge
 
     over = gauge("degraded", False, lambda _, at: at <= BAD_FROM + 2 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(over), "it was over 9 h before")
+    piece = told(array_degraded.CAUSE, sound(over), "it was over 9.0 h before")
     assert piece.found is Found.AGAINST
 
 

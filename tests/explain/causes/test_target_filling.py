@@ -66,7 +66,7 @@ def test_growth_that_came_after_the_first_bad_runs() -> None:
         return SIZE * (0.9 if late else 0.6)
 
     of = sound(gauge("used_bytes", used, targets=[ONE]))
-    assert told(CAUSE, of, "it began 8 h after the first bad run").found is Found.AGAINST
+    assert told(CAUSE, of, "it began 8.0 h after the first bad run").found is Found.AGAINST
 
 
 def test_far_from_its_limit_it_matters_less() -> None:

@@ -76,7 +76,7 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
         of=incident(Shape.DRIFT, effect=0.88, until=END),
     )  # fmt: skip
     assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "100 % came back with the trim").found is Found.FOR
+    assert told(CAUSE, of, "100 % of what was lost came back with the trim").found is Found.FOR
 
 
 def test_a_dose_that_was_as_large_before_is_a_standing_condition() -> None:
@@ -207,7 +207,7 @@ def test_a_trim_after_which_the_runs_are_well() -> None:
         for run in both(0.8, 1.0)
     )
     of = sound(events=[trim(6.5)], runs=well, bad=(bad,), good=(GOOD, after))
-    piece = told(CAUSE, of, "100 % came back with the trim")
+    piece = told(CAUSE, of, "100 % of what was lost came back with the trim")
     assert piece.found is Found.FOR
 
 

@@ -80,4 +80,4 @@ def test_turned_on_later_did_not_begin_it() -> None:
     late = gauge(
         "wbt_latency_s", 0.0, lambda _, at: 0.002 if at >= BAD_FROM + 6 * HOUR else 0.0, label="md0"
     )
-    assert told(CAUSE, sound(late), "it began 6 h after").found is Found.AGAINST
+    assert told(CAUSE, sound(late), "it began 6.0 h after").found is Found.AGAINST

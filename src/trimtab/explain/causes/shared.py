@@ -20,6 +20,7 @@ from trimtab.explain.contrasts import weighed
 from trimtab.explain.telemetry import OSTS, holds
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.units import format_duration
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,10 +86,10 @@ def timing(context: Context, frame: pl.DataFrame, what: str) -> Evidence:
     absent_before = any(at < there[0] for at, _ in bad)
     went_on = bad[-1][0] - there[-1]
     if late > slack and absent_before:
-        said = f"{what}: it began {_hours(late)} after the first bad run"
+        said = f"{what}: it began {format_duration(late.total_seconds())} after the first bad run"
         return weighed(said, Route.TIME, -0.8, at=there[0])
     if went_on > slack:
-        said = f"{what}: it was over {_hours(went_on)} before the last bad hour"
+        said = f"{what}: it was over {format_duration(went_on.total_seconds())} before the last bad hour"
         return weighed(said, Route.TIME, -0.5, at=there[-1])
     good = seen.filter(~pl.col("bad"))
     began = not good.is_empty() and not good.filter(pl.col("value") > 0.5).height
@@ -233,7 +234,3 @@ def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
 def _step(times: list[datetime]) -> timedelta:
     steps = sorted(later - earlier for earlier, later in pairwise(times))
     return steps[len(steps) // 2] if steps else timedelta()
-
-
-def _hours(span: timedelta) -> str:
-    return f"{span.total_seconds() / 3600:.0f} h"

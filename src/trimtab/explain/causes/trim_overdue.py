@@ -224,7 +224,7 @@ def _continuous(context: Context) -> Evidence:
 def _shape(context: Context, *, known: bool) -> Evidence:
     """Return whether it went down by degrees, as the pool of erased blocks runs dry."""
     shape = context.incident.shape
-    if not known:
+    if not known or shape is Shape.MOMENT:
         return weighed("erased blocks run out over days", Route.RUNS, 0.0)
     weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
     said = "it went down by degrees" if shape is Shape.DRIFT else f"the incident is a {shape}"

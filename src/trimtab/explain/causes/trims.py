@@ -34,6 +34,7 @@ _RUNS: Final = 2
 RECOVERED: Final = 0.5
 NOT_RECOVERED: Final = 0.2
 """Shares of what was lost that came back: over the one it helped, under the other it did not."""
+_NOTHING: Final = 0.005
 _WEIGHT: Final = 1.0
 """log10 of the likelihood ratio of a recovery.
 
@@ -181,8 +182,8 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     if isinstance(found, str):
         return not_available(what, route, found)
     of = "the trim" if len(found.shares) == 1 else f"{len(found.shares)} trims, the last"
-    said = f"of what was lost, {format_percent(found.share, 0)} came back with {of} of "
-    said += f"{found.last.at:%d %B %H:%M}"
+    back = "nothing" if found.share < _NOTHING else format_percent(found.share, 0)
+    said = f"{back} of what was lost came back with {of} of {found.last.at:%d %B %H:%M}"
     return weighed(
         said, route, _weight(found, speaks_for=speaks_for), value=found.share,
         reference=RECOVERED, unit="1", at=found.last.at, source=f"event {found.last.id}",

@@ -155,7 +155,11 @@ def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
 
 def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime | None) -> str:
     begun = f"{at:%Y-%m-%d %H:%M}"
-    when = f"since {begun} UTC" if until is None else f"{begun} to {until:%Y-%m-%d %H:%M} UTC"
+    if until is None:
+        when = f"since {begun} UTC"
+    else:
+        ended = f"{until:%Y-%m-%d %H:%M}"
+        when = f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
     parts = [f"{lead.name} {lead.what}"]
     for one in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
         said = f"{one.name} {one.what}"
