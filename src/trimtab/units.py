@@ -149,7 +149,7 @@ def parse_moment(text: str, timezone: str = "UTC") -> datetime:
     ----------
     text
         RFC 3339 (``2026-11-20T20:37:57Z``), or a date with or without a time; without an offset
-        it is a time in ``timezone``.
+        it is a time in ``timezone``; of an hour that comes twice, as summer time ends, the first.
     timezone
         An IANA name.
 

@@ -28,6 +28,9 @@ _WHAT: Final = "targets over the fullness limit"
 _FULLER: Final = 0.02
 """Two points more of fullness. 75 to 85 % full takes a quarter of the writes in the simulation of
 ``facts/flash.md`` (f), so two points take a twentieth."""
+_TWICE: Final = 2.0
+"""Where targets were over the limit before as well, so many times as many: one that passes it has
+hardly more to bear than a day earlier, and the fullest are those that a file waits for."""
 _NONE_OVER: Final = -1.5
 """No target over its limit: what the cause says is not so."""
 
@@ -96,7 +99,7 @@ def _in_time(
     """Return whether more targets were over the limit, or the fullest got fuller."""
     n = full.get_column("target").n_unique()
     least = 0.5 / max(1, n)
-    more = in_time(over, over="mean", by=least, present_from=least, absent=-0.6)
+    more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
     parts = (
         (more, "share of targets over the limit"),

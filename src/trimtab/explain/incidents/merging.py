@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHORT: Final = timedelta(days=2)
-_FEW_DAYS: Final = timedelta(days=7)
+_FEW_DAYS: Final = timedelta(days=11)
+"""A week, and the windows of two days that miss their goal on either side of it."""
 _NEAR: Final = timedelta(hours=4)
 """Short troubles so near to each other are one: probes are hourly, and do not start together."""
 _ONSET: Final = timedelta(hours=24)
 """Levels that change within a day of each other change together: how well a change is placed."""
+_LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they see may have begun the day before."""
 _LASTING: Final = timedelta(days=14)
@@ -50,10 +52,12 @@ def _together(one: Spell, other: Spell) -> bool:
     if {one.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and one.key == other.key:
         # The edge of a step is within the first windows that miss the goal.
         return abs(one.at - other.at) <= _SHORT
-    for wide, dip in ((one, other), (other, one)):
-        if wide.shape is Shape.UNSTEADY and dip.shape is Shape.DIP and _length(wide) <= _FEW_DAYS:
-            # What makes one series unsteady for some days is what dips in another.
-            return dip.key != wide.key and wide.at <= dip.at and dip.last <= wide.last
+    for wide, low in ((one, other), (other, one)):
+        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and _length(wide) <= _FEW_DAYS:
+            # What makes one series unsteady for some days is what dips in another, or lowers it.
+            over = low.until is not None or low.shape is Shape.DIP
+            within = wide.at <= low.at and low.last <= wide.last
+            return low.key != wide.key and over and within
     if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
         return one.shape is other.shape and _overlap(one, other, _NEAR)
     surveyed = _of_surveys(one) != _of_surveys(other)
