@@ -11,12 +11,13 @@ the bad stretch, false within what that is held against). Times in neither are l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, Telemetry, Window
+from trimtab.explain.counters import counters_of_each_time, growth
+from trimtab.explain.setting_changes import SettingChange, setting_changes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +31,6 @@ CLIENTS: Final = ("client",)
 TARGETS: Final = (*OSTS, *MDTS)
 
 _NO_NAME: Final = ""
-_LONGEST_STEP: Final = timedelta(hours=26)
-"""Between two snapshots of which a rate is made: a day's rhythm, and what a late one adds."""
 
 _FOLDS: Final[dict[str, Fold]] = {
     "wbt_latency_s": "max",
@@ -50,30 +49,6 @@ _FOLDS: Final[dict[str, Fold]] = {
 A target is as throttled as its most throttled queue, degraded if any array is, and open for
 creation only where every MDT may create on it.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SettingChange:
-    """A setting that has another value in the bad hours than it had before.
-
-    Attributes
-    ----------
-    at
-        The first snapshot that shows the new value; ``before_at`` the last that shows the old.
-    targets
-        Those of which it changed alike: the same old and new value.
-    of
-        How many have the setting at all.
-    """
-
-    name: str
-    kind: str
-    before: str
-    after: str
-    before_at: datetime
-    at: datetime
-    targets: tuple[str, ...]
-    of: int
 
 
 def observe(context: Context) -> Observations:
@@ -192,7 +167,7 @@ class Observations:
 
     def setting_changes(self) -> tuple[SettingChange, ...]:
         """Return the settings that changed among the snapshots, the earliest first."""
-        return _setting_changes(_shaped(self._settings, _setting_columns()))
+        return setting_changes(_shaped(self._settings, _setting_columns()))
 
     def times(self, *, bad: bool) -> tuple[datetime, ...]:
         """Return the times of the snapshots in the bad stretch, or of those in the good one."""
@@ -252,8 +227,8 @@ class Observations:
         import polars as pl
 
         numbers = self._numbers(name, kinds, in_stretches=False)
-        apart = _counters_of_each_time(numbers)
-        steps = self._mostly(_steps(numbers, apart)).with_columns(
+        apart = counters_of_each_time(numbers)
+        steps = self._mostly(growth(numbers, apart)).with_columns(
             value=pl.col("grown") / pl.col("seconds")
         )
         columns = ["at", "target", "server", "value", "seconds", "bad"]
@@ -337,51 +312,6 @@ def _is_one_of(column: str, names: Sequence[str]) -> pl.Expr:
     return pl.any_horizontal(*(pl.col(column) == name for name in names))
 
 
-def _steps(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
-    """Return by how much each counter grew (``grown``) in how many ``seconds`` since ``before``.
-
-    Parameters
-    ----------
-    apart
-        So many rows above stands the same counter; ``None``: they are brought into order first.
-    """
-    import polars as pl
-
-    if apart is None:
-        numbers = numbers.sort("target", "label", "at")
-        above = pl.col("target").shift(), pl.col("label").shift()
-        same = (pl.col("target") == above[0]) & pl.col("label").eq_missing(above[1])
-    else:
-        same = pl.lit(True)
-    n = apart or 1
-    seconds = pl.col("at").diff(n).dt.total_microseconds() / 1e6
-    grown = pl.col("value").diff(n)
-    return numbers.with_columns(before=pl.col("at").shift(n), seconds=seconds, grown=grown).filter(
-        same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
-    )
-
-
-def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
-    """Return how many counters each time has, if it is the same ones in order of time and name."""
-    import polars as pl
-
-    if numbers.is_empty():
-        return None
-    begin = numbers.item(0, "at")
-    first = numbers.filter(pl.col("at") == begin)
-    n = first.height
-    if numbers.height % n or first.select("target", "label").is_duplicated().any():
-        return None
-    one = pl.int_range(pl.len()) // n * n
-    alike = numbers.select(
-        pl.col("at").is_sorted()
-        & (pl.col("at") == pl.col("at").gather(one)).all()
-        & (pl.col("target") == pl.col("target").shift(n)).slice(n).all()
-        & pl.col("label").eq_missing(pl.col("label").shift(n)).slice(n).all()
-    )
-    return n if alike.item() else None
-
-
 def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
     import polars as pl
 
@@ -413,49 +343,3 @@ def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
         start = pl.max_horizontal(pl.col("before"), pl.lit(window.from_, pl.Datetime("us", "UTC")))
         parts.append(((end - start).dt.total_microseconds() / 1e6).clip(lower_bound=0))
     return pl.sum_horizontal(parts) if parts else pl.lit(0.0)
-
-
-def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
-    import polars as pl
-
-    one = ["kind", "name", "target"]
-    rows = settings.filter(pl.col("value").is_not_null())
-    value = pl.col("value")
-    # Hardly any setting changes: only those that did are brought into order.
-    several = rows.group_by(one).agg(several=value.min() != value.max()).filter("several")
-    if several.is_empty():
-        return ()
-    changed = (
-        rows.join(several, on=one, how="semi", nulls_equal=True)
-        .sort(*one, "at")
-        .with_columns(
-            before=pl.col("value").shift().over(one), before_at=pl.col("at").shift().over(one)
-        )
-        .filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
-    )
-    if changed.is_empty():
-        return ()
-    having = {
-        (kind, name): of
-        for kind, name, of in rows.group_by("kind", "name")
-        .agg(pl.col("target").n_unique())
-        .iter_rows()
-    }
-    alike = (
-        changed.group_by("kind", "name", "before", "value", "before_at", "at")
-        .agg(pl.col("target").unique().sort())
-        .sort("at", "name", "kind", "before", "value")
-    )
-    return tuple(
-        SettingChange(
-            name=row["name"],
-            kind=row["kind"],
-            before=row["before"],
-            after=row["value"],
-            before_at=row["before_at"],
-            at=row["at"],
-            targets=tuple(row["target"]),
-            of=having[row["kind"], row["name"]],
-        )
-        for row in alike.iter_rows(named=True)
-    )

@@ -28,7 +28,8 @@ from trimtab.explain.causes.shared import named
 from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
-from trimtab.explain.telemetry import OSTS, SettingChange, observe
+from trimtab.explain.setting_changes import SettingChange
+from trimtab.explain.telemetry import OSTS, observe
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus

@@ -89,7 +89,8 @@ def timing(context: Context, frame: pl.DataFrame, what: str) -> Evidence:
         said = f"{what}: it began {format_duration(late.total_seconds())} after the first bad run"
         return weighed(said, Route.TIME, -0.8, at=there[0])
     if went_on > slack:
-        said = f"{what}: it was over {format_duration(went_on.total_seconds())} before the last bad hour"
+        early = format_duration(went_on.total_seconds())
+        said = f"{what}: it was over {early} before the last bad hour"
         return weighed(said, Route.TIME, -0.5, at=there[-1])
     good = seen.filter(~pl.col("bad"))
     began = not good.is_empty() and not good.filter(pl.col("value") > 0.5).height

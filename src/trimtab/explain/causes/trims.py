@@ -96,8 +96,9 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     found: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
     for text, targets in shown.sort("value").iter_rows():
-        at = _moment(text)
-        for target in targets if at is not None else ():
+        if (at := _moment(text)) is None:
+            continue
+        for target in targets:
             found.setdefault(target, []).append(at)
     capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
     discards = seen.values("bytes_discarded_total").sort("target", "at")
