@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, TypeVar
 from trimtab.errors import ToolError
 
 Answer_co = TypeVar("Answer_co", covariant=True)
-_THREADS: Final = "POLARS_MAX_THREADS"
+_THREADS: Final = ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS")
 _OBJECTS: Final = 1_000_000
 
 
@@ -177,18 +177,20 @@ def _answered(question: Question[Answer_co]) -> Answer_co:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Let workers that begin now use one thread each: there is one for each processor."""
-    import polars  # noqa: F401 - this process keeps as many as it began with
+    """Let libraries that are loaded from now on use one thread: each processor has its process.
 
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1"
+    In this process as well, where it has not loaded them: it answers like the others.
+    """
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_THREADS]
-        else:
-            os.environ[_THREADS] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
