@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +49,14 @@ def test_what_was_there_all_along_does_not_explain_what_began() -> None:
     assert weigh(cause("a"), pieces, has_beginning=False).own == pytest.approx(2.5)
     grew = weigh(cause("a"), [*pieces, piece(1.0)])
     assert (grew.own, grew.throughout) == (pytest.approx(3.5), False)
+
+
+def test_a_mitigation_that_is_as_good_as_certain_stands_before_what_is_likelier() -> None:
+    beside = weigh(cause("collection"), [piece(2.0), piece(2.0, Route.TARGETS)])
+    for weight, first in ((1.8, "gated"), (0.6, "collection")):
+        gated = replace(cause("gated"), mitigation=True)
+        ranked = rank([beside, weigh(gated, [piece(weight), piece(weight, Route.EXPECTED)])])
+        assert ranked[0].cause.id == first
 
 
 def test_a_chain_is_named_and_its_near_end_stands_first() -> None:

@@ -23,6 +23,9 @@ NAMED: Final = 0.5
 SHOWN: Final = 0.2
 """Confidence from which a cause with evidence for it is listed at all."""
 
+CERTAIN: Final = 0.9
+"""Confidence from which a cause counts as good as certain."""
+
 _NEXT_PIECE: Final = 0.5
 """What each further piece of one route counts of the one before it.
 
@@ -125,12 +128,19 @@ def _together(pieces: Sequence[Evidence], route: Route) -> float:
 def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     """Return the causes, the likeliest first: chained, and explained away where another is better.
 
-    Within a chain the proximate cause stands first and names what brought it about.
+    Within a chain the proximate cause stands first and names what brought it about. Before all
+    stands a mitigation that is as good as certain.
     """
     chained = _chained(weighed)
     links = {one.cause.id: one for one in chained}
     adjusted = [replace(one, log_odds=_beside(one, chained, links)) for one in chained]
-    return tuple(sorted(adjusted, key=lambda one: (-one.log_odds, one.cause.id)))
+    return tuple(
+        sorted(adjusted, key=lambda one: (not _is_told_first(one), -one.log_odds, one.cause.id))
+    )
+
+
+def _is_told_first(one: Weighed) -> bool:
+    return one.cause.mitigation and confidence(one.log_odds) >= CERTAIN
 
 
 def confidence(log_odds: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ WIDTH_WITHOUT_TERMINAL = 120
 
 
 def console(*, to_error: bool = False) -> Console:
-    """Return a console on standard output (or error) that respects ``NO_COLOR`` and ``COLUMNS``."""
+    """Return a console on standard output (or error) that respects ``NO_COLOR``."""
     from rich.console import Console
 
     class PlainConsole(Console):
@@ -22,8 +21,7 @@ def console(*, to_error: bool = False) -> Console:
             raise BrokenPipeError
 
     stream = sys.stderr if to_error else sys.stdout
-    told = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    width = None if told else WIDTH_WITHOUT_TERMINAL
+    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
     return PlainConsole(
         file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width
     )

@@ -29,6 +29,9 @@ class Cause:
         What would decide whether this is the cause, in one sentence: the one-target experiment.
     brings_about
         Ids of causes that this one may bring about: full brings gated about.
+    mitigation
+        Whether somebody did it on purpose, against something else: where it is as good as certain
+        it is told first, for it can be undone at once.
     """
 
     id: str
@@ -37,3 +40,4 @@ class Cause:
     assess: Assess
     measurement: str
     brings_about: tuple[str, ...] = ()
+    mitigation: bool = False

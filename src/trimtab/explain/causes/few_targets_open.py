@@ -233,4 +233,5 @@ CAUSE: Final = Cause(
         "Open the least full of the closed targets, as many as keep the others in reserve, and "
         "see whether the next runs of the probe are well."
     ),
+    mitigation=True,
 )
