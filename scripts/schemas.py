@@ -21,6 +21,7 @@ from trimtab.report.documents import (
     site,
     survey,
     sweep,
+    twin,
 )
 from trimtab.site.schema import json_schema
 
@@ -46,6 +47,7 @@ DOCUMENTS = {
     "explain": incidents.ExplainDocument,
     "correlate": correlate.CorrelateDocument,
     "event": events.EventsDocument,
+    "twin": twin.AmplificationDocument,
     "error": check.FailureDocument,
 }
 

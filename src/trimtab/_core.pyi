@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Final
+from typing import Final, Literal
 
 __version__: Final[str]
 
@@ -31,3 +31,89 @@ def ioload(args: Sequence[str | PathLike[str]]) -> tuple[str, int]:
     ValueError
         Wrong use; the message says what and gives a hint.
     """
+
+class FlashDrive:
+    """One page-mapped drive: units written out of place, superblocks cleaned when room runs out.
+
+    Parameters
+    ----------
+    superblocks, units
+        Superblocks for data and spare, and units in one; what is being filled and what is kept
+        erased come on top.
+    spare
+        Part of them that is not for data.
+    policy
+        Which superblock is cleaned next.
+    separate
+        Whether copies fill a superblock of their own.
+    seed
+        Of what the policy draws.
+
+    Raises
+    ------
+    ValueError
+        No such drive can be; the message names the key.
+    """
+
+    def __init__(
+        self,
+        superblocks: int,
+        units: int,
+        spare: float,
+        *,
+        policy: Literal["greedy", "fifo", "cost-benefit"] | str = "greedy",
+        separate: bool = False,
+        seed: int = 0,
+    ) -> None: ...
+    @property
+    def logical(self) -> int:
+        """Units that the host can address."""
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Units written by the host and by collection, superblocks erased, units trimmed."""
+
+    def write(self, unit: int) -> int:
+        """Write a unit; return how many others were copied to make room for it."""
+
+    def trim(self, unit: int) -> bool:
+        """Give a unit back; return whether it held anything."""
+
+    def place(self, unit: int) -> tuple[int, int] | None:
+        """Return superblock and place in it of a unit, ``None`` where it holds nothing."""
+
+    def superblocks(self) -> tuple[list[int], list[int]]:
+        """Return valid units of each superblock, and how often each was erased."""
+
+class FlashWorkload:
+    """A host that writes at random for ever, without the interpreter's lock.
+
+    Parameters
+    ----------
+    logical
+        Units of the drive.
+    live
+        Part of them that holds data; each write then follows a trim of another unit.
+    hot
+        Part of the live units, and the share of writes that goes to it; writes then go over what
+        is there.
+
+    Raises
+    ------
+    ValueError
+        A part or a share that is none.
+    """
+
+    def __init__(
+        self,
+        logical: int,
+        *,
+        live: float = 1.0,
+        hot: tuple[float, float] | None = None,
+        seed: int = 0,
+    ) -> None: ...
+    def fill(self, drive: FlashDrive) -> None:
+        """Write every live unit once, in order."""
+
+    def run(self, drive: FlashDrive, writes: int) -> None:
+        """Write so many units."""

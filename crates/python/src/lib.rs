@@ -1,5 +1,7 @@
 //! The extension module `trimtab._core`: each function converts, releases the GIL and calls a crate.
 
+mod drive;
+
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
@@ -12,6 +14,9 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    use crate::drive::{FlashDrive, FlashWorkload};
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.
     #[pyfunction]

@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.hints",
         "Advise stripes, aggregators and MPI-IO hints for a job, with the reasons.",
     ),
+    "twin": ("trimtab.cli.twin", "Simulate an all-flash file system, from the flash up."),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

@@ -1,0 +1,278 @@
+//! A page-mapped drive: units written out of place, superblocks cleaned when erased ones run out.
+
+mod geometry;
+mod victims;
+
+pub use geometry::Geometry;
+pub(crate) use victims::below;
+pub use victims::{Policy, SAMPLES};
+
+use crate::Error;
+use std::collections::VecDeque;
+use victims::Victims;
+
+const NIL: u32 = u32::MAX;
+
+/// Superblocks that stay erased: the copies of a victim need one before the victim is erased.
+const RESERVE: usize = 1;
+
+/// How a drive cleans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Which superblock next.
+    pub policy: Policy,
+    /// Whether copies fill a superblock of their own. Mixed with new data, what is seldom rewritten
+    /// is copied again and again with what is rewritten soon.
+    pub separate: bool,
+    /// Of what the policy draws at random.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { policy: Policy::Greedy, separate: false, seed: 0 }
+    }
+}
+
+/// What a drive did since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Units that the host wrote.
+    pub written: u64,
+    /// Units that collection wrote again.
+    pub copied: u64,
+    /// Superblocks that were erased.
+    pub erased: u64,
+    /// Units that the host gave back.
+    pub trimmed: u64,
+}
+
+/// A superblock that is being filled: places from `next` to `end` are free.
+#[derive(Debug, Clone, Copy)]
+struct Frontier {
+    superblock: u32,
+    next: u32,
+    end: u32,
+}
+
+impl Frontier {
+    const NONE: Self = Self { superblock: NIL, next: 0, end: 0 };
+}
+
+/// One drive.
+#[derive(Debug, Clone)]
+pub struct Drive {
+    geometry: Geometry,
+    separate: bool,
+    shift: u32,
+    /// Unit to the place where it lies.
+    map: Box<[u32]>,
+    /// Place to the unit that lies there and is valid.
+    owner: Box<[u32]>,
+    /// Valid units of each superblock.
+    valid: Box<[u32]>,
+    /// How often each superblock was erased.
+    wear: Box<[u32]>,
+    victims: Victims,
+    /// In the order in which they were erased, so that all wear alike.
+    erased: VecDeque<u32>,
+    host: Frontier,
+    copies: Frontier,
+    counts: Counts,
+}
+
+impl Drive {
+    /// Returns an empty drive, all of it erased.
+    #[must_use]
+    pub fn new(geometry: Geometry, settings: Settings) -> Self {
+        let frontiers = if settings.separate { 2 } else { 1 };
+        let superblocks = geometry.superblocks() + frontiers + RESERVE as u32;
+        let nothing = |length: usize| vec![NIL; length].into_boxed_slice();
+        let none = || vec![0; superblocks as usize].into_boxed_slice();
+        Self {
+            geometry,
+            separate: settings.separate,
+            shift: geometry.shift(),
+            map: nothing(geometry.logical() as usize),
+            owner: nothing((superblocks as usize) << geometry.shift()),
+            valid: none(),
+            wear: none(),
+            victims: Victims::new(settings.policy, superblocks, geometry.units(), settings.seed),
+            erased: (0..superblocks).collect(),
+            host: Frontier::NONE,
+            copies: Frontier::NONE,
+            counts: Counts::default(),
+        }
+    }
+
+    /// How it is laid out.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What it did since it was made.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Superblock and place in it of a unit; `None` where it holds nothing.
+    ///
+    /// # Errors
+    /// There is no such unit.
+    pub fn place(&self, unit: u32) -> Result<Option<(u32, u32)>, Error> {
+        let place = *self.map.get(unit as usize).ok_or_else(|| no_unit(unit))?;
+        let within = (1 << self.shift) - 1;
+        Ok((place != NIL).then(|| (place >> self.shift, place & within)))
+    }
+
+    /// Valid units of each superblock, and how often each was erased.
+    #[must_use]
+    pub fn superblocks(&self) -> (&[u32], &[u32]) {
+        (&self.valid, &self.wear)
+    }
+
+    /// Writes a unit, and returns how many others were copied to make room for it.
+    ///
+    /// # Errors
+    /// There is no such unit.
+    pub fn write(&mut self, unit: u32) -> Result<u64, Error> {
+        if unit as usize >= self.map.len() {
+            return Err(no_unit(unit));
+        }
+        Ok(self.put(unit))
+    }
+
+    /// Gives a unit back, and returns whether it held anything.
+    ///
+    /// # Errors
+    /// There is no such unit.
+    pub fn trim(&mut self, unit: u32) -> Result<bool, Error> {
+        let place = *self.map.get(unit as usize).ok_or_else(|| no_unit(unit))?;
+        if place == NIL {
+            return Ok(false);
+        }
+        self.map[unit as usize] = NIL;
+        self.forget(place);
+        self.counts.trimmed += 1;
+        Ok(true)
+    }
+
+    /// Looks where a unit lies, so that it is near when it is written soon.
+    #[inline]
+    pub(crate) fn glance(&self, unit: u32) -> u32 {
+        self.map[unit as usize]
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, unit: u32) -> u64 {
+        let before = self.counts.copied;
+        if self.host.next == self.host.end {
+            self.make_room();
+        }
+        let old = self.map[unit as usize];
+        if old != NIL {
+            self.forget(old);
+        }
+        let place = self.host.next;
+        self.host.next += 1;
+        self.owner[place as usize] = unit;
+        self.map[unit as usize] = place;
+        self.valid[self.host.superblock as usize] += 1;
+        self.counts.written += 1;
+        self.counts.copied - before
+    }
+
+    #[inline]
+    fn forget(&mut self, place: u32) {
+        self.owner[place as usize] = NIL;
+        let superblock = place >> self.shift;
+        let left = self.valid[superblock as usize] - 1;
+        self.valid[superblock as usize] = left;
+        if superblock != self.host.superblock && superblock != self.copies.superblock {
+            self.victims.lowered(superblock, left);
+        }
+    }
+
+    /// Gives the host a superblock with room in it, and cleans others until there is one.
+    #[cold]
+    fn make_room(&mut self) {
+        while self.host.next == self.host.end {
+            // Copies may have filled it as well.
+            self.close_host();
+            if self.erased.len() > RESERVE {
+                self.host = self.opened();
+            } else {
+                self.collect();
+            }
+        }
+    }
+
+    /// Copies what is valid in one superblock and erases it.
+    fn collect(&mut self) {
+        let victim = self
+            .victims
+            .pick(&self.valid, self.counts.written)
+            .expect("all but the erased and the open ones are filled");
+        let first = (victim as usize) << self.shift;
+        for place in first..first + self.geometry.units() as usize {
+            let unit = self.owner[place];
+            if unit != NIL {
+                self.owner[place] = NIL;
+                self.keep(unit);
+            }
+        }
+        self.valid[victim as usize] = 0;
+        self.wear[victim as usize] += 1;
+        self.erased.push_back(victim);
+        self.counts.erased += 1;
+    }
+
+    /// Writes a unit of a victim again.
+    fn keep(&mut self, unit: u32) {
+        if self.separate {
+            if self.copies.next == self.copies.end {
+                self.close_copies();
+                self.copies = self.opened();
+            }
+        } else if self.host.next == self.host.end {
+            self.close_host();
+            self.host = self.opened();
+        }
+        let frontier = if self.separate { &mut self.copies } else { &mut self.host };
+        let place = frontier.next;
+        frontier.next += 1;
+        self.owner[place as usize] = unit;
+        self.map[unit as usize] = place;
+        self.valid[frontier.superblock as usize] += 1;
+        self.counts.copied += 1;
+    }
+
+    fn opened(&mut self) -> Frontier {
+        let superblock = self.erased.pop_front().expect("one superblock stays erased for copies");
+        let next = superblock << self.shift;
+        Frontier { superblock, next, end: next + self.geometry.units() }
+    }
+
+    fn close_host(&mut self) {
+        let full = std::mem::replace(&mut self.host, Frontier::NONE);
+        self.closed(full);
+    }
+
+    fn close_copies(&mut self) {
+        let full = std::mem::replace(&mut self.copies, Frontier::NONE);
+        self.closed(full);
+    }
+
+    fn closed(&mut self, full: Frontier) {
+        if full.superblock != NIL {
+            let valid = self.valid[full.superblock as usize];
+            self.victims.closed(full.superblock, valid, self.counts.written);
+        }
+    }
+}
+
+fn no_unit(unit: u32) -> Error {
+    Error::impossible("unit", unit.into(), "it lies beyond the end of the drive")
+}

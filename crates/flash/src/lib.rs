@@ -1,0 +1,22 @@
+//! The physics of flash, for the twin: what a drive writes for each unit that it is given.
+//!
+//! ```text
+//!  workload ──units──▶ Drive ──▶ counts: host writes, copies, erases, trimmed
+//!                        │
+//!                        ├─ map, owner      where a unit lies, and what lies there
+//!                        ├─ frontiers       superblocks being filled: the host's, and collection's
+//!                        └─ victims         which superblock to clean next: greedy, FIFO, cost-benefit
+//! ```
+//!
+//! A *unit* is what the drive maps: a page of 4 KiB, or a RAID chunk of 128 KiB where a file system
+//! writes nothing smaller. A *superblock* is what it erases at once.
+//!
+//! Nothing here reads a clock or draws from a generator that was not given: a result is a function
+//! of geometry, settings, workload and seed.
+
+pub mod drive;
+mod error;
+pub mod workload;
+
+pub use drive::{Counts, Drive, Geometry, Policy, Settings};
+pub use error::Error;

@@ -1,0 +1,99 @@
+"""``trimtab twin``: a file system in simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from trimtab.cli import options
+
+
+@click.group("twin")
+def command() -> None:
+    """Simulate an all-flash file system, from the flash up.
+
+    What the twin says is a simulation: it is worth what its assumptions are worth, and nothing of
+    it becomes a setting before it was tried on one real target.
+    """
+
+
+class _Hot(click.ParamType):
+    """``0.2/0.8``: the part of the data that is hot, and its share of the writes."""
+
+    name = "part/share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Return both as fractions."""
+        if isinstance(value, tuple):
+            return value
+        part, slash, share = str(value).partition("/")
+        try:
+            if slash:
+                return float(part), float(share)
+        except ValueError:
+            pass
+        self.fail(f"{value!r} is not PART/SHARE, as 0.2/0.8", param, ctx)
+
+
+@command.command("wa")
+@click.option("--drive", metavar="NAME", help="A drive whose spare is assumed: pm1733, pm1735 ...")
+@click.option("--spare", type=options.FRACTION, help="Usable spare of the flash: 0.12 or 12%.")
+@click.option(
+    "--pages-per-block", type=click.IntRange(1), default=256, show_default=True, metavar="N",
+    help="Units that are erased together.",
+)  # fmt: skip
+@click.option(
+    "--superblocks", type=click.IntRange(2), default=2048, show_default=True, metavar="N",
+    help="What is erased at once, so many times.",
+)  # fmt: skip
+@click.option(
+    "--policy", type=click.Choice(["greedy", "fifo", "cost-benefit"]), default="greedy",
+    show_default=True, help="Which superblock is cleaned next.",
+)  # fmt: skip
+@click.option(
+    "--live", type=options.FRACTION, default=1.0, help="Part that holds data; the rest is trimmed."
+)
+@click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
+@click.option("--separate", is_flag=True, help="Copies fill superblocks of their own.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@options.as_json
+def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> None:
+    """Say how many units a drive writes for each that it is given: its write amplification.
+
+    Simulated until it no longer changes, beside what the formula says where there is one. The
+    spare is what is usable: superblocks being filled, and one kept erased, come on top of it.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.errors import UsageError
+    from trimtab.twin.amplification import Terms, simulate
+    from trimtab.twin.drives import preset
+
+    if (drive is None) == (spare is None):
+        raise UsageError(
+            "one of --drive and --spare is needed", hint="trimtab twin wa --spare 0.12"
+        )
+    assumed = None if drive is None else preset(drive)
+    terms = Terms(
+        spare=spare if assumed is None else assumed.spare,  # pyright: ignore[reportArgumentType]
+        units=said["pages_per_block"],
+        superblocks=said["superblocks"],
+        policy=said["policy"],
+        live=said["live"],
+        hot=said["hot"],
+        separate=said["separate"],
+        seed=said["seed"],
+    )
+    with progress_bar(silent=as_json) as progress:
+        found = simulate(terms, progress)
+    if as_json:
+        from trimtab.report.documents.twin import amplification_document
+
+        name = None if assumed is None else assumed.name
+        click.echo(amplification_document(found, name).to_json())
+    else:
+        from trimtab.cli.render.twin import print_amplification
+
+        print_amplification(found, assumed)
