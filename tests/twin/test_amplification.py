@@ -112,6 +112,10 @@ def test_the_command_prints_both(tmp_path) -> None:
         ("--spare", "0.1", "--live", "0"),
         ("--spare", "0.1", "--pages-per-block", "0"),
         ("--spare", "0.1", "--superblocks", "99999999"),
+        ("--spare", "0.1", "--superblocks", "4294967295", "--pages-per-block", "1"),
+        ("--spare", "0.1", "--superblocks", "9" * 30),
+        ("--spare", "0.1", "--pages-per-block", "4294967295"),
+        ("--spare", "0.1", "--seed", "9" * 30),
     ],
 )
 def test_wrong_use_is_told_with_what_to_do(arguments, tmp_path) -> None:

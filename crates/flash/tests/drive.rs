@@ -130,6 +130,8 @@ fn impossible_drives_are_refused_with_the_key() {
         (8, 8, f64::NAN, "spare"),
         (8, 8, 0.01, "spare"),
         (1 << 30, 1 << 20, 0.1, "superblocks"),
+        (u32::MAX, 1, 0.1, "superblocks"),
+        (8, u32::MAX, 0.1, "pages-per-block"),
     ] {
         let refused = Geometry::new(blocks, units, spare).unwrap_err().to_string();
         assert!(refused.contains(key), "{refused}");

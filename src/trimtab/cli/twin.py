@@ -42,11 +42,11 @@ class _Hot(click.ParamType):
 @click.option("--drive", metavar="NAME", help="A drive whose spare is assumed: pm1733, pm1735 ...")
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash: 0.12 or 12%.")
 @click.option(
-    "--pages-per-block", type=click.IntRange(1), default=256, show_default=True, metavar="N",
+    "--pages-per-block", type=click.IntRange(1, 2**28), default=256, show_default=True, metavar="N",
     help="Units that are erased together.",
 )  # fmt: skip
 @click.option(
-    "--superblocks", type=click.IntRange(2), default=2048, show_default=True, metavar="N",
+    "--superblocks", type=click.IntRange(2, 2**28), default=2048, show_default=True, metavar="N",
     help="What is erased at once, so many times.",
 )  # fmt: skip
 @click.option(
@@ -58,7 +58,7 @@ class _Hot(click.ParamType):
 )
 @click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
 @click.option("--separate", is_flag=True, help="Copies fill superblocks of their own.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
 def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> None:
     """Say how many units a drive writes for each that it is given: its write amplification.

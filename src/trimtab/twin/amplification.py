@@ -102,7 +102,7 @@ def simulate(
             seed=terms.seed,
         )
         host = FlashWorkload(drive.logical, live=terms.live, hot=terms.hot, seed=terms.seed)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise UsageError(str(error), hint="trimtab twin wa --help lists what it takes") from error
     host.fill(drive)
     seen: list[float] = []

@@ -14,8 +14,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The most superblocks and units of one: a place is a `u32`, and so is a count of them.
-    const MOST: u64 = 1 << 31;
+    /// The most places of one drive: each takes eight bytes, and more superblocks tell nothing new.
+    const MOST: u64 = 1 << 28;
 
     /// Returns a drive of `superblocks` superblocks of `units` units, of which the part `spare` is
     /// not for data.
@@ -30,11 +30,11 @@ impl Geometry {
                 "collection needs two and more",
             ));
         }
-        if units == 0 {
+        if units == 0 || u64::from(units) > Self::MOST {
             return Err(Error::impossible(
                 "pages-per-block",
-                0.0,
-                "a superblock holds one unit and more",
+                units.into(),
+                "a superblock holds one unit and more, up to 2^28",
             ));
         }
         if !(spare > 0.0 && spare < 1.0) {
@@ -45,12 +45,12 @@ impl Geometry {
             ));
         }
         let geometry = Self { superblocks, units, spare };
-        let places = u64::from(superblocks + 3) << geometry.shift();
+        let places = (u64::from(superblocks) + 3) << geometry.shift();
         if places > Self::MOST {
             return Err(Error::impossible(
                 "superblocks",
                 superblocks.into(),
-                "with so many units each there are more than 2^31 places",
+                "with so many units each there are more than 2^28; 1,000 superblocks tell as much",
             ));
         }
         let usable = u64::from(superblocks) * u64::from(units);
