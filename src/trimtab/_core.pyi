@@ -117,3 +117,52 @@ class FlashWorkload:
 
     def run(self, drive: FlashDrive, writes: int) -> None:
         """Write so many units."""
+
+class BlockAllocator:
+    """The block allocator of ldiskfs and ext4 in which every loop walks all groups.
+
+    Parameters
+    ----------
+    groups, units
+        Block groups, and units of each: a power of two.
+    enter
+        Free parts under which the search begins at c1, c2, c3; ``None``: there are no thresholds.
+
+    Raises
+    ------
+    ValueError
+        There can be no such file system; the message names the key.
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        units: int,
+        *,
+        enter: tuple[float, float, float] | None = (0.25, 0.15, 0.05),
+    ) -> None: ...
+    @property
+    def free(self) -> int:
+        """Units that are free."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """``requests``, ``whole``, ``goals``, ``scanned``, ``breaks``."""
+
+    @property
+    def loops(self) -> dict[str, list[int]]:
+        """``hits``, ``useless`` and ``considered`` of c0 to c3."""
+
+    def group(self, number: int) -> tuple[int, int, int] | None:
+        """Return free units, free runs and the order of the largest buddy of a group."""
+
+    def allocate(
+        self, length: int, *, goal: tuple[int, int] | None = None, stream: bool = False
+    ) -> tuple[int, int, int] | None:
+        """Take up to so many units; return group, start, length; ``None``: nothing is free."""
+
+    def release(self, group: int, start: int, length: int) -> None:
+        """Give a stretch back."""
+
+    def reset(self, group: int) -> None:
+        """Send the next large request to a group, as writing to ``mb_last_group`` does."""

@@ -11,9 +11,13 @@
 //! A *unit* is what the drive maps: a page of 4 KiB, or a RAID chunk of 128 KiB where a file system
 //! writes nothing smaller. A *superblock* is what it erases at once.
 //!
+//! Beside it the block allocator of the file system ([`allocator`]): which blocks a request gets, and
+//! how many groups were looked at for it.
+//!
 //! Nothing here reads a clock or draws from a generator that was not given: a result is a function
 //! of geometry, settings, workload and seed.
 
+pub mod allocator;
 pub mod drive;
 mod error;
 pub mod workload;

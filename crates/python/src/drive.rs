@@ -5,7 +5,7 @@ use flash::{Counts, Drive, Geometry, Policy, Settings};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-fn refused(error: flash::Error) -> PyErr {
+pub(crate) fn refused(error: flash::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 

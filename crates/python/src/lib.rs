@@ -1,5 +1,6 @@
 //! The extension module `trimtab._core`: each function converts, releases the GIL and calls a crate.
 
+mod allocator;
 mod drive;
 
 use pyo3::prelude::*;
@@ -15,6 +16,8 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_export]
+    use crate::allocator::BlockAllocator;
     #[pymodule_export]
     use crate::drive::{FlashDrive, FlashWorkload};
 
