@@ -1,0 +1,1 @@
+"""What a simulated file system is, and what happens to it."""
