@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 AllocatorFamily = Literal["classic", "optimize-scan", "el9"]
-"""mballoc of RHEL 8 with Lustre's thresholds; with lists of groups; of 6.5 and later, no thresholds."""
+"""mballoc of RHEL 8 with Lustre's thresholds; with lists of groups; of 6.5 and later."""
 RaidKind = Literal["gridraid", "draid", "raid10"]
 PlacementKind = Literal["round-robin", "weighted"]
 FaultKind = Literal[
