@@ -207,6 +207,22 @@ def format_percent(fraction: float, digits: int = 1) -> str:
     return f"{fraction * 100:.{digits}f} %"
 
 
+def plural(number: float, noun: str, form: str = "") -> str:
+    """Return a number of things, as ``1 run`` or ``3 runs``.
+
+    Parameters
+    ----------
+    form
+        Of the number, as in `format`: ``","`` parts thousands.
+
+    Examples
+    --------
+    >>> plural(1, "run"), plural(0, "OST"), plural(5937, "run", ",")
+    ('1 run', '0 OSTs', '5,937 runs')
+    """
+    return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
+
+
 def format_value(value: float | int | str | bool | None, unit: str | None) -> str:
     """Return any measured value with its unit as people read it; ``None`` is ``not known``."""
     if value is None:

@@ -22,7 +22,7 @@ from trimtab.model.telemetry import (
     Snapshot,
     TargetSnapshot,
 )
-from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.units import format_bytes, format_duration, format_percent, plural
 
 """A client was told not to use the target; no state of its connection."""
 _SHOWN: Final = 4
@@ -134,7 +134,7 @@ def _writes(seen: TargetSnapshot) -> Troubles:
     if errors:
         reading = seen.reading("errors_total")
         source = None if reading is None else reading.source
-        text = f"{errors:.0f} file system error{'s' if errors > 1 else ''}"
+        text = plural(errors, "file system error", ".0f")
         yield Trouble("file-system-errors", Severity.CRITICAL, text, source)
     for reading in seen.readings:
         if reading.name == "degraded" and reading.value is True:

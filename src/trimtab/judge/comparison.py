@@ -12,6 +12,7 @@ from trimtab.judge.variability import higher_is_better
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.verdict import Comparison, Interval
+from trimtab.units import plural
 
 RUNS_MINIMUM: Final = 5
 SPAN_MINIMUM_S: Final = 24 * 3600.0
@@ -106,7 +107,7 @@ def _reason(
         return "this run has no repetition to be believed"
     if ratio is None:
         return "there is no earlier run of this probe here to compare with"
-    runs = f"{n} earlier run{'' if n == 1 else 's'}"
+    runs = plural(n, "earlier run")
     if ratio == 0:
         return f"this run measured 0: far from what {runs} did"
     found = f"{_difference(ratio)} the median of {runs}"

@@ -23,6 +23,7 @@ from trimtab.judge.spread import (
     quartile_dispersion,
 )
 from trimtab.model.series import Dispersion, Noise
+from trimtab.units import plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -162,7 +163,7 @@ def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, str]:
     if within_all is None:
         return Noise.CANNOT_TELL, "no run finished: there is no level to spread about"
     if levelled.regimes > 1 and within_all * HALF_OF_VARIANCE < k:
-        share, changes = 1 - (within_all / k) ** 2, _count(levelled.regimes - 1, "change")
+        share, changes = 1 - (within_all / k) ** 2, plural(levelled.regimes - 1, "change")
         return Noise.STEPS, (
             f"{100 * share:.0f} % of the variance goes with {changes} of level: COV {_percent(k)}, "
             f"{_percent(within_all)} without"
@@ -204,11 +205,7 @@ def _far_out(levelled: _Levelled, bulk: float, unfinished: int) -> str:
         parts.append(f"{unfinished} did not finish")
     if not parts:
         return ""
-    return f"; of {_count(len(levelled.finished) + unfinished, 'run')}, {', '.join(parts)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"; of {plural(len(levelled.finished) + unfinished, 'run')}, {', '.join(parts)}"
 
 
 def _percent(fraction: float) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from trimtab.model.compare import Basis, Change, Effect, Side, TakenOut
 from trimtab.model.verdict import Interval
+from trimtab.units import plural
 
 MEDIAN_COST: Final = math.sqrt(math.pi / 2)
 """By how much the error of a median is larger than that of a mean of as many normal numbers."""
@@ -113,7 +114,7 @@ def _why_no_interval(effect: Effect) -> str:
     if effect.before.unfinished or effect.after.unfinished:
         return "runs that did not finish count as 0, and a ratio with 0 has no interval"
     fewest = min(effect.before.n, effect.after.n)
-    runs = f"{fewest} run{'' if fewest == 1 else 's'}"
+    runs = plural(fewest, "run")
     return f"{runs} on a side tell nothing of chance: at least four a side do"
 
 

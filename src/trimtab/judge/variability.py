@@ -21,6 +21,7 @@ from trimtab.judge.spread import (
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.units import plural
 
 RUNS_MINIMUM: Final = 24
 SPAN_MINIMUM_S: Final = 36 * 3600.0
@@ -253,10 +254,10 @@ def _what_is_missing(points: Sequence[HistoryPoint], window_s: float) -> str | N
         return f"the window is {_hours(window_s)}: {needed}, so it has to be longer"
     lacks = []
     if spaced < RUNS_MINIMUM:
-        lacks.append(f"{_count(RUNS_MINIMUM - spaced, 'more run')}")
+        lacks.append(plural(RUNS_MINIMUM - spaced, "more run"))
     if span_s < SPAN_MINIMUM_S:
         lacks.append(f"{_hours(SPAN_MINIMUM_S - span_s)} more")
-    seen = f"{_count(n, 'run')} over {_hours(span_s)} in the last {_hours(window_s)}"
+    seen = f"{plural(n, 'run')} over {_hours(span_s)} in the last {_hours(window_s)}"
     if spaced < n:
         seen += f", {spaced} of them at least {SPACING_S / 60:.0f} min apart"
     return f"{seen}; {needed}: {' and '.join(lacks)} to go"
@@ -293,14 +294,14 @@ def _decide_constant(evidence: _Evidence) -> tuple[VerdictStatus, str]:
 def _met_unless_left_out(evidence: _Evidence, reason: str) -> tuple[VerdictStatus, str]:
     if not evidence.left_out:
         return VerdictStatus.MET, reason
-    left_out = _count(evidence.left_out, "run")
+    left_out = plural(evidence.left_out, "run")
     return VerdictStatus.CANNOT_TELL, (
         f"{reason}, but {left_out} that did not finish cannot be counted in a time"
     )
 
 
 def _runs_in_words(evidence: _Evidence) -> str:
-    text = _count(evidence.n, "run")
+    text = plural(evidence.n, "run")
     if evidence.n_independent < 0.5 * evidence.n:
         text += (
             f", which resemble their neighbours and count as {evidence.n_independent:.0f} "
@@ -340,12 +341,8 @@ def _disbelief(n_believed: int, reasons: Sequence[str]) -> str | None:
         who = "the only repetition was" if total == 1 else f"none of the {total} repetitions was"
     verb = "to be believed" if n_believed == 0 and total > 1 else "not to be believed"
     (first, _), *others = Counter(reasons).most_common()
-    more = f" (and {_count(len(others), 'other reason')})" if others else ""
+    more = f" (and {plural(len(others), 'other reason')})" if others else ""
     return f"{who} {verb}: {first}{more}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _hours(duration_s: float) -> str:

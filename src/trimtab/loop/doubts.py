@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trimtab.model.run import Run, RunStatus
+from trimtab.units import plural
 
 _SHOWN = 3
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
@@ -47,7 +48,7 @@ def doubts_text(found: Sequence[Doubt]) -> str:
     >>> doubts_text([Doubt("too short", 2), Doubt("cached", 1)])
     'too short (2 runs), cached (1 run)'
     """
-    shown = [f"{one.reason} ({one.runs} run{'' if one.runs == 1 else 's'})" for one in found]
+    shown = [f"{one.reason} ({plural(one.runs, 'run')})" for one in found]
     if len(shown) > _SHOWN:
         shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} other reasons"]
     return ", ".join(shown)

@@ -21,6 +21,7 @@ from trimtab.model.ladder import LADDER_METRICS, LEVEL_NAMES, Basis, Coverage, E
 from trimtab.model.run import LAYERS, Layer, Run, RunStatus
 from trimtab.model.site import Site
 from trimtab.record.comparability import ASKED, comparability_key
+from trimtab.units import plural
 
 if TYPE_CHECKING:
     from trimtab.model.check import HistoryPoint
@@ -259,7 +260,7 @@ class Chooser:
             return Coverage(), ()
         files = 1 if asked.get("file_per_process") is False else tasks
         objects = files * (_count(stripes) or 1)
-        placed = f"{objects:,} object{'' if objects == 1 else 's'} over {built.osts:,.6g} OSTs"
+        placed = f"{plural(objects, 'object', ',')} over {built.osts:,.6g} OSTs"
         if objects >= built.osts:
             return whole, (f"taken for all: {placed}",)
         return Coverage(), (f"{placed}: on how many they lay is not known",)

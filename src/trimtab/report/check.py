@@ -18,7 +18,7 @@ from trimtab.report.charts import history_chart, repetition_chart
 from trimtab.report.layers import layers_of
 from trimtab.report.render import environment, render_svg
 from trimtab.report.traces import latency_chart, timeline_chart
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import shell_text
 
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
@@ -130,7 +130,7 @@ def charts_of(result: CheckResult) -> list[Chart]:
 
 def _health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
     """Return tone and sentence; healthy is said only where nothing speaks against it."""
-    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    count = plural(len(findings), "finding")
     worst = findings[0] if findings else None
     if worst and worst.severity is not Severity.INFO:
         which = "" if len(findings) == 1 else "the worst is "

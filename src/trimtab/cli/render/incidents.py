@@ -15,7 +15,7 @@ from trimtab.model.incident import (
     IncidentState,
     Instrument,
 )
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _stretch(incident: Incident) -> str:
 
 
 def _counted(incident: Incident) -> str:
-    runs = f"{incident.runs} runs" if incident.runs != 1 else "1 run"
+    runs = plural(incident.runs, "run")
     return f"{runs}, {incident.unfinished} unfinished" if incident.unfinished else runs
 
 

@@ -17,7 +17,7 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.model.verdict import Interval, VerdictStatus
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -81,23 +81,20 @@ def _lines(one: SeriesJudgement) -> Iterator[str]:
     yield f"trend            {one.trend.reason}"
     if one.invalid:
         first = one.invalid[0]
-        yield f"not judged       {_count(len(one.invalid))}; {first.run}: {first.reason}"
+        runs = plural(len(one.invalid), "run", ",")
+        yield f"not judged       {runs}; {first.run}: {first.reason}"
     if not one.changes:
         yield "changes          none found"
 
 
 def _runs(one: SeriesJudgement) -> str:
-    text = _count(one.overall.n)
+    text = plural(one.overall.n, "run", ",")
     if one.overall.unfinished:
         text += f", {one.overall.unfinished:,} unfinished"
     if one.missing:
         text += f", {one.missing} of {one.expected} that were due are missing"
     mean = one.verdict.mean
     return text if mean is None else f"{text}, mean now {format_value(mean, one.key.unit)}"
-
-
-def _count(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def _spread(one: Dispersion) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import moment
 from trimtab.model.status import IncidentStatus, JudgedStatus, SeriesStatus, SlowestTargets, Status
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -62,6 +62,5 @@ def _slowest(found: Iterator[SlowestTargets]) -> Iterator[str]:
 def _judged(one: JudgedStatus) -> str:
     newer = ""
     if one.newer_runs:
-        runs = "run" if one.newer_runs == 1 else "runs"
-        newer = f", {one.newer_runs} {runs} ago: trimtab incidents looks again"
+        newer = f", {plural(one.newer_runs, 'run')} ago: trimtab incidents looks again"
     return f"incidents as of {moment(one.at)}{newer}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, moment
 from trimtab.model.survey import METRICS, SLOW, Standing, Survey, SurveyPlan
-from trimtab.units import format_bytes, format_bytes_per_s, format_percent
+from trimtab.units import format_bytes, format_bytes_per_s, format_percent, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ _WAYS = {"client": "from this client", "server": "on its servers"}
 def print_plan(plan: SurveyPlan, *, applied: bool) -> None:
     """Print what would be done to which targets; ``applied`` leaves out how to do it."""
     out = console()
-    count = len(plan.targets)
-    targets = f"{count} OST{'' if count == 1 else 's'}"
+    targets = plural(len(plan.targets), "OST")
     out.print(visible(f"survey of {plan.site} {_WAYS[plan.way]}: {targets}"), style="bold")
     for name, value in plan.parameters.items():
         out.print(f"  {name} {_value(name, value)}")
@@ -54,8 +53,8 @@ def print_survey(survey: Survey, store: str) -> None:
         out.print(
             f"{_title(spread.metric)}: median {format_bytes_per_s(spread.median_bytes_per_s)},"
             f" {format_bytes_per_s(spread.least_bytes_per_s)} to"
-            f" {format_bytes_per_s(spread.most_bytes_per_s)} over {spread.targets}"
-            f" OST{'' if spread.targets == 1 else 's'}{cov}"
+            f" {format_bytes_per_s(spread.most_bytes_per_s)} over"
+            f" {plural(spread.targets, 'OST')}{cov}"
         )
     slow = [one for one in survey.standings if one.slow]
     names = ", ".join(visible(one.result.target) for one in slow)

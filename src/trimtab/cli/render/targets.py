@@ -10,7 +10,7 @@ from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
 from trimtab.model.telemetry import NotAvailable, Reading, Setting, TargetSnapshot
-from trimtab.units import format_bytes, format_percent, format_value
+from trimtab.units import format_bytes, format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -70,20 +70,16 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
     whole = "complete" if state.snapshot.complete else "not complete"
     hosts = f", {answered} of {len(state.snapshot.hosts)} machines answered"
     out.print(
-        f"snapshot {identifier} of {visible(state.site)}: {_plural(len(state.targets), 'target')}"
+        f"snapshot {identifier} of {visible(state.site)}: {plural(len(state.targets), 'target')}"
         f"{hosts if state.snapshot.hosts else ''}, {whole}"
     )
     troubled = [one for one in state.targets if one.troubles]
     if troubled or state.hosts:
         names = ", ".join(visible(one.name) for one in troubled[:6])
         more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
-        machines = f"; {_plural(len(state.hosts), 'machine')}" if state.hosts else ""
+        machines = f"; {plural(len(state.hosts), 'machine')}" if state.hosts else ""
         out.print(f"  in trouble: {names or 'no target'}{more}{machines}", soft_wrap=True)
     out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _print_head(out: Console, state: SiteState) -> None:
@@ -217,7 +213,7 @@ def _creation(seen: TargetSnapshot) -> str:
                 for reading in seen.readings
                 if reading.name == "create_enabled" and reading.value is False
             ]
-            return f"not {len(closed)} MDT{'s' if len(closed) > 1 else ''}" if closed else "open"
+            return f"not {plural(len(closed), 'MDT')}" if closed else "open"
         case False:
             return "closed"
         case _:

@@ -16,6 +16,7 @@ from trimtab.explain.incidents.spell import Spell
 from trimtab.model.incident import Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangeStatus
+from trimtab.units import plural
 
 _BROKEN: Final = {
     RunStatus.FAILED: "failed",
@@ -61,7 +62,6 @@ def _why(run: RunFact) -> str | None:
 
 def _spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> Spell:
     first, last = group[0].at, group[-1].at
-    plural = "run" if len(group) == 1 else "runs"
     return Spell(
         shape=Shape.STEP if goes_on and last - first >= _STANDS else Shape.DIP,
         key=None,
@@ -72,6 +72,6 @@ def _spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> 
         detected_at=first,
         certainty=ChangeStatus.CONFIRMED,
         depth=_DEPTH,
-        what=f"{len(group)} {plural} {why}",
+        what=f"{plural(len(group), 'run')} {why}",
         runs=len(group),
     )

@@ -10,6 +10,7 @@ from typing import Final
 from trimtab.explain.incidents.spell import Spell
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus
+from trimtab.units import plural
 
 _TOGETHER: Final = timedelta(hours=24)
 """Errors of one day are one incident: each of them asks for the same look at the same path."""
@@ -51,7 +52,6 @@ def _spell(group: list[BadChecksums], now: datetime) -> Spell:
     where = sorted({one.where for one in group})
     last = group[-1].at
     count = sum(one.count for one in group)
-    noun = "transfer" if count == 1 else "transfers"
     return Spell(
         shape=Shape.INTEGRITY,
         key=None,
@@ -62,6 +62,6 @@ def _spell(group: list[BadChecksums], now: datetime) -> Spell:
         detected_at=group[0].at,
         certainty=ChangeStatus.CONFIRMED,
         depth=1000.0,
-        what=f"{count} {noun} with a bad checksum, on {', '.join(where)}",
+        what=f"{plural(count, 'transfer')} with a bad checksum, on {', '.join(where)}",
         targets=tuple(one for one in where if one.startswith(("OST", "MDT"))),
     )

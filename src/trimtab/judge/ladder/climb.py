@@ -28,6 +28,7 @@ from trimtab.model.ladder import (
     Unit,
 )
 from trimtab.model.run import METRIC_UNITS
+from trimtab.units import plural
 
 MARGIN: Final = 0.10
 """What a layer may lose without being called the bottleneck; the sources call 95 to 99 % 'near' and
@@ -129,7 +130,7 @@ class Shower:
             (built.osts, "OST"),
             (built.servers, "server"),
         )
-        parts = [f"{n:,.6g} {noun}{'' if n == 1 else 's'}" for n, noun in counts if n is not None]
+        parts = [plural(n, noun, ",.6g") for n, noun in counts if n is not None]
         return f"the whole: {', '.join(parts)}" if parts else "as measured"
 
     def shown(self, rung: Rung) -> tuple[Estimate | None, str | None]:

@@ -15,6 +15,7 @@ from trimtab.judge.targets.stragglers import (
 from trimtab.judge.targets.table import survey_table
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import SlowEnd, TargetTails
+from trimtab.units import plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,7 +92,7 @@ def _months(
 def _reason(table: SurveyTable, every: SlowEnd | None, named: int) -> str:
     if every is None:
         return "no survey measured a target by itself"
-    surveys = f"{len(table.at)} survey{'' if len(table.at) == 1 else 's'}"
+    surveys = plural(len(table.at), "survey")
     if len(table.targets) < 2:
         return f"one target in {surveys}: there is none to hold it against"
     if len(table.at) < SURVEYS_MINIMUM:

@@ -44,7 +44,7 @@ from trimtab.model.run import RawOutput, Run, Sample
 from trimtab.model.site import Site
 from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
 from trimtab.model.telemetry import Snapshot
-from trimtab.units import format_bytes
+from trimtab.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
@@ -97,8 +97,8 @@ def steps_of(spec: SurveySpec, limits: Limits) -> tuple[str, ...]:
     return (
         f"look again that the target is well, has room{busy}; else leave it out",
         f"run obdfilter-survey on its server as root: {', '.join(spec.tests)} of"
-        f" {format_bytes(spec.size_bytes)} with {spec.threads} threads on {spec.objects}"
-        f" object{'s' if spec.objects > 1 else ''} that no file owns",
+        f" {format_bytes(spec.size_bytes)} with {spec.threads} threads on"
+        f" {plural(spec.objects, 'object')} that no file owns",
         "during that time the target serves its clients slowly",
         "afterwards check that the objects, the echo client and the used space are gone,"
         " and remove what a survey that was ended has left",
