@@ -26,6 +26,7 @@ from trimtab.loop.command_output import FILES_MAXIMUM
 from trimtab.loop.judging import metrics_of, verdicts
 from trimtab.loop.probe import DIRECTORY_PREFIX, ProbeOutcome
 from trimtab.loop.probe_now import probe_now
+from trimtab.loop.reach import THIS_HOST
 from trimtab.loop.site_command import command_of, refuse_too_many
 from trimtab.loop.site_probe import SiteProbeRunner
 from trimtab.loop.validate import validate
@@ -438,9 +439,8 @@ def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.Monk
         pytest.skip("Open MPI is not here")
     probe = SiteProbe("names", benchmark="mdtest", tasks_per_node=4, items=100)
     from trimtab.launch.bounded import free_space
-    from trimtab.launch.process import execute
 
-    spec, _ = command_of(probe, "local", str(tmp_path), execute=execute, processors=2)
+    spec, _ = command_of(probe, "local", str(tmp_path), replace(THIS_HOST, processors=2))
     space = replace(free_space("/"), inodes=10**6, inodes_free=2000)
     refuse_too_many(spec, space, 0.2)
     with pytest.raises(RefusedError, match="400 files; 1999 inodes are free"):

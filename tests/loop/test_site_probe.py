@@ -12,8 +12,9 @@ import pytest
 from trimtab.errors import JobLost, RefusedError, TrimtabError
 from trimtab.launch import launchers
 from trimtab.launch.allocation import Demand, HostAllocation
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.launch.process import ProcessResult
 from trimtab.loop.probe import DIRECTORY_PREFIX
+from trimtab.loop.reach import THIS_HOST
 from trimtab.loop.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
 from trimtab.loop.watching.probing import RunContext
 from trimtab.model.identifier import identifier_of
@@ -52,7 +53,7 @@ def test_options_and_nodes_end_a_series_only_where_they_are_used() -> None:
 def test_a_launcher_that_does_not_start_a_benchmark_is_refused() -> None:
     site = Site("s", "local", "/", launchers=(SiteLauncher("queue", "slurm"),))
     with pytest.raises(RefusedError, match="slurm does not start fio"):
-        instrument_of(replace(SMALL, launcher="queue", benchmark="fio"), site, execute)
+        instrument_of(replace(SMALL, launcher="queue", benchmark="fio"), site, THIS_HOST)
 
 
 def test_a_batch_job_is_asked_for_as_long_as_the_probe_may_take() -> None:

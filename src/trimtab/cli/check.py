@@ -113,15 +113,17 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.sites import site_file
+    from trimtab.loop.reach import THIS_HOST
+    from trimtab.loop.sites import reach_of, site_file
 
-    loaded = site_file(str(given["path"]))
+    loaded, reach = site_file(str(given["path"])), THIS_HOST
     if loaded is not None:
-        refuse_wrong_place(loaded.site, None)
+        reach = reach_of(loaded.site)
+        refuse_wrong_place(loaded.site, None, reach)
         given = of_site(loaded.site, given)
     wanted = CheckOptions(**given)  # type: ignore[arg-type]
     with progress_bar(silent=as_json) as progress:
-        outcome = check(wanted, progress=progress)
+        outcome = check(wanted, progress=progress, reach=reach)
     if as_json:
         from trimtab.report.documents.check import check_document
 

@@ -20,7 +20,6 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
     every case, and the nodes of a job are given back.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.launch.process import utc_now
     from trimtab.loop.place import refuse_wrong_place
     from trimtab.loop.probe_now import probe_now, probe_of
     from trimtab.loop.site_probe import SiteProbeRunner
@@ -30,6 +29,7 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
         only_site,
         open_driver,
         open_site,
+        reach_of,
         with_store,
     )
     from trimtab.loop.stores import open_store
@@ -40,15 +40,16 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
         open_store(with_store(site, store_url), create=True) as store,
         progress_bar(silent=as_json) as progress,
     ):
-        refuse_wrong_place(site, kept_identity(store, site))
-        runner = SiteProbeRunner(site, utc_now, know_site(store, site))
+        reach = reach_of(site)
+        refuse_wrong_place(site, kept_identity(store, site), reach)
+        runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         made = probe_now(
             site,
             probe,
             store,
-            open_driver(site, clock=utc_now),
+            open_driver(site, clock=reach.clock),
             runner,
-            clock=utc_now,
+            clock=reach.clock,
             progress=progress,
             trim=trim,
         )

@@ -10,7 +10,7 @@ from trimtab.cli import options
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
-    from trimtab.loop.survey.asked import Prepared
+    from trimtab.loop.survey.asked import Prepared, Tools
     from trimtab.model.survey import SurveyPlan
 
 _COUNT = click.IntRange(min=1)
@@ -95,15 +95,16 @@ def command(
 
     Nothing is done without --apply.
     """
-    from trimtab.loop.sites import open_driver, open_site
-    from trimtab.loop.survey.asked import Asked, prepare
+    from trimtab.loop.sites import open_driver, open_site, reach_of
+    from trimtab.loop.survey.asked import Asked, Tools, prepare
 
     if asked_for["size_bytes"] is not None:
         asked_for["size_bytes"] = int(asked_for["size_bytes"])
     asked = Asked(**asked_for)
     site = open_site(where).site
     driver = open_driver(site)
-    prepared = prepare(site, driver, asked)
+    tools = Tools(reach_of(site))
+    prepared = prepare(site, driver, asked, tools)
     if not apply:
         _print_plan(prepared.plan, as_json=as_json)
         return
@@ -111,7 +112,7 @@ def command(
         from trimtab.cli.render.survey import print_plan
 
         print_plan(prepared.plan, applied=True)
-    _apply(prepared, driver, store_url, as_json=as_json)
+    _apply(prepared, driver, tools, store_url, as_json=as_json)
 
 
 def _print_plan(plan: SurveyPlan, *, as_json: bool) -> None:
@@ -125,7 +126,9 @@ def _print_plan(plan: SurveyPlan, *, as_json: bool) -> None:
         print_plan(plan, applied=False)
 
 
-def _apply(prepared: Prepared, driver: Driver, store_url: str | None, *, as_json: bool) -> None:
+def _apply(
+    prepared: Prepared, driver: Driver, tools: Tools, store_url: str | None, *, as_json: bool
+) -> None:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
@@ -135,7 +138,7 @@ def _apply(prepared: Prepared, driver: Driver, store_url: str | None, *, as_json
         open_store(with_store(prepared.site, store_url), create=True) as store,
         progress_bar(silent=as_json) as progress,
     ):
-        survey = carry_out(prepared, driver, store, progress=progress)
+        survey = carry_out(prepared, driver, store, progress=progress, tools=tools)
         place = str(store.location)
     error = error_of(survey)
     if as_json:

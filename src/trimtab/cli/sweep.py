@@ -113,17 +113,17 @@ def _measured(
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.launch.process import utc_now
     from trimtab.loop.place import refuse_wrong_place
     from trimtab.loop.probe_now import probe_of
     from trimtab.loop.site_probe import SiteProbeRunner
-    from trimtab.loop.sites import kept_identity, know_site
+    from trimtab.loop.sites import kept_identity, know_site, reach_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.sweep import SweepWork
 
     probe = probe_of(site, sweep.probe)
     with open_store(url, create=True) as store, progress_bar(silent=silent) as progress:
-        refuse_wrong_place(site, kept_identity(store, site))
-        runner = SiteProbeRunner(site, utc_now, know_site(store, site))
-        work = SweepWork(sweep, site, probe, store, runner, utc_now)
+        reach = reach_of(site)
+        refuse_wrong_place(site, kept_identity(store, site), reach)
+        runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
+        work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
         return work.run(levels, progress), str(store.location)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from trimtab.cli import options
@@ -31,8 +29,8 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
         know_site,
         open_driver,
         open_site,
+        reach_of,
         site_file,
-        utc_now,
         with_store,
     )
     from trimtab.loop.stores import open_store
@@ -53,15 +51,16 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        refuse_wrong_place(site, kept_identity(store, site))
+        reach = reach_of(site)
+        refuse_wrong_place(site, kept_identity(store, site), reach)
         identity = know_site(store, site)
         watch = Watch(
             site,
             store,
-            open_driver(site, clock=utc_now),
-            SiteProbeRunner(site, utc_now, identity),
-            clock=utc_now,
-            sleep=time.sleep,
+            open_driver(site, clock=reach.clock),
+            SiteProbeRunner(site, reach.clock, identity, reach),
+            clock=reach.clock,
+            sleep=reach.sleep,
             log=log,
             notify=from_environment(),
         )

@@ -18,18 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab import __version__
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
-from trimtab.launch import bounded
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
-from trimtab.launch.process import execute, utc_now
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.leftovers import left_behind
 from trimtab.loop.plan import Request, plan_probe
 from trimtab.loop.probe import ProbeOutcome, Progress, Surroundings, run_probe
+from trimtab.loop.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.stores import open_store
 from trimtab.loop.tools import Instrument, choose
 from trimtab.model.check import CheckResult, HistoryPoint
@@ -119,9 +117,14 @@ def check(
     wanted: CheckOptions,
     *,
     progress: Progress = lambda step, fraction: None,
-    clock: Callable[[], datetime] = utc_now,
+    reach: Reach = THIS_HOST,
 ) -> CheckOutcome:
     """Return what one check saw, measured and concluded.
+
+    Parameters
+    ----------
+    reach
+        How the path is reached: this host's, or as a client of the twin.
 
     Raises
     ------
@@ -135,11 +138,11 @@ def check(
     """
     with interruptible(), ExitStack() as stack:
         progress("looking", 0.0)
-        driver = LocalDriver(wanted.path, clock=clock, execute=execute)
-        _refuse_what_is_no_directory(wanted.path)
+        driver = reach.open_path(wanted.path, reach.execute, reach.clock)
+        _refuse_what_is_no_directory(wanted.path, reach)
         store = stack.enter_context(open_store(wanted.store_url, create=True))
         report = _report_path(wanted, driver, store)
-        return _Check(wanted, driver, store, progress, clock).run(report)
+        return _Check(wanted, driver, store, progress, reach).run(report)
 
 
 @dataclass(slots=True)
@@ -147,10 +150,10 @@ class _Check:
     """A check under way."""
 
     wanted: CheckOptions
-    driver: LocalDriver
+    driver: PathDriver
     store: Store
     progress: Progress
-    clock: Callable[[], datetime]
+    reach: Reach
     missing: list[Missing] = field(default_factory=list)
     before: Snapshot | None = None
     outcome: ProbeOutcome | None = None
@@ -167,7 +170,7 @@ class _Check:
 
     def run(self, report: Path) -> CheckOutcome:
         self._know_site()
-        at = self.clock()
+        at = self.reach.clock()
         try:
             self._look_and_measure(at)
         except ToolError as error:
@@ -190,7 +193,7 @@ class _Check:
             if not self.wanted.no_probe:
                 self.before = self.driver.snapshot(at)
                 self._probe()
-            self.now = self.driver.snapshot(self.clock())
+            self.now = self.driver.snapshot(self.reach.clock())
         if isinstance(why_not_counting, NotAvailable):
             self.missing.append(Missing("allocator statistics", why_not_counting.reason))
 
@@ -247,7 +250,7 @@ class _Check:
 
     def _plan(self) -> tuple[ProbeSpec, Instrument]:
         path = self.driver.description
-        state = bounded.describe(path.real_path)
+        state = self.reach.describe(path.real_path)
         if path.read_only or (state.space is not None and state.space.read_only):
             raise ToolError(
                 f"{path.path} is mounted read-only: nothing can be written to measure it",
@@ -260,11 +263,11 @@ class _Check:
             )
         if state.space is None:
             raise ToolError(f"the free space of {path.path} is not known")
-        instrument = choose(self.wanted.benchmark, execute)
+        instrument = choose(self.wanted.benchmark, self.reach)
         spec = plan_probe(
             self.wanted.request,
             available_bytes=state.space.available_bytes,
-            processors=os.cpu_count() or 1,
+            processors=self.reach.processors,
             earlier=self._earlier_specs(),
         )
         return replace(spec, benchmark=instrument.benchmark.name), instrument
@@ -292,11 +295,12 @@ class _Check:
         return Surroundings(
             site=self.site,
             path=self.driver.description,
-            allocation=instrument.launcher.allocate(demand, run=execute),
+            allocation=instrument.launcher.allocate(demand, run=self.reach.execute),
             counters=self.driver.drive_bytes,
-            clock=self.clock,
+            clock=self.reach.clock,
             timeout_s=self.wanted.timeout_s,
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            memory_bytes=self.reach.memory_bytes,
+            directories=self.reach.directories,
         )
 
     def _know_site(self) -> None:
@@ -340,7 +344,9 @@ class _Check:
             samples=() if self.outcome is None else self.outcome.run.samples,
             limits=self.wanted.limits,
             direct=self.wanted.direct,
-            left_behind=left_behind(self.driver.description.real_path, self.clock()),
+            left_behind=left_behind(
+                self.driver.description.real_path, self.reach.clock(), self.reach
+            ),
         )
 
     def _write_report(self, result: CheckResult, report: Path) -> CheckResult:
@@ -372,15 +378,15 @@ def _missing(
     return tuple(dict.fromkeys((*of_path, *readings, *of_probe)))
 
 
-def _refuse_what_is_no_directory(path: str) -> None:
+def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
     from trimtab.errors import UsageError
 
-    state = bounded.describe(path)
+    state = reach.describe(path)
     if state.kind != "directory":
         raise UsageError(f"{visible(path)} is not a directory", hint="name a directory")
 
 
-def _report_path(wanted: CheckOptions, driver: LocalDriver, store: Store) -> Path:
+def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path:
     """Return where the report goes, and refuse at once what could not be written in the end."""
     from trimtab.report.write import check_report_path
 

@@ -24,13 +24,13 @@ from trimtab.launch.process import ProcessResult
 from trimtab.loop.command_output import Files, Found, read_left, read_printed
 from trimtab.loop.probe import (
     DIRECTORY_PREFIX,
-    Directories,
     ProbeOutcome,
     Progress,
     Surroundings,
     began_at,
     on_nodes,
 )
+from trimtab.loop.reach import Directories
 from trimtab.measure.measurement import Measurement, tail, with_reason
 from trimtab.measure.table import Tool
 from trimtab.model.identifier import identifier_of

@@ -17,6 +17,7 @@ from trimtab.launch.fleet import FanOut, fan_out
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.plan import Request, plan_probe
+from trimtab.loop.reach import THIS_HOST
 from trimtab.loop.tools import choose
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
@@ -271,7 +272,7 @@ def _propose_probe(found: Discovery, state: bounded.PathState, execute: Execute)
         found.site = site
         return
     try:
-        instrument = choose("auto", execute)
+        instrument = choose("auto", replace(THIS_HOST, execute=execute))
         spec = plan_probe(Request(), available_bytes=available, processors=_PROCESSORS)
     except (RefusedError, ToolError, UsageError) as error:
         found.not_found.append(f"no probe is proposed: {error.message}")

@@ -6,20 +6,20 @@ import uuid
 from datetime import datetime, timedelta
 
 from trimtab.errors import TrimtabError
-from trimtab.launch import bounded
 from trimtab.loop.probe import DIRECTORY_PREFIX
+from trimtab.loop.reach import THIS_HOST, Reach
 
 AGE_MINIMUM = timedelta(days=1)
 """A younger directory may belong to a probe that is running, here or on another host."""
 
 
-def left_behind(path: str, now: datetime) -> tuple[str, ...]:
+def left_behind(path: str, now: datetime, reach: Reach = THIS_HOST) -> tuple[str, ...]:
     """Return the directories under ``path`` that earlier probes left, oldest first.
 
     Their age is in their name, which ends with the run's UUIDv7.
     """
     try:
-        names = bounded.list_names(path, DIRECTORY_PREFIX).names
+        names = reach.list_names(path, DIRECTORY_PREFIX).names
     except TrimtabError:
         # A path that does not answer was reported already by the snapshot.
         return ()

@@ -6,11 +6,11 @@ number is of the wrong file system: so it is asked before each probe, not once.
 
 from __future__ import annotations
 
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.asking import ask_name
 from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
+from trimtab.loop.reach import Reach
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Site
@@ -44,7 +44,7 @@ def why_wrong_place(
     return None
 
 
-def refuse_wrong_place(site: Site, identity: str | None) -> None:
+def refuse_wrong_place(site: Site, identity: str | None, reach: Reach) -> None:
     """Raise where the path does not lead to the site's file system now.
 
     Raises
@@ -52,7 +52,8 @@ def refuse_wrong_place(site: Site, identity: str | None) -> None:
     ToolError
         It does not: a file system that is not mounted yet may be soon.
     """
-    why = why_wrong_place(site, LocalDriver(site.path).description, identity)
+    description = reach.open_path(site.path, reach.execute, reach.clock).description
+    why = why_wrong_place(site, description, identity)
     if why is not None:
         raise ToolError(
             why, hint="mount it; where it was made anew give the site another name or store"

@@ -23,6 +23,7 @@ from trimtab.launch import bounded
 from trimtab.launch.allocation import Allocation
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.launch.process import ProcessResult
+from trimtab.loop.reach import Directories
 from trimtab.loop.tools import Instrument
 from trimtab.measure import workload
 from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, with_reason
@@ -51,32 +52,6 @@ DIRECTORY_PREFIX = bounded.PROBE_PREFIX + "probe-"
 Progress = Callable[[str, float], None]
 Counters = Callable[[], Mapping[str, DeviceBytes]]
 """Returns what each drive beneath the path has moved so far; empty where none can be seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Directories:
-    """How a probe's directory is made, looked into and removed: with a deadline each.
-
-    Attributes
-    ----------
-    make
-        `trimtab.launch.bounded.make_directory`, or what stands for it where no file system is.
-    sizes
-        `trimtab.launch.bounded.file_sizes`.
-    remove
-        `trimtab.launch.bounded.remove_probe_directory`.
-    remove_tree
-        `trimtab.launch.bounded.remove_probe_tree`: of a command, which may leave anything.
-    find, read
-        `trimtab.launch.bounded.find_files` and `read_files`: what a command left.
-    """
-
-    make: Callable[[str, str], object] = bounded.make_directory
-    sizes: Callable[[str], dict[str, int]] = bounded.file_sizes
-    remove: Callable[[str, str], bounded.Removal] = bounded.remove_probe_directory
-    remove_tree: Callable[[str, str], bounded.Removal] = bounded.remove_probe_tree
-    find: Callable[[str, str, str], tuple[tuple[str, str], ...]] = bounded.find_files
-    read: Callable[..., dict[str, bytes]] = bounded.read_files
 
 
 def no_preparation(allocation: Allocation) -> str | None:
@@ -117,7 +92,7 @@ class Surroundings:
     memory_bytes: int | None = None
     capacity_bytes: int | None = None
     timeout_s: float | None = None
-    directories: Directories = Directories()
+    directories: Directories = field(default_factory=Directories)
     prepare: Callable[[Allocation], str | None] = no_preparation
 
 

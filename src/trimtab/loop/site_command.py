@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-
 from trimtab.errors import RefusedError, ToolError
-from trimtab.launch.allocation import Execute
 from trimtab.launch.bounded import Space
-from trimtab.launch.launchers import Launcher, find_launcher
+from trimtab.launch.launchers import Launcher
 from trimtab.loop.command_probe import DIRECTORY_WORD, CommandSpec
+from trimtab.loop.reach import Reach
 from trimtab.loop.tools import QUESTION_TIMEOUT_S
 from trimtab.measure import mdtest
 from trimtab.measure.table import Tool
@@ -18,7 +16,7 @@ from trimtab.model.telemetry import NotAvailable
 
 
 def command_of(
-    probe: SiteProbe, kind: str, directory: str, *, execute: Execute, processors: int
+    probe: SiteProbe, kind: str, directory: str, reach: Reach
 ) -> tuple[CommandSpec, Launcher]:
     """Return what a probe runs and what starts it.
 
@@ -28,8 +26,8 @@ def command_of(
         Of the probe's launcher.
     directory
         Below which it makes its own.
-    processors
-        Of this host: mdtest has two tasks for each where the site file names no number.
+    reach
+        Of its processors mdtest has two tasks each where the site file names no number.
 
     Raises
     ------
@@ -39,10 +37,10 @@ def command_of(
         mdtest cannot work in that directory.
     """
     if probe.command is not None:
-        return _own(probe, probe.command), _launcher(kind)
+        return _own(probe, probe.command), _launcher(kind, reach)
     # mdtest is started by MPI: without it every task would take itself for the only one.
-    launcher = _launcher("mpi" if kind == "local" else kind)
-    return _mdtest(probe, directory, execute, processors), launcher
+    launcher = _launcher("mpi" if kind == "local" else kind, reach)
+    return _mdtest(probe, directory, reach), launcher
 
 
 def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
@@ -77,9 +75,9 @@ def _own(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
     )
 
 
-def _mdtest(probe: SiteProbe, directory: str, execute: Execute, processors: int) -> CommandSpec:
-    tool = _find_mdtest(execute)
-    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * processors))
+def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
+    tool = _find_mdtest(reach)
+    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * reach.processors))
     asked = mdtest.MdtestSpec(tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions)
     mdtest.command(asked, program=tool.path, directory=directory)  # it may refuse the place
     return CommandSpec(
@@ -95,13 +93,14 @@ def _mdtest(probe: SiteProbe, directory: str, execute: Execute, processors: int)
     )
 
 
-def _find_mdtest(execute: Execute) -> Tool:
-    path = shutil.which(mdtest.KIND)
+def _find_mdtest(reach: Reach) -> Tool:
+    path = reach.which(mdtest.KIND)
     if path is None:
         raise ToolError("mdtest is not on PATH", hint="it comes with IOR: github.com/hpc/ior")
 
     def ask(argv: tuple[str, ...]) -> RawOutput:
-        return execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20).raw_output("")
+        result = reach.execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
+        return result.raw_output("")
 
     version = mdtest.version(ask, path)
     if isinstance(version, NotAvailable):
@@ -109,8 +108,8 @@ def _find_mdtest(execute: Execute) -> Tool:
     return Tool(mdtest.KIND, path, version)
 
 
-def _launcher(kind: str) -> Launcher:
-    launcher = find_launcher(kind)
+def _launcher(kind: str, reach: Reach) -> Launcher:
+    launcher = reach.find_launcher(kind)
     if isinstance(launcher, NotAvailable):
         raise ToolError(f"launcher {kind} cannot be used: {launcher.reason}")
     return launcher

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch import bounded
-from trimtab.launch.allocation import Allocation, Demand, Execute
-from trimtab.launch.launchers import Launcher, find_launcher
-from trimtab.launch.process import execute as run_process
+from trimtab.launch.allocation import Allocation, Demand
+from trimtab.launch.launchers import Launcher
 from trimtab.launch.slurm.launcher import Slurm
 from trimtab.loop.command_probe import CommandSpec, remove_tree, run_command_probe
 from trimtab.loop.place import why_wrong_place
@@ -21,12 +19,12 @@ from trimtab.loop.placing import Pinned, Striped, pin
 from trimtab.loop.probe import (
     DIRECTORY_PREFIX,
     PATIENCE_S,
-    Directories,
     ProbeOutcome,
     Surroundings,
     no_preparation,
     run_probe,
 )
+from trimtab.loop.reach import THIS_HOST, Directories, PathDriver, Reach
 from trimtab.loop.site_command import command_of, refuse_too_many
 from trimtab.loop.sites import open_driver
 from trimtab.loop.tools import Instrument, choose
@@ -101,7 +99,7 @@ def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
     return next(named, SiteLauncher(probe.launcher, probe.launcher))
 
 
-def instrument_of(probe: SiteProbe, site: Site, execute: Execute) -> Instrument:
+def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> Instrument:
     """Return what measures: the benchmark that the probe names, else the first that can be used.
 
     ``local`` leaves it to the benchmark what starts it on this host: IOR takes mpirun. Any other
@@ -123,8 +121,8 @@ def instrument_of(probe: SiteProbe, site: Site, execute: Execute) -> Instrument:
                 hint=f"{probe.benchmark} is started by {' or '.join(launchers)}",
             )
         usual = kind == "local" and kind not in launchers
-        return choose(probe.benchmark, execute, kind=None if usual else kind)
-    return choose("auto", execute, kind=kind)
+        return choose(probe.benchmark, reach, kind=None if usual else kind)
+    return choose("auto", reach, kind=kind)
 
 
 def job_of(probe: SiteProbe, run_id: str) -> str:
@@ -163,7 +161,7 @@ def demand_of_command(probe: SiteProbe, spec: CommandSpec, site: Site, run_id: s
 
 @dataclass(frozen=True, slots=True)
 class SiteProbeRunner:
-    """Runs the probes of a site on this host, below the site's path.
+    """Runs the probes of a site from here, below the site's path.
 
     Attributes
     ----------
@@ -176,8 +174,7 @@ class SiteProbeRunner:
     site: Site
     clock: Callable[[], datetime]
     identity: str | None = None
-    execute: Execute = run_process
-    directories: Directories = field(default_factory=Directories)
+    reach: Reach = THIS_HOST
 
     def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
         """Return what came of a probe; what an earlier run of that id left behind is removed.
@@ -189,15 +186,17 @@ class SiteProbeRunner:
             another one is mounted there, or there is nothing to measure with.
         """
         path = directory_of(self.site, probe)
-        driver = LocalDriver(path, execute=self.execute, clock=self.clock)
-        why = why_wrong_place(self.site, driver.description, self.identity, execute=self.execute)
+        driver = self.reach.open_path(path, self.reach.execute, self.clock)
+        why = why_wrong_place(
+            self.site, driver.description, self.identity, execute=self.reach.execute
+        )
         if why is not None:
             raise RefusedError(why)
-        space = writable_space(path)
+        space = writable_space(path, self.reach)
         if probe.is_one_command:
             return self._one_command(probe, context, driver, space)
-        spec = spec_of(probe, space.available_bytes, os.cpu_count() or 1)
-        instrument = instrument_of(probe, self.site, self.execute)
+        spec = spec_of(probe, space.available_bytes, self.reach.processors)
+        instrument = instrument_of(probe, self.site, self.reach)
         demand = demand_of(probe, spec, self.site, context.run_id)
         around = self._around(
             probe,
@@ -222,15 +221,14 @@ class SiteProbeRunner:
         )
 
     def _one_command(
-        self, probe: SiteProbe, context: RunContext, driver: LocalDriver, space: bounded.Space
+        self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.Space
     ) -> ProbeOutcome:
         """Return what came of a probe that is one command."""
         spec, launcher = command_of(
             probe,
             launcher_of(probe, self.site).kind,
             driver.description.real_path,
-            execute=self.execute,
-            processors=os.cpu_count() or 1,
+            self.reach,
         )
         refuse_too_many(spec, space, FREE_SHARE_SCHEDULED)
         demand = demand_of_command(probe, spec, self.site, context.run_id)
@@ -251,7 +249,7 @@ class SiteProbeRunner:
         self,
         probe: SiteProbe,
         context: RunContext,
-        driver: LocalDriver,
+        driver: PathDriver,
         *,
         launcher: Launcher,
         demand: Demand,
@@ -265,13 +263,13 @@ class SiteProbeRunner:
             path=driver.description,
             allocation=launcher.allocate(
                 demand,
-                run=self.execute,
+                run=self.reach.execute,
                 on_wait=lambda why, waited_s: context.progress(f"in the queue: {why}", 0.0),
             ),
             counters=driver.drive_bytes,
             clock=self.clock,
             # That of compute nodes is not known here: without it the rule of caches is careful.
-            memory_bytes=None if isinstance(launcher, Slurm) else _memory_bytes(),
+            memory_bytes=None if isinstance(launcher, Slurm) else self.reach.memory_bytes,
             capacity_bytes=space.capacity_bytes,
             timeout_s=probe.timeout_s,
             directories=directories,
@@ -281,19 +279,22 @@ class SiteProbeRunner:
     def _striped(self, probe: SiteProbe) -> Directories:
         """Return how the probe's directory is made: as it is, or striped."""
         if probe.stripe_count is None:
-            return self.directories
-        striped = Striped(self.directories.make, probe.stripe_count, self.execute)
-        return replace(self.directories, make=striped)
+            return self.reach.directories
+        directories = self.reach.directories
+        striped = Striped(directories.make, probe.stripe_count, self.reach.execute)
+        return replace(directories, make=striped)
 
     def _placed(self, probe: SiteProbe, spec: ProbeSpec) -> Directories:
         """Return how the probe's directory is made: as it is, striped, or with pinned files."""
-        make = self.directories.make
+        directories = self.reach.directories
         if not probe.target_pinning:
             return self._striped(probe)
         targets = pin(spec.tasks, spec.tasks // spec.nodes, self._osts())
         # IOR and the built-in generator name the file of a task alike.
-        pinned = Pinned(make, targets, lambda task: f"data.{task:08d}", self.execute)
-        return replace(self.directories, make=pinned)
+        pinned = Pinned(
+            directories.make, targets, lambda task: f"data.{task:08d}", self.reach.execute
+        )
+        return replace(directories, make=pinned)
 
     def _osts(self) -> tuple[str, ...]:
         """Return every OST; one that is not open for creation shows when a file is placed."""
@@ -305,7 +306,7 @@ class SiteProbeRunner:
     def _give_back(self, launcher: Launcher, name: str) -> None:
         """Cancel the job that an earlier try of the same run left in the queue."""
         if isinstance(launcher, Slurm):
-            launcher.give_back(name, run=self.execute)
+            launcher.give_back(name, run=self.reach.execute)
 
     def clean_up(self, probe: SiteProbe, run_id: str) -> None:
         """Remove what a run that was broken off left behind: its job and its directory.
@@ -316,22 +317,18 @@ class SiteProbeRunner:
             The file system does not answer, or does not let it go; Slurm does not answer.
         """
         if launcher_of(probe, self.site).kind == "slurm":
-            launcher = find_launcher("slurm")
+            launcher = self.reach.find_launcher("slurm")
             if isinstance(launcher, NotAvailable):
                 raise ToolError(f"its job may still be in the queue: {launcher.reason}")
             self._give_back(launcher, job_of(probe, run_id))
         parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
         if probe.is_one_command:
-            remove_tree(self.directories, parent, name)
+            remove_tree(self.reach.directories, parent, name)
             return
-        removal = self.directories.remove(parent, name)
+        removal = self.reach.directories.remove(parent, name)
         if removal.existed and not removal.removed:
             kept = "; ".join(f"{inner}: {reason}" for inner, reason in removal.kept)
             raise ToolError(f"{name} could not be removed whole ({kept})")
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def drop_caches(allocation: Allocation) -> str | None:
@@ -355,7 +352,7 @@ def directory_of(site: Site, probe: SiteProbe) -> str:
     return f"{base}/{probe.directory}" if probe.directory else site.path
 
 
-def writable_space(path: str) -> bounded.Space:
+def writable_space(path: str, reach: Reach = THIS_HOST) -> bounded.Space:
     """Return the space where a probe is to write.
 
     Raises
@@ -363,7 +360,7 @@ def writable_space(path: str) -> bounded.Space:
     ToolError
         Nothing can be written there.
     """
-    state = bounded.describe(path)
+    state = reach.describe(path)
     if state.space is None or state.kind != "directory":
         raise ToolError(f"{path} is no directory whose free space is known")
     if state.space.read_only:

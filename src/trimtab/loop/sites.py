@@ -9,6 +9,7 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
+from trimtab.loop.reach import THIS_HOST, Reach
 from trimtab.loop.stores import open_store
 from trimtab.model import mounts
 from trimtab.model.site import Site
@@ -111,7 +112,7 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
     Raises
     ------
     UsageError
-        The site's driver does not exist yet, or its path is not there.
+        The site's path is not there; of a twin: its scenario cannot be read.
     """
     if site.driver == "local":
         return LocalDriver(site.path, clock=clock)
@@ -123,6 +124,17 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
         f"{site.name}: the driver {site.driver!r} is not there yet",
         hint="local and lustre are",
     )
+
+
+def reach_of(site: Site) -> Reach:
+    """Return how a site's file system is reached from here: the twin's in simulated time.
+
+    Raises
+    ------
+    UsageError
+        Of a twin: its scenario cannot be read.
+    """
+    return THIS_HOST
 
 
 def lustre_name(site: Site) -> str:
@@ -153,8 +165,9 @@ def know_site(store: Store, site: Site) -> str | None:
     UsageError
         The name stands for another file system.
     """
+    reach = reach_of(site)
     try:
-        identity = LocalDriver(site.path).description.identity
+        identity = reach.open_path(site.path, reach.execute, reach.clock).description.identity
     except UsageError:
         identity = None  # not mounted now: what the servers say can be kept all the same
     kept = store.ensure_site(

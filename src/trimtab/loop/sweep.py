@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -20,6 +19,7 @@ from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
 from trimtab.loop.doubts import Doubt, doubts
 from trimtab.loop.probe import Progress
+from trimtab.loop.reach import THIS_HOST, Reach
 from trimtab.loop.site_probe import directory_of, spec_of, writable_space
 from trimtab.loop.watching.probing import ProbeRunner, RunContext
 from trimtab.model.identifier import new_identifier
@@ -29,6 +29,7 @@ from trimtab.model.sweep import SWEEP, Level
 from trimtab.record.comparability import ASKED
 from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
+from trimtab.units import plural
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -96,8 +97,7 @@ class SweepState:
         """What the command is to end with: points failed this time."""
         if not self.failures:
             return None
-        count = len(self.failures)
-        what = "1 point" if count == 1 else f"{count} points"
+        what = plural(len(self.failures), "point")
         return ToolError(
             f"{what} could not be measured, the first: {self.failures[0]}",
             hint="what was measured is kept; mend it and start again to go on",
@@ -153,6 +153,7 @@ class SweepWork:
     store: Store
     runner: ProbeRunner
     clock: Callable[[], datetime]
+    reach: Reach = THIS_HOST
 
     def run(self, now: Mapping[str, Level], progress: Progress) -> SweepState:
         """Measure every point that can be measured now and is not yet; return how far it came.
@@ -218,9 +219,9 @@ class SweepWork:
                 continue  # its command alone knows what it writes
             path = directory_of(self.site, probe)
             if path not in spaces:
-                spaces[path] = writable_space(path)
+                spaces[path] = writable_space(path, self.reach)
             try:
-                spec_of(probe, spaces[path].available_bytes, os.cpu_count() or 1)
+                spec_of(probe, spaces[path].available_bytes, self.reach.processors)
             except RefusedError as error:
                 raise RefusedError(
                     f"{levels_text(point.levels)}: {error.message}", hint=error.hint

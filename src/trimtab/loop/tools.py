@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute, Launcher, find_launcher
+from trimtab.launch.launchers import Execute, Launcher
+from trimtab.loop.reach import Reach
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.table import BENCHMARKS, Benchmark, Tool, find
+from trimtab.measure.table import BENCHMARKS, Benchmark, Tool
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
 
@@ -37,7 +38,7 @@ class Instrument:
         return self.benchmark.parse(output, repetition=repetition, ordinal=ordinal)
 
 
-def choose(name: str, execute: Execute, *, kind: str | None = None) -> Instrument:
+def choose(name: str, reach: Reach, *, kind: str | None = None) -> Instrument:
     """Return the instrument of that name; ``auto`` takes the first that can be used.
 
     Parameters
@@ -52,7 +53,7 @@ def choose(name: str, execute: Execute, *, kind: str | None = None) -> Instrumen
     """
     reasons = []
     for candidate in BENCHMARKS if name == "auto" else (name,):
-        found = _instrument(candidate, execute, kind)
+        found = _instrument(candidate, reach, kind)
         if isinstance(found, Instrument):
             return found
         reasons.append(f"{candidate}: {found.reason}")
@@ -62,14 +63,14 @@ def choose(name: str, execute: Execute, *, kind: str | None = None) -> Instrumen
     )
 
 
-def _instrument(name: str, execute: Execute, kind: str | None) -> Instrument | NotAvailable:
+def _instrument(name: str, reach: Reach, kind: str | None) -> Instrument | NotAvailable:
     benchmark = BENCHMARKS[name]
     if kind is not None and kind not in benchmark.launchers:
         return NotAvailable(f"{kind} does not start it; {' and '.join(benchmark.launchers)} do")
-    tool = find(name, _asking(execute))
+    tool = reach.find_tool(name, _asking(reach.execute))
     if isinstance(tool, NotAvailable):
         return tool
-    launcher = find_launcher(kind or benchmark.launchers[0])
+    launcher = reach.find_launcher(kind or benchmark.launchers[0])
     if isinstance(launcher, NotAvailable):
         return launcher
     return Instrument(benchmark, tool, launcher)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
-from trimtab.launch.process import execute
 from trimtab.loop.place import why_wrong_place
+from trimtab.loop.reach import Reach
 from trimtab.loop.site_command import command_of, refuse_too_many
 from trimtab.loop.site_probe import (
     FREE_SHARE_SCHEDULED,
@@ -19,7 +17,7 @@ from trimtab.loop.site_probe import (
     launcher_of,
     spec_of,
 )
-from trimtab.loop.sites import OpenDriver, open_driver
+from trimtab.loop.sites import OpenDriver, open_driver, reach_of
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Checked, Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
@@ -29,7 +27,11 @@ from trimtab.visible import visible
 
 
 def validate(
-    site: Site, *, identity: str | None = None, open_with: OpenDriver = open_driver
+    site: Site,
+    *,
+    identity: str | None = None,
+    open_with: OpenDriver = open_driver,
+    reach: Reach | None = None,
 ) -> tuple[Checked, ...]:
     """Return every statement of a site that can be held against reality.
 
@@ -39,20 +41,23 @@ def validate(
     ----------
     identity
         Of the file system that is kept under the site's name; ``None`` where none is.
+    reach
+        How its path is reached; ``None``: as its driver says.
     """
-    found = [*_path(site, identity)]
+    reach = reach or reach_of(site)
+    found = [*_path(site, identity, reach)]
     if all(one.ok for one in found):
-        found += _probes(site)
+        found += _probes(site, reach)
     found += _answers(site, open_with)
-    found += _store(site)
+    found += _store(site, reach)
     return tuple(found)
 
 
-def _path(site: Site, identity: str | None) -> Iterator[Checked]:
+def _path(site: Site, identity: str | None, reach: Reach) -> Iterator[Checked]:
     what = f"path {site.path}"
     try:
-        description = LocalDriver(site.path).description
-        state = bounded.describe(site.path)
+        description = reach.open_path(site.path, reach.execute, reach.clock).description
+        state = reach.describe(site.path)
     except TrimtabError as error:
         yield Checked(what, False, error.message)
         return
@@ -73,12 +78,12 @@ def _kind(site: Site, description: PathDescription, identity: str | None) -> Ite
         yield Checked(what, True, f"is kept as {identity}")
 
 
-def _probes(site: Site) -> Iterator[Checked]:
-    state = bounded.describe(site.path)
+def _probes(site: Site, reach: Reach) -> Iterator[Checked]:
+    state = reach.describe(site.path)
     for probe in site.probes:
         what = f"probe {probe.name}"
         directory = directory_of(site, probe)
-        place = state if probe.directory is None else bounded.describe(directory)
+        place = state if probe.directory is None else reach.describe(directory)
         if place.kind != "directory":
             yield Checked(what, False, f"{visible(directory)} is not a directory")
             continue
@@ -86,23 +91,23 @@ def _probes(site: Site) -> Iterator[Checked]:
             yield Checked(what, False, f"no permission to write in {visible(directory)}")
             continue
         if probe.is_one_command:
-            yield _command(what, probe, site, place)
+            yield _command(what, probe, site, place, reach)
             continue
         try:
-            instrument = instrument_of(probe, site, execute)
+            instrument = instrument_of(probe, site, reach)
         except TrimtabError as error:
             yield Checked(what, False, error.message)
             continue
-        yield _size(what, probe, place, instrument.benchmark.name)
+        yield _size(what, probe, place, instrument.benchmark.name, reach)
 
 
-def _command(what: str, probe: SiteProbe, site: Site, place: bounded.PathState) -> Checked:
+def _command(
+    what: str, probe: SiteProbe, site: Site, place: bounded.PathState, reach: Reach
+) -> Checked:
     """Return whether the command of a probe can be started here."""
     kind = launcher_of(probe, site).kind
     try:
-        spec, launcher = command_of(
-            probe, kind, place.path, execute=execute, processors=os.cpu_count() or 1
-        )
+        spec, launcher = command_of(probe, kind, place.path, reach)
         if place.space is not None:
             refuse_too_many(spec, place.space, FREE_SHARE_SCHEDULED)
     except TrimtabError as error:
@@ -110,18 +115,20 @@ def _command(what: str, probe: SiteProbe, site: Site, place: bounded.PathState) 
     program = spec.command[0]
     if launcher.kind == "slurm":
         return Checked(what, None, f"{visible(program)} is looked for on the nodes of its job")
-    found = shutil.which(program)
+    found = reach.which(program)
     if found is None:
         return Checked(what, False, f"{visible(program)} is not a program on this host")
     return Checked(what, True, f"{spec.benchmark}, {visible(found)}")
 
 
-def _size(what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str) -> Checked:
+def _size(
+    what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str, reach: Reach
+) -> Checked:
     if place.space is None:
         return Checked(what, None, "the free space is not known")
     available = place.space.available_bytes
     try:
-        spec = spec_of(probe, available, os.cpu_count() or 1)
+        spec = spec_of(probe, available, reach.processors)
     except RefusedError as error:
         return Checked(what, False, error.message)
     size = spec.tasks * spec.block_size_bytes
@@ -159,7 +166,7 @@ def _homes(site: Site, snapshot: Snapshot) -> Iterator[Checked]:
         yield Checked("home", False, f"names none for {', '.join(unnamed[:8])}")
 
 
-def _store(site: Site) -> Iterator[Checked]:
+def _store(site: Site, reach: Reach) -> Iterator[Checked]:
     what = f"store {site.store.url or '(default)'}"
     try:
         location = locate(site.store.url, raw=site.store.raw)
@@ -168,5 +175,5 @@ def _store(site: Site) -> Iterator[Checked]:
         return
     yield Checked(what, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")
     for name in ("lfs", "lctl") if site.driver == "lustre" else ():
-        found = shutil.which(name)
+        found = reach.which(name)
         yield Checked(name, found is not None, found or "not on PATH of this host")

@@ -15,6 +15,7 @@ from trimtab.cli.render.survey import print_plan, print_survey
 from trimtab.errors import Interrupted, RefusedError
 from trimtab.judge import credibility
 from trimtab.launch.process import ProcessResult, execute
+from trimtab.loop.reach import THIS_HOST
 from trimtab.loop.survey.asked import Asked, Tools, carry_out, error_of, prepare
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
@@ -47,7 +48,7 @@ def tools(place: Place, **changes: Any) -> Tools:
                 return state.execute(argv, **options)
         return execute(argv, **options)
 
-    return replace(place.tools(execute=run), **changes)
+    return replace(place.tools(reach=replace(THIS_HOST, execute=run)), **changes)
 
 
 def survey(place: Place, asked: Asked, with_: Tools | None = None) -> Survey:
@@ -172,11 +173,11 @@ def test_a_person_stops_it(small: Place) -> None:
             done.append("write")
             if len(done) == 2:
                 raise Interrupted("stopped by SIGINT")
-        return usual.execute(argv, **options)
+        return usual.reach.execute(argv, **options)
 
     asked = replace(ASKED, targets=("OST0000", "OST0001", "OST0002"))
     with pytest.raises(Interrupted):
-        survey(small, asked, replace(usual, execute=run))
+        survey(small, asked, replace(usual, reach=replace(usual.reach, execute=run)))
     with small.store() as store:
         (kept,) = store.runs(site="here")
     assert kept.status is RunStatus.PARTIAL
@@ -192,11 +193,11 @@ def test_a_generator_that_fails_is_a_result_of_its_target(small: Place) -> None:
         if "--write" in argv:
             done.append("write")
             if len(done) == 1:
-                return usual.execute(("false",), **options)
-        return usual.execute(argv, **options)
+                return usual.reach.execute(("false",), **options)
+        return usual.reach.execute(argv, **options)
 
     asked = replace(ASKED, targets=("OST0000", "OST0001"))
-    found = survey(small, asked, replace(usual, execute=run))
+    found = survey(small, asked, replace(usual, reach=replace(usual.reach, execute=run)))
     assert outcomes(found) == {"OST0000": Outcome.FAILED, "OST0001": Outcome.MEASURED}
     assert found.run.status is RunStatus.PARTIAL
     assert error_of(found) is not None

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import shielded
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import execute as run_process
 from trimtab.loop.probe import Progress
+from trimtab.loop.reach import THIS_HOST, Reach
 from trimtab.loop.sites import know_site, lustre_name
 from trimtab.loop.survey import client, server
 from trimtab.loop.survey.client import Here, Surveyed
@@ -110,7 +109,7 @@ class Tools:
         Runs commands on the servers; ``None``: as the site file says.
     """
 
-    execute: Execute = run_process
+    reach: Reach = THIS_HOST
     run: RunEach | None = None
     pause: Pause | None = None
     look_s: float = LOOK_S
@@ -148,7 +147,7 @@ def prepare(site: Site, driver: Driver, asked: Asked, tools: Tools | None = None
     if size_bytes is None:
         size_bytes = SERVER_BYTES if on_server else CLIENT_BYTES
     limits = Limits(size_bytes, asked.load_bytes_per_s)
-    on_client = None if on_server else _on_client(asked, size_bytes, tools.execute)
+    on_client = None if on_server else _on_client(asked, size_bytes, tools.reach)
     on_servers = None
     if on_server:
         on_servers = SurveySpec(size_bytes, asked.objects, asked.threads)
@@ -181,7 +180,7 @@ def carry_out(
     site, plan = prepared.site, prepared.plan
     identity = know_site(store, site)
     if prepared.on_client is not None:
-        here = Here(site, identity, driver.clock, tools.execute)
+        here = Here(site, identity, driver.clock, tools.reach)
         surveyed = client.survey_from_client(plan, *prepared.on_client, here, progress=progress)
     else:
         surveyed = _on_servers(prepared, driver, store, progress, tools)
@@ -208,7 +207,7 @@ def error_of(survey: Survey) -> ToolError | RefusedError | None:
     return kind(f"not every target was surveyed as planned: {said}")
 
 
-def _on_client(asked: Asked, size_bytes: int, execute: Execute) -> tuple[ProbeSpec, Instrument]:
+def _on_client(asked: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:
     if asked.benchmark not in client.PINNABLE:
         raise UsageError(
             f"{asked.benchmark} does not write into files that stand on their targets already",
@@ -220,7 +219,7 @@ def _on_client(asked: Asked, size_bytes: int, execute: Execute) -> tuple[ProbeSp
         duration_s=asked.duration_s,
         repetitions=asked.repetitions,
     )
-    return replace(spec, direct=asked.direct), choose_instrument(asked.benchmark, execute)
+    return replace(spec, direct=asked.direct), choose_instrument(asked.benchmark, reach)
 
 
 def _plan(site: Site, driver: Driver, asked: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
@@ -287,7 +286,7 @@ def _on_servers(
         site=site,
         file_system=lustre_name(site),
         driver=driver,
-        run=tools.run or run_each(site.servers, execute=tools.execute),
+        run=tools.run or run_each(site.servers, execute=tools.reach.execute),
         journal=store.add_event,
         recall=lambda: store.events(site=site.name),
         limits=prepared.limits,

@@ -6,7 +6,6 @@ in every case. Their figures become the samples of one run.
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,27 +13,18 @@ from datetime import datetime
 from typing import Final
 
 from trimtab import __version__
-from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.allocation import Demand
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import execute as run_process
 from trimtab.loop.place import why_wrong_place
 from trimtab.loop.placing import Pinned
-from trimtab.loop.probe import (
-    DIRECTORY_PREFIX,
-    PATIENCE_S,
-    Directories,
-    Progress,
-    Surroundings,
-    run_probe,
-)
+from trimtab.loop.probe import DIRECTORY_PREFIX, PATIENCE_S, Progress, Surroundings, run_probe
+from trimtab.loop.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.tools import Instrument
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.model.site import Site
 from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
-from trimtab.units import format_bytes
+from trimtab.units import format_bytes, plural
 
 PROBE_NAME: Final = "survey-client"
 PINNABLE: Final = frozenset({"builtin", "ior"})
@@ -70,8 +60,7 @@ class Here:
     site: Site
     identity: str | None
     clock: Callable[[], datetime]
-    execute: Execute = run_process
-    directories: Directories = field(default_factory=Directories)
+    reach: Reach = THIS_HOST
 
 
 def spec_of(size_bytes: int, *, tasks: int, duration_s: float, repetitions: int) -> ProbeSpec:
@@ -90,9 +79,7 @@ def spec_of(size_bytes: int, *, tasks: int, duration_s: float, repetitions: int)
 
 def steps_of(spec: ProbeSpec, instrument: Instrument, site: Site) -> tuple[str, ...]:
     """Return in words what is done to each target."""
-    files = (
-        f"{spec.tasks} file{'s' if spec.tasks > 1 else ''} of {format_bytes(spec.block_size_bytes)}"
-    )
+    files = f"{plural(spec.tasks, 'file')} of {format_bytes(spec.block_size_bytes)}"
     again = f", {spec.repetitions} times" if spec.repetitions > 1 else ""
     return (
         f"make a directory {DIRECTORY_PREFIX}... in {site.path}, and in it {files} of one stripe,"
@@ -114,8 +101,8 @@ def survey_from_client(
     RefusedError
         At the site's path is another file system.
     """
-    driver = LocalDriver(here.site.path, execute=here.execute, clock=here.clock)
-    why = why_wrong_place(here.site, driver.description, here.identity, execute=here.execute)
+    driver = here.reach.open_path(here.site.path, here.reach.execute, here.clock)
+    why = why_wrong_place(here.site, driver.description, here.identity, execute=here.reach.execute)
     if why is not None:
         raise RefusedError(why)
     spec = replace(
@@ -131,7 +118,7 @@ class _Survey:
     spec: ProbeSpec
     instrument: Instrument
     here: Here
-    driver: LocalDriver
+    driver: PathDriver
     samples: list[Sample] = field(default_factory=list)
     outputs: list[RawOutput] = field(default_factory=list)
     results: list[TargetResult] = field(default_factory=list)
@@ -183,17 +170,18 @@ class _Survey:
     def _around(self, target: str) -> Surroundings:
         here, spec = self.here, self.spec
         targets = (target,) * spec.tasks
-        make = Pinned(here.directories.make, targets, lambda n: f"data.{n:08d}", here.execute)
+        reach = here.reach
+        make = Pinned(reach.directories.make, targets, lambda n: f"data.{n:08d}", reach.execute)
         demand = Demand("trimtab-survey", tasks_per_node=spec.tasks)
         return Surroundings(
             site=here.site.name,
             path=self.driver.description,
-            allocation=self.instrument.launcher.allocate(demand, run=here.execute),
+            allocation=self.instrument.launcher.allocate(demand, run=reach.execute),
             counters=self.driver.drive_bytes,
             clock=here.clock,
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            memory_bytes=reach.memory_bytes,
             timeout_s=spec.duration_s + PATIENCE_S,
-            directories=replace(here.directories, make=make),
+            directories=replace(reach.directories, make=make),
         )
 
     def _take(self, target: str, run: Run) -> None:
