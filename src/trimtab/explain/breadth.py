@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context
-from trimtab.explain.telemetry import holds
+from trimtab.explain.telemetry import marked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,9 +108,7 @@ def surveys_within(context: Context) -> pl.DataFrame:
             }
         )  # fmt: skip
     frame = frame.filter(pl.col("value").is_not_null() & pl.col("at").is_not_null())
-
-    marked = frame.with_columns(bad=holds(context.bad), good=holds(context.good))
-    return marked.filter(pl.col("bad") | pl.col("good")).drop("good")
+    return marked(frame, context.bad, context.good).drop_nulls("bad")
 
 
 def _slow_and_fast(
@@ -130,8 +128,8 @@ def _slow_and_fast(
     well = pl.col("share").quantile(_WELL_QUANTILE).over("metric")
     scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
     least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
-    marked = both.with_columns(slow=pl.col("share") < well * (1 - least))
-    found = marked.group_by("target").agg(pl.col("slow").any()).sort("target")
+    judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
+    found = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (
         tuple(found.filter(pl.col("slow") == which).get_column("target").to_list())
         for which in (True, False)

@@ -245,11 +245,7 @@ class Observations:
         return grouped.select(columns).sort("at", "target")
 
     def _marked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows with ``bad``, which is null outside of the stretches."""
-        import polars as pl
-
-        bad, good = (holds(windows) for windows in (self._bad, self._good))
-        return frame.with_columns(bad=pl.when(bad).then(True).when(good).then(False))
+        return marked(frame, self._bad, self._good)
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
         """Return the steps that lie mostly in one of the stretches, with ``bad``."""
@@ -331,6 +327,16 @@ def holds(windows: Sequence[Window]) -> pl.Expr:
 
     inside = [pl.col("at").is_between(window.from_, window.to) for window in windows]
     return pl.any_horizontal(inside) if inside else pl.lit(False)
+
+
+def marked(frame: pl.DataFrame, bad: Sequence[Window], good: Sequence[Window]) -> pl.DataFrame:
+    """Return the rows with ``bad``: true within the bad stretch, false within the good one.
+
+    It is null outside of both. What lies in both is bad.
+    """
+    import polars as pl
+
+    return frame.with_columns(bad=pl.when(holds(bad)).then(True).when(holds(good)).then(False))
 
 
 def _overlap_s(windows: Sequence[Window]) -> pl.Expr:

@@ -77,7 +77,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     if not names:
         said = "every run since it began was on the same nodes: none can be told from the others"
         return weighed(said, Route.RUNS, 0.0), None
-    base = _base(context)
+    base = _base(context, limit)
     nodes = [_node(name, told, slow, base) for name in names]
     # One of them is as likely as the other beforehand; those in every run cannot be told apart.
     weight = _mean_weight([one.weight for one in nodes], len(names) + len(everywhere))
@@ -177,10 +177,9 @@ def _limit(context: Context) -> float | None:
     return median(values) * (1 + _SHARE_OF_LOSS * loss)
 
 
-def _base(context: Context) -> tuple[float, float]:
+def _base(context: Context, limit: float | None) -> tuple[float, float]:
     """Return slow and other runs of good hours: how often a run is slow with no bad node."""
     good = [run for run in of_incident(context, bad=False) if value_of(context, run) is not None]
-    limit = _limit(context)
     slow = sum(_is_slow(context, run, limit) for run in good)
     # Good hours say what is usual, not what is certain now: they count for at most ten runs.
     scale = min(1.0, 10 / len(good)) if good else 0.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import weighed
-from trimtab.explain.telemetry import OSTS, holds
+from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
@@ -183,7 +183,7 @@ def surveyed(context: Context) -> pl.DataFrame | None:
     if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
         return None
     frame = frame.filter(pl.col("at").is_not_null() & pl.col("target").is_not_null())
-    return _marked(context, frame)
+    return marked(frame, context.bad, context.good).drop_nulls("bad")
 
 
 def settings(context: Context, ending: str) -> pl.DataFrame:
@@ -205,7 +205,8 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
         name for name in frame.get_column("name").unique().drop_nulls() if name.endswith(ending)
     ]
     of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").is_in(names)
-    return _marked(context, frame.filter(of_osts & pl.col("value").is_not_null()))
+    kept = frame.filter(of_osts & pl.col("value").is_not_null())
+    return marked(kept, context.bad, context.good).drop_nulls("bad")
 
 
 def commonest(frame: pl.DataFrame) -> str | None:
@@ -214,14 +215,6 @@ def commonest(frame: pl.DataFrame) -> str | None:
 
     values = frame.filter(pl.col("bad")).get_column("value").drop_nulls()
     return None if values.is_empty() else str(values.mode().sort()[0])
-
-
-def _marked(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows within the stretches, with ``bad``."""
-    import polars as pl
-
-    marked = frame.with_columns(bad=holds(context.bad))
-    return marked.filter(pl.col("bad") | holds(context.good))
 
 
 def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
