@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Final, Literal
+from typing import Final
 
 __version__: Final[str]
 
@@ -61,7 +61,7 @@ class FlashDrive:
         units: int,
         spare: float,
         *,
-        policy: Literal["greedy", "fifo", "cost-benefit"] | str = "greedy",
+        policy: str = "greedy",
         separate: bool = False,
         seed: int = 0,
     ) -> None: ...

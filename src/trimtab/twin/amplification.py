@@ -10,7 +10,7 @@ from typing import Final
 
 from trimtab._core import FlashDrive, FlashWorkload
 from trimtab.errors import UsageError
-from trimtab.twin.formulas import Policy, amplification, separated
+from trimtab.twin.formulas import Policy, amplification, effective_spare, separated
 
 _SETTLED: Final = 5
 """Drive writes that are held against as many before them."""
@@ -130,9 +130,7 @@ def simulate(
 
 
 def _bound(terms: Terms, part: float, share: float) -> float:
-    # What holds no data is spare as well.
-    spare = 1 - terms.live * (1 - terms.spare)
-    return separated(spare, terms.units, part, share)
+    return separated(effective_spare(terms.spare, terms.live), terms.units, part, share)
 
 
 def _one_drive_write(drive: FlashDrive, host: FlashWorkload) -> float:
