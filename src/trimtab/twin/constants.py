@@ -1,0 +1,239 @@
+"""The constants of the twin that are fitted, all of them; everything else is printed or follows.
+
+A constant stands for one physical cause. `FITTED_ON` and `HELD_OUT` name the rows of the table of
+`trimtab.twin.calibration` that constants may see and those that they may not: they were written
+down before the first fit. ``scripts/fit_twin.py`` fits and writes the values here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+FITTED_ON: Final = (
+    "10-write",
+    "15-read-4x32",
+    "26-write",
+    "26-read",
+    "26-write-iops",
+    "26-read-iops",
+    "29-write",
+    "29-read",
+    "31-write-cpt8",
+    "35-shared-691",
+    "36-saferet",
+    "37-without",
+    "37-with",
+    "39-write-iops",
+)
+"""Rows that the fit of the layers sees."""
+
+HELD_OUT: Final = (
+    "2-read",
+    "2-write",
+    "2-read-iops",
+    "2-write-iops",
+    "10-read",
+    "11-read",
+    "11-write",
+    "12-write",
+    "12-read",
+    "13-write",
+    "13-read",
+    "14-write",
+    "14-read",
+    "15-write-4x16",
+    "15-write-4x32",
+    "15-read-4x16",
+    "16-write",
+    "16-read",
+    "30-e1000",
+    "30-e2000",
+    "31-read-cpt4",
+    "31-read-cpt8",
+    "31-read-cpt16",
+    "31-write-cpt4",
+    "31-write-cpt16",
+    "34-nodes",
+    "35-fpp-691",
+    "35-fpp-4147",
+    "35-fpp-128mib",
+    "35-shared-4147",
+    "35-random-691",
+    "35-node-read",
+    "35-node-write",
+    "39-write",
+    "39-read",
+    "39-read-iops",
+)
+"""Rows that are only ever predicted. Rows that need time (6, 17, 22 to 25, 27, 43) are too, but for
+the one that `Constants.allocator_s_per_group` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One fitted constant.
+
+    Attributes
+    ----------
+    unit
+        ``1`` for a plain factor.
+    low, high
+        What physics allows; a fit that ends there is a finding, not a value.
+    fitted_on
+        Rows of the calibration table.
+    """
+
+    name: str
+    value: float
+    unit: str
+    low: float
+    high: float
+    meaning: str
+    fitted_on: tuple[str, ...]
+
+
+TABLE: Final = (
+    Constant(
+        "raid_write_efficiency",
+        0.926,
+        "1",
+        0.80,
+        1.0,
+        "what parity, its copies and ldiskfs leave of the drives' writes on an E1000",
+        ("10-write",),
+    ),
+    Constant(
+        "host_factor_e2000",
+        2.12,
+        "1",
+        1.3,
+        2.6,
+        "work that a core of an E2000 server does for one of an E1000: clock (1.3), two "
+        "generations of cores, memory, two threads a core; overheads shrink by it",
+        ("39-write-iops",),
+    ),
+    Constant(
+        "memory_passes",
+        2.68,
+        "1",
+        2.0,
+        5.0,
+        "times that a byte read crosses the memory of a server, whose bandwidth is printed",
+        ("15-read-4x32",),
+    ),
+    Constant(
+        "client_path_efficiency",
+        0.963,
+        "1",
+        0.85,
+        1.0,
+        "what client, RPCs and server threads leave of the lower of target and network, E1000",
+        ("26-write", "26-read"),
+    ),
+    Constant(
+        "lnet_efficiency",
+        0.98,
+        "1",
+        0.90,
+        1.0,
+        "what LNet leaves of the line rate: headers and pauses between messages",
+        ("29-read", "31-write-cpt8"),
+    ),
+    Constant(
+        "lnet_write_slingshot",
+        0.865,
+        "1",
+        0.70,
+        1.0,
+        "what is left of that where a server fetches what is written, over Slingshot",
+        ("29-write",),
+    ),
+    Constant(
+        "small_write_s",
+        34.5e-6,
+        "s",
+        5e-6,
+        200e-6,
+        "time in which one array of an E1000 takes one random 4 KiB write, one after another",
+        ("26-write-iops",),
+    ),
+    Constant(
+        "small_read_core_s",
+        22.9e-6,
+        "s",
+        2e-6,
+        100e-6,
+        "time of a core of an E1000 server for one random 4 KiB read",
+        ("26-read-iops",),
+    ),
+    Constant(
+        "node_bytes_per_s",
+        24.5e9,
+        "B/s",
+        15e9,
+        40e9,
+        "that the processor of one node of the hourly probe moves, without checksums or SafeRet",
+        ("36-saferet", "37-without"),
+    ),
+    Constant(
+        "saferet_cost",
+        0.163,
+        "1",
+        0.0,
+        0.5,
+        "processor time that SafeRet adds to each byte of a client, as a part of it",
+        ("36-saferet", "37-without"),
+    ),
+    Constant(
+        "checksum_core_s_per_byte",
+        0.655e-9,
+        "s/B",
+        0.05e-9,
+        2e-9,
+        "time of one core for checksums on the wire, client and server alike",
+        ("37-with",),
+    ),
+    Constant(
+        "shared_file_factor",
+        0.41,
+        "1",
+        0.1,
+        1.0,
+        "what locks on one shared file leave of file per process",
+        ("35-shared-691",),
+    ),
+    Constant(
+        "allocator_s_per_group",
+        50e-9,
+        "s",
+        16e-9,
+        500e-9,
+        "time of the processor for one group that a useless loop looks at, waiting for locks "
+        "counted in; 16 ns without any was measured on one core",
+        ("24-minimum",),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The values alone, by name, as the layers take them; the meaning of each is in `TABLE`."""
+
+    raid_write_efficiency: float
+    host_factor_e2000: float
+    memory_passes: float
+    client_path_efficiency: float
+    lnet_efficiency: float
+    lnet_write_slingshot: float
+    small_write_s: float
+    small_read_core_s: float
+    node_bytes_per_s: float
+    saferet_cost: float
+    checksum_core_s_per_byte: float
+    shared_file_factor: float
+    allocator_s_per_group: float
+
+
+NAMES: Final = tuple(field.name for field in fields(Constants))
+FITTED: Final = Constants(**{constant.name: constant.value for constant in TABLE})

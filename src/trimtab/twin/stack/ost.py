@@ -1,0 +1,131 @@
+"""An OST and its part of a server: what it would write and read now, each ceiling by itself.
+
+========================  ======================================================================
+drives                    array of fresh drives / write amplification x window factor
+processor                 cores / (base + useless loops x groups x time per group + checksums)
+network                   line rate x LNet; only for what comes from clients
+========================  ======================================================================
+
+The window factor is what collection and writeback throttling leave within seconds
+(`trimtab.twin.windows`); 1 where neither happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trimtab.twin.constants import FITTED, Constants
+from trimtab.twin.stack import network, raid
+from trimtab.twin.stack.hardware import Hardware
+
+REQUEST_BYTES: Final = 1024**2
+BASE_CORE_S: Final = 0.4e-3
+"""Processor time of a 1 MiB write apart from the allocator's: an assumption. It has to stay under
+32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (seed 004)."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class OstRates:
+    """What OSTs would do now, bytes per second, one entry an OST.
+
+    Attributes
+    ----------
+    write, read
+        The least of what limits them.
+    write_drives, write_processor
+        Ceilings of writes by themselves.
+    cores_useless
+        Cores busy with useless loops at the rate ``write``.
+    """
+
+    write: Array
+    read: Array
+    write_drives: Array
+    write_processor: Array
+    cores_useless: Array
+
+
+def rates(
+    machine: Hardware,
+    amplification: ArrayLike = 1.0,
+    *,
+    window: ArrayLike = 1.0,
+    useless_per_request: ArrayLike = 0.0,
+    drive_write_factor: ArrayLike = 1.0,
+    drive_read_factor: ArrayLike = 1.0,
+    server_share: ArrayLike = 1.0,
+    from_clients: bool = False,
+    checksums: bool = False,
+    constants: Constants = FITTED,
+) -> OstRates:
+    """Return what OSTs would write and read now if somebody asked for it all.
+
+    Parameters
+    ----------
+    amplification
+        Of writes, per OST.
+    window
+        Factor of collection and throttling within seconds, per OST.
+    useless_per_request
+        Useless loops around all groups for each request of 1 MiB, per OST.
+    drive_write_factor, drive_read_factor
+        Of a slow, missing or rebuilding drive: an operation ends with its slowest drive.
+    server_share
+        Of the server's processor, memory and network: 0.5 while it carries a second OST.
+    from_clients
+        Whether network and client path are passed: not by obdfilter-survey.
+    checksums
+        Of clients' data, which the server works out again.
+    """
+    share = np.asarray(server_share, dtype=np.float64)
+    factor = np.asarray(window, dtype=np.float64) * np.asarray(drive_write_factor, dtype=np.float64)
+    fresh = raid.write_bytes_per_s(machine, constants)
+    drives = fresh * factor / np.asarray(amplification, dtype=np.float64)
+    useless_s = (
+        np.asarray(useless_per_request, dtype=np.float64)
+        * machine.groups
+        * constants.allocator_s_per_group
+    )
+    host = machine.platform.host(constants)
+    request_s = BASE_CORE_S + useless_s
+    if from_clients and checksums:
+        request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
+    processor = machine.cores * host * share / request_s * REQUEST_BYTES
+    write = np.minimum(drives, processor)
+    read = np.minimum(
+        machine.drives * machine.drive_read_bytes_per_s * np.asarray(drive_read_factor),
+        machine.memory_bytes_per_s * share / constants.memory_passes,
+    )
+    if from_clients:
+        line = machine.network_bytes_per_s * share
+        path = raid.shrunk(constants.client_path_efficiency, host)
+        carried = network.write_bytes_per_s(1.0, machine.platform, constants)
+        write = np.minimum(write, line * carried) * path
+        read = np.minimum(read, line * network.read_bytes_per_s(1.0, constants)) * path
+    write, read, drives, processor, useless_s = np.broadcast_arrays(
+        write, read, drives, processor, useless_s
+    )
+    return OstRates(
+        write=write.copy(),
+        read=read.copy(),
+        write_drives=drives.copy(),
+        write_processor=processor.copy(),
+        cores_useless=write / REQUEST_BYTES * useless_s / host,
+    )
+
+
+def small_reads_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
+    """Return random 4 KiB reads of one OST through clients: its drives, or its cores."""
+    from trimtab.twin.stack import drive
+
+    drives = machine.drives * drive.small_reads_per_s(
+        machine.drive_read_iops, machine.drive_read_bytes_per_s
+    )
+    cores = machine.cores * machine.platform.host(constants) / constants.small_read_core_s
+    return min(drives, cores)
