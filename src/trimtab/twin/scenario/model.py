@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 AllocatorFamily = Literal["classic", "optimize-scan", "el9"]
@@ -79,6 +79,8 @@ class Osts:
         Of one, as ``df`` counts it; ``None``: from drives and RAID.
     per_server
         OSTs of one OSS at home.
+    link_bytes_per_s
+        What one server's link to one drive carries, each way; ``None``: more than the drive gives.
     """
 
     count: int
@@ -86,6 +88,7 @@ class Osts:
     raid: Raid = Raid()
     capacity_bytes: float | None = None
     per_server: int = 1
+    link_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +313,8 @@ class ProbeLoad:
         Of one run; deleted at its end.
     timeout_s
         After which a run is unfinished and counts as 0.
+    since
+        First moment at which it may run; ``None``: from the start.
     """
 
     name: str
@@ -320,6 +325,7 @@ class ProbeLoad:
     transfer_size_bytes: int = 1024**2
     bytes_written: float = 0.0
     timeout_s: float = 1800.0
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,9 +387,11 @@ class Scenario:
     Attributes
     ----------
     start
-        Aware; its zone is the site's.
+        Aware and in UTC, as every time inside; schedules are in ``timezone``.
     source
         The file that it was read from, or the preset's name.
+    assumptions
+        Dotted keys, or tables, to why their values are assumed: no source prints them.
     """
 
     name: str
@@ -409,3 +417,8 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     source: str | None = None
     assumptions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def end(self) -> datetime:
+        """Return the moment at which it is over, in UTC."""
+        return self.start + timedelta(seconds=self.length_s)

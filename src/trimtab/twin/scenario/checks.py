@@ -1,0 +1,246 @@
+"""What makes a scenario impossible: each problem with the key, the reason, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.errors import UsageError
+from trimtab.site.checks import Problem
+from trimtab.twin.scenario.geometry import (
+    capacity_bytes,
+    drives_capacity_bytes,
+    ost_capacity_bytes,
+)
+from trimtab.twin.scenario.keys import apply_change, find_key
+from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Raid, Scenario
+from trimtab.twin.scenario.schema import ScenarioFile
+from trimtab.units import format_bytes, format_percent
+
+_SHARES_OFF: Final = 1e-6
+_OSTS_NEEDED: Final = frozenset({"silent-ost", "failover", "slow-drive", "failed-drive", "filling"})
+_FRACTION_NEEDED: Final = frozenset({"slow-drive"})
+_RATE_NEEDED: Final = frozenset({"filling", "burst"})
+_LEAST_EPOCH_S: Final = 60.0
+_MOST_EPOCH_S: Final = 86400.0
+
+
+def problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield why a scenario cannot be simulated, the most basic first."""
+    yield from _raid(scenario.osts.raid)
+    yield from _standing(scenario)
+    yield from _start(scenario)
+    yield from _resolution(scenario)
+    for probe in scenario.probes:
+        yield from _probe(scenario, probe)
+    yield from _changes(scenario)
+    for number, fault in enumerate(scenario.faults):
+        yield from _fault(scenario, fault, ("fault", str(number)))
+    yield from _assumptions(scenario)
+
+
+def _raid(raid: Raid) -> Iterator[Problem]:
+    at = ("osts", "raid")
+    stripe = raid.data + raid.parity
+    if stripe > raid.drives - raid.spares:
+        yield Problem(
+            (*at, "drives"),
+            f"{raid.data}+{raid.parity} with {raid.spares} spares needs "
+            f"{stripe + raid.spares} drives and has {raid.drives}",
+            "more drives, or a narrower stripe",
+        )
+    if raid.kind == "raid10" and raid.data != 1:
+        yield Problem((*at, "data"), "raid10 mirrors one chunk", "data = 1, parity = 1")
+    if raid.kind == "raid10" and raid.parity < 1:
+        yield Problem((*at, "parity"), "raid10 needs a copy", "data = 1, parity = 1")
+
+
+def _standing(scenario: Scenario) -> Iterator[Problem]:
+    """Yield what may never hold, at the start as after any change."""
+    osts = scenario.osts
+    most = drives_capacity_bytes(osts)
+    if most > 0 and ost_capacity_bytes(osts) > most * (1 + 1e-9):
+        yield Problem(
+            ("osts", "capacity"),
+            f"{format_bytes(ost_capacity_bytes(osts))} is more than its drives give, "
+            f"{format_bytes(most)}",
+            "leave it out for what they give",
+        )
+    gating, purge = scenario.gating, scenario.purge
+    if gating.reopen >= gating.limit:
+        yield Problem(
+            ("gating", "reopen"),
+            f"{format_percent(gating.reopen)} is not below the limit, "
+            f"{format_percent(gating.limit)}: an OST would close and open in turn",
+            "leave a few per cent between them",
+        )
+    if purge.max_age_s is not None and purge.max_age_s < purge.min_age_s:
+        yield Problem(
+            ("purge", "max_age"),
+            "it is shorter than min_age: what must be purged may not be",
+            "lower min_age too",
+        )
+    for probe in scenario.probes:
+        if probe.nodes > scenario.clients.nodes:
+            yield Problem(
+                ("probe", probe.name, "nodes"),
+                f"{probe.nodes} are more than the {scenario.clients.nodes} of [clients]",
+            )
+
+
+def _start(scenario: Scenario) -> Iterator[Problem]:
+    users, whole = scenario.users, capacity_bytes(scenario)
+    shares = sum(lifetime.share for lifetime in users.lifetimes)
+    if abs(shares - 1) > _SHARES_OFF:
+        yield Problem(
+            ("users", "lifetimes"),
+            f"the shares add to {shares:.6g} and not to 1",
+            'what lives until a purge takes it is a share as well: mean = "until-purged"',
+        )
+    if scenario.length_s < scenario.resolution.epoch_s:
+        yield Problem(("scenario", "length"), "it is shorter than one epoch")
+    epoch = users.daily_writes_bytes * scenario.resolution.epoch_s / 86400
+    probe = max((probe.bytes_written for probe in scenario.probes), default=0.0)
+    needed = users.fullness * whole + epoch + probe
+    if needed > whole:
+        yield Problem(
+            ("users", "fullness"),
+            f"{format_percent(users.fullness)} of {format_bytes(whole)}, with the writes of one "
+            f"epoch ({format_bytes(epoch)}) and of a probe ({format_bytes(probe)}), is more than "
+            "there is",
+            "begin less full, or write less",
+        )
+
+
+def _resolution(scenario: Scenario) -> Iterator[Problem]:
+    resolution = scenario.resolution
+    if resolution.classes is not None and resolution.classes > scenario.osts.count:
+        yield Problem(
+            ("resolution", "classes"),
+            f"{resolution.classes} are more than the {scenario.osts.count} OSTs",
+            'classes = "all" simulates each of them',
+        )
+    if not _LEAST_EPOCH_S <= resolution.epoch_s <= _MOST_EPOCH_S:
+        yield Problem(("resolution", "epoch"), "it is to be 1 min to 24 h", 'epoch = "1h"')
+
+
+def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
+    at = ("probe", probe.name)
+    if probe.since is not None and probe.since >= scenario.end:
+        yield Problem((*at, "since"), "it is not before the scenario's end")
+    if probe.kind == "ior":
+        for key in ("nodes", "tasks_per_node", "bytes_written"):
+            if not getattr(probe, key):
+                yield Problem((*at, key), "an IOR without it measures nothing", "more than 0")
+        return
+    for key in ("nodes", "tasks_per_node", "bytes_written"):
+        if getattr(probe, key):
+            yield Problem(
+                (*at, key), f"{probe.kind} runs on the servers: it has none", "leave it out"
+            )
+
+
+def _changes(scenario: Scenario) -> Iterator[Problem]:
+    now = scenario
+    for number, change in enumerate(scenario.changes):
+        at = ("change", str(number))
+        if not scenario.start <= change.at <= scenario.end:
+            yield _outside((*at, "at"), scenario)
+        if not change.set:
+            yield Problem((*at, "set"), "it changes nothing", 'set = {"trim.every" = "24h"}')
+        unchanged = False
+        for name in change.set:
+            for problem in _changeable(name):
+                unchanged = True
+                yield Problem((*at, "set", name), *problem)
+        if unchanged:
+            return
+        after = apply_change(now, change)
+        if after.osts.count < now.osts.count:
+            yield Problem(
+                (*at, "set", "osts.count"),
+                f"{after.osts.count} are fewer than the {now.osts.count} before: capacity only "
+                "grows, the data of an OST cannot be left out",
+            )
+        before = {problem.location for problem in _standing(now)}
+        for problem in _standing(after):
+            if problem.location not in before:
+                where = _blamed(change, problem)
+                yield Problem((*at, "set", where), problem.message, problem.hint)
+        now = after
+
+
+def _changeable(name: str) -> Iterator[tuple[str, str]]:
+    try:
+        key = find_key(name)
+    except UsageError as error:
+        yield error.message, error.hint or ""
+        return
+    if not key.changes:
+        yield "it cannot change while the scenario runs", "set it from the start"
+
+
+def _blamed(change: Change, problem: Problem) -> str:
+    """Return the key of a change that a problem is of: the same table, else its first."""
+    table = problem.location[0]
+    return next((key for key in change.set if key.startswith(f"{table}.")), next(iter(change.set)))
+
+
+def _fault(scenario: Scenario, fault: Fault, at: tuple[str, ...]) -> Iterator[Problem]:
+    if not scenario.start <= fault.at <= scenario.end:
+        yield _outside((*at, "at"), scenario)
+    if fault.until is not None and fault.until <= fault.at:
+        yield Problem((*at, "until"), "it is not after at")
+    present = _count_at(scenario, fault)
+    for ost in fault.osts:
+        if ost >= present:
+            yield Problem(
+                (*at, "osts"),
+                f"there is no OST {ost} at that time: they are 0 to {present - 1}",
+            )
+    if fault.kind in _OSTS_NEEDED and not fault.osts:
+        yield Problem((*at, "osts"), f"{fault.kind} is of some OSTs: which?", "osts = [17]")
+    if fault.kind == "name-service" and fault.osts:
+        yield Problem((*at, "osts"), "name-service is of the whole", "leave it out")
+    yield from _fault_size(fault, (*at, "size"))
+
+
+def _fault_size(fault: Fault, at: tuple[str, ...]) -> Iterator[Problem]:
+    size = fault.size
+    if fault.kind in _FRACTION_NEEDED:
+        if size is None or not 0 < size < 1:
+            yield Problem(
+                at, f"{fault.kind} needs the part of its speed that is left", "size = 0.5"
+            )
+    elif fault.kind in _RATE_NEEDED:
+        if size is None or size <= 1:
+            yield Problem(at, f"{fault.kind} needs a rate", 'size = "2 GB/s"')
+    elif size is not None:
+        yield Problem(at, f"{fault.kind} has no size", "leave it out")
+
+
+def _count_at(scenario: Scenario, fault: Fault) -> int:
+    count = scenario.osts.count
+    for change in scenario.changes:
+        if change.at <= fault.at and isinstance(change.set.get("osts.count"), int):
+            count = int(str(change.set["osts.count"]))
+    return count
+
+
+def _outside(at: tuple[str, ...], scenario: Scenario) -> Problem:
+    return Problem(
+        at,
+        f"it is outside the scenario, which is from {scenario.start:%Y-%m-%d %H:%M} to "
+        f"{scenario.end:%Y-%m-%d %H:%M} UTC",
+        "[scenario] length says how long it lasts",
+    )
+
+
+def _assumptions(scenario: Scenario) -> Iterator[Problem]:
+    for name in scenario.assumptions:
+        if name in ScenarioFile.model_fields or name == "users.lifetimes":
+            continue
+        try:
+            find_key(name, scenario)
+        except UsageError as error:
+            yield Problem(("assumptions", name), error.message, error.hint)

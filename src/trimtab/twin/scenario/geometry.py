@@ -1,0 +1,33 @@
+"""What drives and their RAID give to one OST."""
+
+from __future__ import annotations
+
+from trimtab.twin.scenario.model import Osts, Scenario
+
+
+def drives_capacity_bytes(osts: Osts) -> float:
+    """Return what the drives of one OST leave for data, without the file system's own.
+
+    Notes
+    -----
+    (drives - spares) x capacity x data / (data + parity) / OSTs that share them: 12 drives of
+    15.36 TB in 8+2+1 give 135.2 TB.
+    """
+    raid = osts.raid
+    data = raid.data / (raid.data + raid.parity)
+    return (raid.drives - raid.spares) * osts.drive.capacity_bytes * data / raid.shared
+
+
+def ost_capacity_bytes(osts: Osts) -> float:
+    """Return the capacity of one OST: as the scenario says, else what its drives give."""
+    return drives_capacity_bytes(osts) if osts.capacity_bytes is None else osts.capacity_bytes
+
+
+def capacity_bytes(scenario: Scenario) -> float:
+    """Return the capacity of the whole file system, as it begins."""
+    return scenario.osts.count * ost_capacity_bytes(scenario.osts)
+
+
+def server_count(osts: Osts) -> int:
+    """Return the number of object storage servers."""
+    return -(-osts.count // osts.per_server)

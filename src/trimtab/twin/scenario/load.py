@@ -1,0 +1,324 @@
+"""Reading a scenario: a preset by its name, a file by its path, or text.
+
+Every complaint names the file, the line, the table and the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from trimtab.errors import UsageError
+from trimtab.site.checks import Problem
+from trimtab.site.load import parse_toml
+from trimtab.site.locate import Lines, key_lines, line_of
+from trimtab.twin.scenario import schema
+from trimtab.twin.scenario.build import Builder
+from trimtab.twin.scenario.checks import problems
+from trimtab.twin.scenario.model import Scenario
+from trimtab.visible import visible
+
+SIZE_MAXIMUM_BYTES: Final = 2**20
+_SHOWN_PROBLEMS = 5
+_PACKAGE: Final = "trimtab.twin.scenario"
+_EXTENDED_MAXIMUM = 8
+_LIST_TABLE = re.compile(r"[ \t]*\[\[[ \t]*(change|fault)[ \t]*\]\]")
+_NAME = re.compile(r"[a-z0-9-]+")
+
+
+def preset_names() -> tuple[str, ...]:
+    """Return the names of the scenarios that come with Trimtab, in alphabetical order."""
+    entries = (entry.name for entry in files(_PACKAGE).joinpath("presets").iterdir())
+    return tuple(sorted(n.removesuffix(".toml") for n in entries if n.endswith(".toml")))
+
+
+def preset_text(name: str) -> str:
+    """Return the file of a preset.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name.
+    """
+    if name not in preset_names():
+        near = difflib.get_close_matches(name[:80], preset_names(), n=1)
+        raise UsageError(
+            f"there is no scenario {visible(name[:80])!r}",
+            hint=f"did you mean {near[0]!r}?"
+            if near
+            else f"known: {', '.join(preset_names())}; a path holds a / or ends with .toml",
+        )
+    return files(_PACKAGE).joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+
+
+def is_path(name: str) -> bool:
+    """Return whether what names a scenario is a path and no preset."""
+    return "/" in name or name.endswith(".toml")
+
+
+def load_scenario(name_or_path: str | os.PathLike[str]) -> Scenario:
+    """Return a preset, or the scenario that a file describes.
+
+    Parameters
+    ----------
+    name_or_path
+        What holds a ``/`` or ends with ``.toml`` is a path.
+
+    Raises
+    ------
+    UsageError
+        There is none, it cannot be read, is not TOML, holds what does not belong there, or cannot
+        be: with the line, the key and the reason.
+    """
+    name = os.fspath(name_or_path)
+    if is_path(name) or not isinstance(name_or_path, str):
+        return parse_scenario(_read(Path(name)), name)
+    return _preset(name)
+
+
+def scenario_text(name_or_path: str) -> str:
+    """Return the text of a preset or file, as it stands.
+
+    Raises
+    ------
+    UsageError
+        As `load_scenario`, of what cannot be found or read.
+    """
+    return _read(Path(name_or_path)) if is_path(name_or_path) else preset_text(name_or_path)
+
+
+@cache
+def _preset(name: str) -> Scenario:
+    return parse_scenario(preset_text(name), name)
+
+
+def parse_scenario(text: str, source: str, *, _depth: int = 0) -> Scenario:
+    """Return the scenario that the text of a file describes.
+
+    Parameters
+    ----------
+    source
+        What errors call it, and what `Scenario.source` will be; paths in it are relative to it.
+
+    Raises
+    ------
+    UsageError
+        As `load_scenario`.
+    """
+    name = visible(source)
+    values = parse_toml(text, name)
+    try:
+        file = schema.ScenarioFile.model_validate(values)
+    except ValidationError as error:
+        raise _error([_problem(one) for one in error.errors(include_url=False)], name, text) from (
+            error
+        )
+    base = _extended(file, source, text, _depth)
+    builder = Builder(file, base)
+    scenario = builder.scenario(source)
+    if scenario is None:
+        raise _error(builder.problems, name, text)
+    added = _added_first(scenario, base, file)
+    if found := [_own(problem, added) for problem in problems(scenario)]:
+        raise _error(found, name, text)
+    return scenario
+
+
+def _extended(file: schema.ScenarioFile, source: str, text: str, depth: int) -> Scenario | None:
+    table = file.scenario
+    if table is None or not table.extends:
+        return None
+    at = ("scenario", "extends")
+    if depth >= _EXTENDED_MAXIMUM:
+        problem = Problem(at, "scenarios extend one another in a circle, or too deeply")
+        raise _error([problem], visible(source), text)
+    try:
+        if is_path(table.extends):
+            path = Path(source).parent / table.extends
+            return parse_scenario(_read(path), os.fspath(path), _depth=depth + 1)
+        return parse_scenario(preset_text(table.extends), table.extends, _depth=depth + 1)
+    except UsageError as error:
+        problem = Problem(at, error.message, error.hint)
+        raise _error([problem], visible(source), text) from error
+
+
+def _added_first(
+    scenario: Scenario, base: Scenario | None, file: schema.ScenarioFile
+) -> dict[tuple[str, int], int]:
+    """Return where each change and fault of the scenario stands in the file's own list."""
+    if base is None:
+        kept: set[int] = set()
+    else:
+        kept = {id(item) for item in (*base.changes, *base.faults)}
+    places = {}
+    for noun, items, tables in (
+        ("change", scenario.changes, file.change or ()),
+        ("fault", scenario.faults, file.fault or ()),
+    ):
+        own = [number for number, item in enumerate(items) if id(item) not in kept]
+        # Both are in the order of time; a stable sort left equal times in the order of the file.
+        order = sorted(range(len(tables)), key=lambda n: _time_of(scenario, tables[n]))
+        places |= {(noun, number): place for number, place in zip(own, order, strict=True)}
+    return places
+
+
+def _time_of(scenario: Scenario, table: schema.ChangeTable | schema.FaultTable) -> Any:
+    """Return the time of an entry of the file, for its place among the others."""
+    from trimtab.twin.scenario.build import moment
+
+    return moment(table.at, scenario.timezone)
+
+
+def _own(problem: Problem, places: dict[tuple[str, int], int]) -> Problem:
+    """Return a problem with the number that a change or fault has in the file."""
+    noun, *rest = problem.location
+    if noun not in ("change", "fault") or not rest or not rest[0].isdigit():
+        return problem
+    place = places.get((noun, int(rest[0])))
+    if place is None:
+        return Problem((noun,), f"of the extended scenario: {problem.message}", problem.hint)
+    return Problem((noun, str(place), *rest[1:]), problem.message, problem.hint)
+
+
+def _read(path: Path) -> str:
+    name = f"the scenario {visible(os.fspath(path))}"
+    try:
+        if not path.is_file():
+            raise UsageError(
+                f"{name} is not a file" if path.exists() else f"there is no file {name[13:]}",
+                hint=f"those that come with Trimtab: {', '.join(preset_names())}",
+            )
+        with path.open("rb") as stream:
+            data = stream.read(SIZE_MAXIMUM_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{name} cannot be read: {reason}") from error
+    if len(data) > SIZE_MAXIMUM_BYTES:
+        raise UsageError(f"{name} is larger than 1 MiB: it is something else")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = f"{data[error.start]:#04x}"
+        raise UsageError(f"{visible(os.fspath(path))}:{line}: byte {byte} is not UTF-8") from error
+
+
+def _problem(error: Any) -> Problem:
+    location = tuple(str(part) for part in error["loc"])
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "scenario":
+            return Problem(location, context["message"], context["hint"] or None)
+        case "extra_forbidden":
+            return _unknown_key(location)
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return Problem(location, "is to be a table")
+        case "list_type":
+            noun = location[-1]
+            hint = f"write [[{noun}]]" if noun in ("change", "fault") else 'write ["one", "two"]'
+            return Problem(location, "is to be a list", hint)
+        case _:
+            shown = visible(repr(error["input"])[:80])
+            return Problem(location, f"{shown}: {visible(error['msg'][:200])}")
+
+
+def _unknown_key(location: tuple[str, ...]) -> Problem:
+    *above, key = location
+    table = _table_of(above)
+    known = [] if table is None else list(table.model_fields)
+    near = difflib.get_close_matches(key[:80], known, n=1)
+    elsewhere = [
+        f"[{name}]"
+        for name in schema.ScenarioFile.model_fields
+        if above and name != above[0] and key in _fields(schema.ScenarioFile, name)
+    ]
+    if near:
+        hint = f"did you mean {near[0]!r}?"
+    elif elsewhere:
+        hint = f"{key} is a key of {' and '.join(elsewhere)}"
+    else:
+        hint = f"known: {', '.join(known)}"
+    return Problem(location, "there is no such key" if above else "there is no such table", hint)
+
+
+def _table_of(above: Sequence[str]) -> type[schema.Table] | None:
+    """Return the table at a location; names of probes and numbers of lists are passed over."""
+    table: type[schema.Table] | None = schema.ScenarioFile
+    for part in above:
+        if table is None:
+            return None
+        if part in table.model_fields:
+            table = _LISTED.get(part) or schema.subtable(table, part)
+    return table
+
+
+_LISTED: Final[dict[str, type[schema.Table]]] = {
+    "probe": schema.ProbeTable,
+    "change": schema.ChangeTable,
+    "fault": schema.FaultTable,
+    "lifetimes": schema.LifetimeTable,
+}
+
+
+def _fields(table: type[schema.Table], name: str) -> Iterable[str]:
+    below = _LISTED.get(name) or schema.subtable(table, name)
+    return () if below is None else below.model_fields
+
+
+def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
+    """Return one error for all problems; one alone keeps its hint apart."""
+    lines = _lines(text)
+    told = [_told(problem, name, lines) for problem in found[:_SHOWN_PROBLEMS]]
+    if len(found) == 1:
+        return UsageError(told[0], hint=found[0].hint)
+    texts = [
+        f"{message} ({problem.hint})" if problem.hint else message
+        for message, problem in zip(told, found, strict=False)
+    ]
+    if len(found) > _SHOWN_PROBLEMS:
+        texts.append(f"and {len(found) - _SHOWN_PROBLEMS} more")
+    return UsageError("; ".join(texts))
+
+
+def _lines(text: str) -> Lines:
+    """Return the line of every table and key; entries of lists go by their number from 0."""
+    counts: dict[str, int] = {}
+    rewritten = []
+    for line in text.split("\n"):
+        found = _LIST_TABLE.match(line)
+        if found is None:
+            rewritten.append(line)
+            continue
+        noun = found.group(1)
+        rewritten.append(f"[{noun}.{counts.get(noun, 0)}]")
+        counts[noun] = counts.get(noun, 0) + 1
+    return key_lines("\n".join(rewritten))
+
+
+def _told(problem: Problem, name: str, lines: Lines) -> str:
+    line = line_of(lines, problem.location)
+    place = name if line is None else f"{name}:{line}"
+    return f"{place}: {_where(problem.location)}: {problem.message}"
+
+
+def _where(location: tuple[str, ...]) -> str:
+    head, *rest = location or ("",)
+    if head in ("change", "fault") and rest:
+        number, *key = rest
+        named = f"[[{head}]] {int(number) + 1}" if number.isdigit() else f"[[{head}]]"
+        return " ".join(
+            (named, *(part if _NAME.fullmatch(part) else f'"{visible(part)}"' for part in key))
+        )
+    *table, key = location
+    shown = visible(key[:80])
+    if not table:
+        return f"[{shown}]"
+    return f"[{'.'.join(visible(part[:80]) for part in table)}] {shown}"
