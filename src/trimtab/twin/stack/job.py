@@ -149,20 +149,54 @@ def ior_job(
     weights = None
     if job.placement == "weighted":
         weights = np.ones(len(entry)) if placement_weights is None else placement_weights[entry]
-    ost = place(job.tasks, is_open, rng, weights)
+    result = placed_job(
+        place(job.tasks, is_open, rng, weights),
+        per_ost_write[entry],
+        per_ost_read[entry],
+        clients=clients,
+        job=job,
+        competing=competing[entry],
+        competing_read=None if competing_read is None else competing_read[entry],
+        streams=None if streams is None else streams[entry],
+    )
+    if columns is None:
+        return result
+    return replace(
+        result,
+        slowest_osts=np.unique(entry[result.slowest_osts]),
+        per_ost_bytes=np.bincount(entry, result.per_ost_bytes, minlength=len(stands)),
+    )
+
+
+def placed_job(
+    ost_of_task: Indices,
+    per_ost_write: Array,
+    per_ost_read: Array,
+    *,
+    clients: NodeLimits,
+    job: IorJob,
+    competing: Array | None = None,
+    competing_read: Array | None = None,
+    streams: Array | None = None,
+) -> JobResult:
+    """Return what a job measures whose files are placed already, one entry an OST.
+
+    Parameters
+    ----------
+    ost_of_task
+        Of each task's file; the tasks of a node follow each other.
+    """
     node = np.arange(job.tasks) // job.tasks_per_node
 
-    def ends(rate: Array, demand: Array | None, per_node: float) -> tuple[Array, bool]:
-        users = None if demand is None or not demand.any() else demand[entry]
-        if users is None:
-            processes = None
-        elif streams is None:
+    def ends(rate: Array, users: Array | None, per_node: float) -> tuple[Array, bool]:
+        processes = streams
+        if users is None or not users.any():
+            users = processes = None
+        elif processes is None:
             processes = np.ceil(users / USER_STREAM_BYTES_PER_S)
-        else:
-            processes = streams[entry]
         return finish_s(
             Resource(node, np.full(job.nodes, per_node)),
-            Resource(ost, rate[entry], users, processes),
+            Resource(ost_of_task, rate, users, processes),
             job.bytes_per_task,
             clients.process_bytes_per_s,
         )
@@ -172,13 +206,13 @@ def ior_job(
     total = job.tasks * job.bytes_per_task
     write_s, read_s = float(written.max()), float(read.max())
     last = written >= write_s * _NEAR if np.isfinite(write_s) else np.isinf(written)
-    files = np.bincount(entry[ost], minlength=len(stands)).astype(np.float64)
+    files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
     return JobResult(
         write_bytes_per_s=total / write_s,
         read_bytes_per_s=total / read_s,
         write_s=write_s,
         read_s=read_s,
-        slowest_osts=np.unique(entry[ost[last]]),
+        slowest_osts=np.unique(ost_of_task[last]),
         per_ost_bytes=files * job.bytes_per_task,
         limit="ost" if by_ost else "client",
     )

@@ -2,7 +2,7 @@
 
 ========================  ======================================================================
 drives                    array of fresh drives / write amplification x window factor
-processor                 cores / (base + useless loops x groups x time per group + checksums)
+processor                 cores / (base + groups looked at x time per group + checksums)
 network                   line rate x LNet; only for what comes from clients
 ========================  ======================================================================
 
@@ -40,15 +40,15 @@ class OstRates:
         The least of what limits them.
     write_drives, write_processor
         Ceilings of writes by themselves.
-    cores_useless
-        Cores busy with useless loops at the rate ``write``.
+    cores_allocator
+        Cores that look through groups at the rate ``write``.
     """
 
     write: Array
     read: Array
     write_drives: Array
     write_processor: Array
-    cores_useless: Array
+    cores_allocator: Array
 
 
 def rates(
@@ -56,7 +56,7 @@ def rates(
     amplification: ArrayLike = 1.0,
     *,
     window: ArrayLike = 1.0,
-    useless_per_request: ArrayLike = 0.0,
+    groups_considered: ArrayLike = 0.0,
     drive_write_factor: ArrayLike = 1.0,
     drive_read_factor: ArrayLike = 1.0,
     server_share: ArrayLike = 1.0,
@@ -72,8 +72,9 @@ def rates(
         Of writes, per OST.
     window
         Factor of collection and throttling within seconds, per OST.
-    useless_per_request
-        Useless loops around all groups for each request of 1 MiB, per OST.
+    groups_considered
+        Block groups of the real OST that one request of 1 MiB looks at, per OST: useless loops a
+        request times `Hardware.groups`, or what the miniature counts scaled by groups.
     drive_write_factor, drive_read_factor
         Of a slow, missing or rebuilding drive: an operation ends with its slowest drive.
     server_share
@@ -87,13 +88,9 @@ def rates(
     factor = np.asarray(window, dtype=np.float64) * np.asarray(drive_write_factor, dtype=np.float64)
     fresh = raid.write_bytes_per_s(machine, constants)
     drives = fresh * factor / np.asarray(amplification, dtype=np.float64)
-    useless_s = (
-        np.asarray(useless_per_request, dtype=np.float64)
-        * machine.groups
-        * constants.allocator_s_per_group
-    )
+    looking_s = np.asarray(groups_considered, dtype=np.float64) * constants.allocator_s_per_group
     host = machine.platform.host(constants)
-    request_s = BASE_CORE_S + useless_s
+    request_s = BASE_CORE_S + looking_s
     if from_clients and checksums:
         request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
     processor = machine.cores * host * share / request_s * REQUEST_BYTES
@@ -108,15 +105,15 @@ def rates(
         carried = network.write_bytes_per_s(1.0, machine.platform, constants)
         write = np.minimum(write, line * carried) * path
         read = np.minimum(read, line * network.read_bytes_per_s(1.0, constants)) * path
-    write, read, drives, processor, useless_s = np.broadcast_arrays(
-        write, read, drives, processor, useless_s
+    write, read, drives, processor, looking_s = np.broadcast_arrays(
+        write, read, drives, processor, looking_s
     )
     return OstRates(
         write=write.copy(),
         read=read.copy(),
         write_drives=drives.copy(),
         write_processor=processor.copy(),
-        cores_useless=write / REQUEST_BYTES * useless_s / host,
+        cores_allocator=write / REQUEST_BYTES * looking_s / host,
     )
 
 
