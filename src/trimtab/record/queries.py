@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -74,6 +74,28 @@ def insert_run(
         [rows.of_output(one, number, place, hashes=pair) for place, (one, pair) in outputs],
     )
     _insert_all(connection, schema.sample, _sample_rows(run, number))
+
+
+def insert_runs(
+    connection: Connection, runs: Sequence[Run], *, name_of: Callable[[bytes], str]
+) -> None:
+    """Insert runs with their samples and outputs; ``name_of`` gives the hash of a content."""
+    if not runs:
+        return
+    sites = {name: site_number(connection, name) for name in {run.site for run in runs}}
+    numbers = connection.execute(
+        insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True),
+        [rows.of_run(run, sites[run.site], None) for run in runs],
+    ).scalars()
+    outputs: list[dict[str, Any]] = []
+    samples: list[dict[str, Any]] = []
+    for number, run in zip(numbers, runs, strict=True):
+        for place, one in enumerate(run.outputs):
+            pair = (name_of(one.stdout), name_of(one.stderr))
+            outputs.append(rows.of_output(one, number, place, hashes=pair))
+        samples += _sample_rows(run, number)
+    _insert_all(connection, schema.output, outputs)
+    _insert_all(connection, schema.sample, samples)
 
 
 def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:

@@ -38,6 +38,11 @@ class RawDirectory:
         """Return where the content with that hash lies."""
         return self.path / sha256[:2] / f"{sha256}.z"
 
+    @staticmethod
+    def name_of(content: bytes) -> str:
+        """Return the sha256 under which a content lies."""
+        return hashlib.sha256(content).hexdigest()
+
     def put(self, content: bytes) -> str:
         """Return the sha256 of the content, which is on stable storage when this returns.
 

@@ -178,6 +178,23 @@ class Store(WatchRecords, ExplainingRecords):
             raise UsageError(f"run {run.id} is already kept") from None
         return True
 
+    def add_runs(self, runs: Sequence[Run]) -> None:
+        """Keep several runs for good, all in one transaction; see `add_run`.
+
+        Raises
+        ------
+        UsageError
+            One of the ids is taken. Nothing was kept.
+        """
+        texts = [text for run in runs for one in run.outputs for text in (one.stdout, one.stderr)]
+        contents = {self.raw.name_of(text): text for text in texts}
+        self.raw.put_many(contents)
+        try:
+            with self._writing() as connection:
+                queries.insert_runs(connection, runs, name_of=self.raw.name_of)
+        except IntegrityError:
+            raise UsageError("one of the runs is already kept; none of them was added") from None
+
     def add_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         """Keep runs that were read from files, all in one transaction.
 
@@ -403,6 +420,17 @@ class Store(WatchRecords, ExplainingRecords):
                 connection.execute(insert(schema.event).values(rows.of_event(event, number)))
         except IntegrityError:
             raise UsageError(f"event {event.id} is already kept") from None
+
+    def add_events(self, events: Sequence[Event]) -> None:
+        """Keep several events for good, all in one transaction; see `add_event`."""
+        try:
+            with self._writing() as connection:
+                sites = {one.site for one in events}
+                numbers = {name: queries.site_number(connection, name) for name in sites}
+                if values := [rows.of_event(one, numbers[one.site]) for one in events]:
+                    connection.execute(insert(schema.event), values)
+        except IntegrityError:
+            raise UsageError("one of the events is already kept; none was added") from None
 
     def events(
         self,

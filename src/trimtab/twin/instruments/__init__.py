@@ -1,0 +1,1 @@
+"""What a site would see of a simulated file system: what benchmarks print, and telemetry."""

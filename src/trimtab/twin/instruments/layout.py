@@ -1,0 +1,76 @@
+"""Names of a simulated file system's targets and servers, and who serves what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Scenario
+
+MDTS_PER_SERVER: Final = 2
+CLIENT: Final = "nid001000"
+"""The compute node that is looked at."""
+
+
+def ost_name(number: int) -> str:
+    """Return Lustre's name of an OST, without the file system's.
+
+    Examples
+    --------
+    >>> ost_name(10)
+    'OST000a'
+    """
+    return f"OST{number:04x}"
+
+
+def mdt_name(number: int) -> str:
+    """Return Lustre's name of an MDT, without the file system's."""
+    return f"MDT{number:04x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many there are of everything.
+
+    Attributes
+    ----------
+    osts
+        Now; more when capacity was added.
+    per_server
+        OSTs of one OSS at home.
+    """
+
+    osts: int
+    mdts: int
+    per_server: int = 1
+
+    @property
+    def osses(self) -> tuple[str, ...]:
+        """Names of the OSSs."""
+        return tuple(f"oss{number:04d}" for number in range(-(-self.osts // self.per_server)))
+
+    @property
+    def mdses(self) -> tuple[str, ...]:
+        """Names of the MDSs."""
+        return tuple(f"mds{number:04d}" for number in range(-(-self.mdts // MDTS_PER_SERVER)))
+
+    @property
+    def home(self) -> NDArray[np.int64]:
+        """Number of each OST's home server."""
+        return np.arange(self.osts) // self.per_server
+
+    @property
+    def partner(self) -> NDArray[np.int64]:
+        """Number of the server that takes each OST over; servers stand in pairs."""
+        count = len(self.osses)
+        partner = self.home ^ 1
+        return np.where(partner < count, partner, np.maximum(self.home - 1, 0))
+
+
+def layout_of(scenario: Scenario, osts: int | None = None) -> Layout:
+    """Return the layout of a scenario, with ``osts`` where some were added."""
+    count = scenario.osts.count if osts is None else osts
+    return Layout(count, scenario.mdts.count, scenario.osts.per_server)

@@ -1,0 +1,199 @@
+"""obdfilter-survey as the twin plays it: a survey of OSTs by themselves, as summary and detail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from trimtab.errors import UsageError
+from trimtab.measure.obdfilter_survey.commands import SurveySpec
+from trimtab.twin.instruments.sizes import posix_date
+
+_TESTS: Final = frozenset({"write", "rewrite", "read"})
+_VARIABLES: Final = frozenset({
+    "case", "targets", "size", "nobjlo", "nobjhi", "thrlo", "thrhi", "rszlo", "rszhi",
+    "tests_str", "rslt_loc", "rslt",
+})  # fmt: skip
+_START_S: Final = 0.05
+"""Assumed: from before the threads start until the first byte, which the survey's own clock has
+inside and each target's has not."""
+_FIRST_OBJECT: Final = 0x27
+_FIRST_DEVICE: Final = 49
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyAsked:
+    """What a command of the survey asks for.
+
+    Attributes
+    ----------
+    targets
+        Lustre's whole names, each with its host before a colon where it is not this one.
+    results
+        Beginning of the names of the files that it writes; ``None`` for one that nobody reads.
+    """
+
+    spec: SurveySpec
+    targets: tuple[str, ...]
+    results: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyResult:
+    """What each target did.
+
+    Attributes
+    ----------
+    rates_bytes_per_s
+        Test to one rate a target, in their order. NaN: ``lctl`` printed an error for it.
+    zone
+        Abbreviation that ``date`` prints.
+    """
+
+    began: datetime
+    rates_bytes_per_s: Mapping[str, np.ndarray]
+    host: str = "oss0000"
+    zone: str = "UTC"
+
+
+def asked_of(argv: Sequence[str]) -> SurveyAsked:
+    """Return what the words of a command ask for; see `measure.obdfilter_survey.commands`.
+
+    Raises
+    ------
+    UsageError
+        A variable that the survey does not have or the twin does not play, or no survey at all.
+    """
+    words = list(argv)
+    if "env" not in words or not words[-1].endswith("obdfilter-survey"):
+        raise UsageError("this is no command of obdfilter-survey", hint="its words follow env")
+    variables: dict[str, str] = {}
+    for word in words[words.index("env") + 1 : -1]:
+        name, equals, value = word.partition("=")
+        if not equals or name not in _VARIABLES:
+            raise UsageError(f"obdfilter-survey: the twin does not play {word!r}")
+        variables[name] = value
+    numbers = {
+        name: int(variables.get(name, default))
+        for name, default in (
+            ("size", "16384"), ("nobjlo", "1"), ("nobjhi", "1"), ("thrlo", "16"),
+            ("thrhi", "16"), ("rszlo", "1024"), ("rszhi", "1024"),
+        )
+    }  # fmt: skip
+    for low, high in (("nobjlo", "nobjhi"), ("thrlo", "thrhi"), ("rszlo", "rszhi")):
+        if numbers[low] != numbers[high]:
+            raise UsageError(f"obdfilter-survey: the twin plays one combination, not {low}..{high}")
+    if variables.get("case", "disk") != "disk":
+        raise UsageError(f"obdfilter-survey: the twin does not play case={variables['case']}")
+    spec = SurveySpec(
+        size_bytes=numbers["size"] * 2**20,
+        objects=numbers["nobjlo"],
+        threads=numbers["thrlo"],
+        record_bytes=numbers["rszlo"] * 1024,
+        tests=tuple(variables.get("tests_str", "write rewrite read").split()),
+    )
+    return SurveyAsked(spec, tuple(variables.get("targets", "").split()), variables.get("rslt"))
+
+
+def print_survey(asked: SurveyAsked, result: SurveyResult) -> tuple[bytes, bytes, bytes]:
+    """Return what a survey prints, its summary and its detail.
+
+    Raises
+    ------
+    ValueError
+        A test is missing or has another number of rates than there are targets: a bug.
+    """
+    spec, count = asked.spec, len(asked.targets)
+    for test in spec.tests:
+        if len(result.rates_bytes_per_s[test]) != count:
+            raise ValueError(f"{test} has not one rate for each target")
+    shape = (
+        f"ost {count:2d} sz {spec.size_bytes * count // 1024:8d}K"
+        f" rsz {spec.record_bytes // 1024:4d}K obj {spec.objects * count:4d}"
+        f" thr {spec.threads * count:4d} "
+    )
+    title = (
+        f"{posix_date(result.began, result.zone)} Obdfilter-survey for case=disk from {result.host}"
+    )
+    parts = [_part(spec, test, result.rates_bytes_per_s[test]) for test in spec.tests]
+    summary = f"{title}\n{shape}{' '.join(parts)} \n"
+    printed = f"using LCTL='lctl' lustre_root='' LUSTRE=''\n{summary}done!\n"
+    return printed.encode(), summary.encode(), _detail(asked, result, shape).encode()
+
+
+def seconds_of(elapsed_s: float) -> int:
+    """Return how many whole seconds a target has between the first and the last one."""
+    return max(0, int(elapsed_s) - 1)
+
+
+def _part(spec: SurveySpec, test: str, rates: np.ndarray) -> str:
+    """Return one test of a summary: all bytes over the time of the slowest, and the extremes."""
+    known = rates[np.isfinite(rates) & (rates > 0)]
+    slowest_s = spec.size_bytes / known.min() if known.size else 0.0
+    figure = spec.size_bytes * len(rates) / (slowest_s + _START_S) / 2**20 if known.size else 0.0
+    if known.size < len(rates):
+        return f"{test} {figure:7.2f} {'ERROR':>17}"
+    if seconds_of(spec.size_bytes / known.max()) == 0:
+        return f"{test} {figure:7.2f} {'SHORT':>17}"
+    # The detail's own figures are rounded first: the summary is made from its lines.
+    low, high = (round(one / spec.record_bytes, 6) for one in (known.min(), known.max()))
+    scale = spec.record_bytes / 2**20
+    return f"{test} {figure:7.2f} [{low * scale:7.2f}, {high * scale:7.2f}]"
+
+
+def _detail(asked: SurveyAsked, result: SurveyResult, shape: str) -> str:
+    spec = asked.spec
+    clients = [name if ":" in name else f"localhost:{name}" for name in asked.targets]
+    parts = [f"=======================> {shape}\n"]
+    created = "".join(
+        f"create: #{number + 1} is object id 0x{_FIRST_OBJECT + number:x}\n"
+        for number in range(spec.objects)
+    )
+    for client in clients:
+        parts.append(
+            f"=============> Create {spec.objects} on {client}_ecc\n"
+            f"create: {spec.objects} objects\n{created}"
+        )
+    for test in spec.tests:
+        rates = result.rates_bytes_per_s[test].tolist()
+        parts += [
+            _of_target(spec, test, client, place, rate)
+            for place, (client, rate) in enumerate(zip(clients, rates, strict=True))
+        ]
+        parts.append(f"=============> {test} global\n")
+        parts += [_global(spec, rate) for rate in rates]
+    for client in clients:
+        parts.append(f"=============> Destroy {spec.objects} on {client}_ecc\n")
+        parts.append(f"destroy: {spec.objects} objects\n{created.replace('create', 'destroy')}")
+    return "".join(parts)
+
+
+def _of_target(spec: SurveySpec, test: str, client: str, place: int, rate: float) -> str:
+    records, device = spec.size_bytes // spec.record_bytes, _FIRST_DEVICE + place
+    pages = spec.record_bytes // 4096
+    letter = "r" if test == "read" else "w"
+    head = (
+        f"=============> {test} {client}_ecc\nPrint status every 1 seconds\n"
+        f"--threads: starting {spec.threads} threads on device {device} running test_brw"
+        f" {records // spec.threads} {letter}x q {pages}"
+        f" {spec.objects}t{_FIRST_OBJECT + spec.objects - 1} p{pages}\n"
+    )
+    if not (np.isfinite(rate) and rate > 0):
+        return f"{head}error: test_brw: #1 - Connection timed out on write\n"
+    elapsed_s = spec.size_bytes / rate
+    second = f"{spec.threads}/{spec.threads} Total: {rate / spec.record_bytes:.6f}/second\n"
+    return (
+        f"{head}{second * seconds_of(elapsed_s)}"
+        f"Total: total {records} threads {spec.threads} sec {elapsed_s:.6f}"
+        f" {rate / spec.record_bytes:.6f}/second\n"
+    )
+
+
+def _global(spec: SurveySpec, rate: float) -> str:
+    seconds = seconds_of(spec.size_bytes / rate) if np.isfinite(rate) and rate > 0 else 0
+    shown = rate / spec.record_bytes if seconds else 0.0
+    return f"{seconds} {shown:.6f} {shown:.6f}\n"

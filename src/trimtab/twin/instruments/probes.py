@@ -1,0 +1,294 @@
+"""The probes of a scenario as commands of their benchmarks, and what came of them as runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from trimtab import __version__
+from trimtab.errors import DataError
+from trimtab.measure import ior
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
+from trimtab.measure.obdfilter_survey.detail import read_detail
+from trimtab.measure.obdfilter_survey.reading import results
+from trimtab.measure.obdfilter_survey.summary import read_summary
+from trimtab.measure.source import Source
+from trimtab.model.identifier import identifier_of
+from trimtab.model.run import RawOutput, Run, RunStatus
+from trimtab.record.comparability import ASKED
+from trimtab.twin.instruments.failures import Failure
+from trimtab.twin.instruments.ior import IorAsked, IorPhase, IorResult, Space, print_ior
+from trimtab.twin.instruments.ior import asked_of as ior_asked_of
+from trimtab.twin.instruments.layout import ost_name
+from trimtab.twin.instruments.obdfilter_survey import SurveyAsked, SurveyResult, print_survey
+from trimtab.twin.scenario.model import ProbeLoad
+
+_DIRECTORY: Final = "{directory}"
+_OPEN_S: Final = 0.3
+"""Assumed: creating or opening the files of all tasks, inside the time of the whole."""
+FIRST_NODE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the probes of a site run.
+
+    Attributes
+    ----------
+    file_system
+        Lustre's name of it; targets are called after it.
+    """
+
+    site: str
+    file_system: str
+    path: str
+    timezone: str = "UTC"
+
+
+def node_names(count: int) -> tuple[str, ...]:
+    """Return compute nodes as the batch system names them."""
+    return tuple(f"nid{FIRST_NODE + number:06d}" for number in range(count))
+
+
+def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") -> IorAsked:
+    """Return what a probe of the kind ``ior`` asks for: each task a file, written and read back.
+
+    The files are whole transfers, so that they add up to the probe's bytes or just under them.
+    """
+    tasks = probe.nodes * probe.tasks_per_node
+    transfer = probe.transfer_size_bytes
+    block = max(1, int(probe.bytes_written / tasks) // transfer) * transfer
+    words = (
+        *("ior", "-a", "POSIX", "-w", "-r", "-C", "-F", "-e", "-t", str(transfer)),
+        *("-b", str(block), "-s", "1", "-o", f"{path.rstrip('/')}/{directory}/data"),
+    )
+    return ior_asked_of(words, tasks=tasks, nodes=probe.nodes)
+
+
+def ior_result(
+    asked: IorAsked,
+    began: datetime,
+    *,
+    write_s: float,
+    read_s: float,
+    timeout_s: float,
+    space: Space | None = None,
+) -> IorResult:
+    """Return what IOR of one repetition prints of two phases, cut where its time was over.
+
+    Parameters
+    ----------
+    began
+        In the zone of the machine.
+    write_s, read_s
+        Of the slowest task; infinite: it hangs.
+    """
+    phases: list[IorPhase] = []
+    ended_s: float | None = 0.0
+    for access, took_s in (("write", write_s), ("read", read_s)):
+        if ended_s is None or access not in asked.accesses:
+            continue
+        if not took_s + ended_s <= timeout_s:
+            ended_s = None
+            continue
+        ended_s += took_s
+        opening = min(_OPEN_S, 0.01 * took_s)
+        transfers = asked.aggregate_bytes / asked.tasks / asked.transfer_size_bytes
+        phases.append(
+            IorPhase(
+                access,
+                asked.aggregate_bytes,
+                took_s,
+                transfer_s=took_s - opening,
+                open_s=opening,
+                close_s=opening,
+                latency_s=(took_s - opening) / transfers,
+            )
+        )
+    finished = None if ended_s is None else began + timedelta(seconds=ended_s)
+    return IorResult(began, finished, tuple(phases), node_names(1)[0], space or Space())
+
+
+def ior_run(
+    place: Place,
+    probe: ProbeLoad,
+    at: datetime,
+    result: IorResult | Failure,
+    *,
+    nodes: Sequence[str] | None = None,
+) -> Run:
+    """Return the run of an IOR, read from what it printed by the parser that reads real ones.
+
+    A run without an end in its time is unfinished, whatever stands of it.
+    """
+    asked = ior_asked(probe, place.path)
+    names = node_names(probe.nodes) if nodes is None else tuple(nodes)
+    if isinstance(result, Failure):
+        output = RawOutput(
+            "command", asked.argv, result.stdout, result.stderr, result.exit_code, at
+        )
+        took_s, timed_out = 0.0, result.exit_code is None
+    else:
+        timed_out = result.finished is None
+        took_s = sum(one.elapsed_s for one in result.phases)
+        code = None if timed_out else 0
+        output = RawOutput("command", asked.argv, print_ior(asked, result), b"", code, at)
+    took_s = probe.timeout_s if timed_out else took_s
+    output = dataclasses.replace(output, elapsed_s=took_s)
+    measured = _measured(output)
+    status, problem = measured.status, measured.problem
+    if isinstance(result, Failure):
+        problem = f"{result.reason}; {problem}" if problem and result.started else result.reason
+        status = status if result.started else RunStatus.NOT_STARTED
+    if timed_out:
+        status = RunStatus.UNFINISHED
+        problem = f"it did not end within {probe.timeout_s:g} s"
+    kept = not isinstance(result, Failure) or result.started
+    return Run(
+        id=identifier_of(at, place.site, probe.name),
+        site=place.site,
+        probe=probe.name,
+        kind="ior",
+        status=status,
+        at=at,
+        until=at + timedelta(seconds=took_s),
+        tool_version=measured.tool_version,
+        path=place.path,
+        host=names[0] if names else None,
+        trimtab_version=__version__,
+        parameters={
+            ASKED: asked_parameters(asked, place.path),
+            "layer": "client",
+            "phases": [dataclasses.asdict(one) for one in measured.phases],
+            "warnings": list(measured.warnings),
+            "job": {
+                "launcher": "slurm",
+                "nodes": list(names),
+                "node_hours": len(names) * took_s / 3600.0,
+            },
+            "cost": _cost(measured, len(names) * took_s / 3600.0),
+        },
+        problem=problem,
+        samples=measured.samples,
+        outputs=(output,) if kept else (),
+    )
+
+
+def asked_parameters(asked: IorAsked, path: str) -> dict[str, object]:
+    """Return what makes runs of a probe comparable, whatever came of them."""
+    words = [re.sub(rf"^{re.escape(path)}.*", f"{_DIRECTORY}/data", word) for word in asked.argv]
+    return {
+        "api": "POSIX",
+        "tasks": asked.tasks,
+        "nodes": asked.nodes,
+        "tasks_per_node": asked.tasks_per_node,
+        "transfer_size_bytes": asked.transfer_size_bytes,
+        "block_size_bytes": asked.block_size_bytes,
+        "segments": asked.segments,
+        "file_per_process": asked.file_per_process,
+        "flush": asked.flush,
+        "direct": asked.direct,
+        "command": {"words": words, "output": None, "launcher": "slurm"},
+    }
+
+
+def survey_asked(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyAsked:
+    """Return the survey of all OSTs, each with the server that it runs on."""
+    names = (f"{place.file_system}-{ost_name(number)}" for number in range(len(servers)))
+    targets = tuple(f"{server}:{name}" for server, name in zip(servers, names, strict=True))
+    return SurveyAsked(spec, targets)
+
+
+def survey_run(
+    place: Place,
+    probe: ProbeLoad,
+    at: datetime,
+    asked: SurveyAsked,
+    rates: Mapping[str, np.ndarray],
+) -> Run:
+    """Return the run of a survey, read from its summary and detail.
+
+    Parameters
+    ----------
+    rates
+        Test to bytes per second of each OST; NaN for one that did not answer.
+    """
+    zone = ZoneInfo(place.timezone)
+    local = at.astimezone(zone)
+    result = SurveyResult(local, rates, zone=local.tzname() or "UTC")
+    printed, summary, detail = print_survey(asked, result)
+    (measured,) = results(
+        read_summary(summary.decode()), read_detail(detail.decode()), detail_output=2
+    )
+    names = [name.rpartition(":")[2] for name in asked.targets]
+    argv = command(asked.spec, names, directory="/tmp/survey", deadline_s=probe.timeout_s)
+    samples = tuple(one for one in measured.samples if one.target is not None)
+    believed = [one for one in samples if one.believed]
+    known = [own[np.isfinite(own)] for own in (rates[test] for test in asked.spec.tests)]
+    took_s = sum(asked.spec.size_bytes / float(own.min()) for own in known if own.size)
+    failed = dict.fromkeys(str(one.target) for one in samples if not one.believed)
+    status = RunStatus.OK if not failed else RunStatus.PARTIAL if believed else RunStatus.FAILED
+    moved = len(believed) * asked.spec.size_bytes
+    return Run(
+        id=identifier_of(at, place.site, probe.name),
+        site=place.site,
+        probe=probe.name,
+        kind="obdfilter-survey",
+        status=status,
+        at=at,
+        until=at + timedelta(seconds=took_s),
+        path=place.path,
+        trimtab_version=__version__,
+        parameters={
+            ASKED: _survey_parameters(asked.spec),
+            "layer": "ost",
+            "targets": [name[-7:] for name in names],
+            "cost": {"bytes_written": moved, "bytes_read": None},
+        },
+        problem=None if not failed else f"not measured: {', '.join(failed)}",
+        samples=samples,
+        outputs=(
+            RawOutput("obdfilter-survey", argv, printed, b"", 0, at, took_s),
+            RawOutput("summary", (), summary),
+            RawOutput("detail", (), detail),
+        ),
+    )
+
+
+def _survey_parameters(spec: SurveySpec) -> dict[str, object]:
+    return {
+        "case": "disk",
+        "size_bytes": spec.size_bytes,
+        "transfer_size_bytes": spec.record_bytes,
+        "objects_per_target": spec.objects,
+        "threads_per_target": spec.threads,
+        "tests": list(spec.tests),
+        "together": True,
+    }
+
+
+def _measured(output: RawOutput) -> Measurement:
+    """Return what an output says; one that holds no result says why in a measurement too."""
+    try:
+        return ior.FORMAT.read(Source("ior", output.stdout))[0]
+    except DataError:
+        return ior.parse(output)
+
+
+def _cost(measured: Measurement, node_hours: float) -> dict[str, object]:
+    moved = {"write": 0, "read": 0}
+    for phase in measured.phases:
+        moved[phase.access] += phase.moved_bytes or 0
+    return {
+        "bytes_written": moved["write"],
+        "bytes_read": moved["read"],
+        "node_hours": node_hours,
+    }

@@ -1,0 +1,63 @@
+"""Sizes and times as the benchmarks write them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+_MONTHS: Final = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+]
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_SUFFIXES: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def bytes_of(word: str) -> int | None:
+    """Return a size as IOR and mdtest take it on their command line; ``None`` for no size.
+
+    Examples
+    --------
+    >>> bytes_of("1m"), bytes_of("1048576"), bytes_of("1x")
+    (1048576, 1048576, None)
+    """
+    factor = _SUFFIXES.get(word[-1:].lower(), 1)
+    digits = word[:-1] if factor > 1 else word
+    return int(digits) * factor if digits.isascii() and digits.isdecimal() else None
+
+
+def ctime(at: datetime) -> str:
+    """Return a time as C's ``ctime`` prints it, in every locale the same.
+
+    Examples
+    --------
+    >>> ctime(datetime(2026, 11, 2, 16, 20, 9))
+    'Mon Nov  2 16:20:09 2026'
+    """
+    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
+    return f"{day} {month} {at.day:2d} {at:%H:%M:%S} {at.year}"
+
+
+def posix_date(at: datetime, zone: str) -> str:
+    """Return a time as ``date`` prints it under ``LC_ALL=POSIX``.
+
+    Examples
+    --------
+    >>> posix_date(datetime(2026, 11, 20, 16, 36, 22), "UTC")
+    'Fri Nov 20 16:36:22 UTC 2026'
+    """
+    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
+    return f"{day} {month} {at.day:2d} {at:%H:%M:%S} {zone} {at.year}"

@@ -1,0 +1,345 @@
+"""Telemetry of a simulated file system, as a driver of a real one gives it.
+
+One labelled row stands for an OST's drives, which are alike: twelve each would be most of a
+snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lustre.settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import isnan
+from typing import Final
+
+import numpy as np
+
+from trimtab.model.telemetry import (
+    HostSnapshot,
+    Reading,
+    Setting,
+    Snapshot,
+    Target,
+    TargetSnapshot,
+)
+from trimtab.twin.instruments.layout import CLIENT, MDTS_PER_SERVER, Layout, mdt_name, ost_name
+from trimtab.twin.instruments.state import (
+    CRITERIA,
+    MdtState,
+    OstState,
+    SettingState,
+    TargetState,
+    expanded,
+)
+from trimtab.twin.scenario.model import AllocatorFamily
+
+DRIVER: Final = "twin"
+SOURCE: Final = "simulated"
+DRIVE: Final = "nvme0n1"
+FAMILIES: Final[Mapping[AllocatorFamily, str]] = {
+    "classic": "loops-by-number",
+    "optimize-scan": "criteria-by-number",
+    "el9": "criteria-by-name",
+}
+"""How the statistics of each family are told apart (`trimtab.drivers.local.mballoc`)."""
+DISCARD_GRANULARITY_BYTES: Final = 65536
+_BYTES_PER_OPERATION: Final = 1500.0
+"""Assumed: of request and reply on the wire."""
+_KERNELS: Final[Mapping[AllocatorFamily, str]] = {
+    "classic": "4.18.0-477.10.1.el8_lustre.x86_64",
+    "optimize-scan": "5.14.0-362.13.1_lustre.el9.x86_64",
+    "el9": "5.14.0-503.11.1_lustre.el9.x86_64",
+}
+_CLIENT_KERNEL: Final = "5.14.21-150400.24.69-default"
+
+
+def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int = 0) -> Snapshot:
+    """Return the snapshot of a state.
+
+    Parameters
+    ----------
+    devices
+        What is beneath an OST, from the top down: ``md0 (raid6), 12 x PM1733``.
+    seed
+        Of the scenario: targets of one column get small differences from it.
+    """
+    whole = expanded(state, seed)
+    serving = np.where(whole.osts.failed_over, layout.partner, layout.home)
+    texts = _Texts(whole.settings, devices)
+    network = _network(whole, layout)
+    targets = [*_osts(whole, layout, serving, texts, network), *_mdts(whole, layout)]
+    return Snapshot(
+        at=state.at.astimezone(UTC),
+        driver=DRIVER,
+        complete=bool(whole.osts.answers.all()),
+        targets=tuple(targets),
+        hosts=_hosts(whole, layout, serving, network),
+    )
+
+
+def _whole(values: np.ndarray) -> list[int]:
+    return np.round(values).astype(np.int64).tolist()
+
+
+def _network(state: TargetState, layout: Layout) -> np.ndarray:
+    """Return what each OSS moved: what clients wrote to and read from the OSTs at home there."""
+    moved = state.osts.client_bytes_written_total + state.osts.client_bytes_read_total
+    return np.bincount(layout.home, weights=moved, minlength=len(layout.osses))
+
+
+class _Texts:
+    """Settings of targets; those that are alike are one and the same dictionary."""
+
+    def __init__(self, settings: SettingState, devices: str) -> None:
+        self._settings = settings
+        self._devices = devices
+        self._made: dict[tuple[bool, bool, bool], dict[str, Setting]] = {}
+
+    def of(self, *, create: bool, degraded: bool, read_only: bool) -> dict[str, Setting]:
+        """Return the settings of an OST."""
+        key = (create, degraded, read_only)
+        if key not in self._made:
+            self._made[key] = _named(ost_settings(self._settings, self._devices, *key))
+        return self._made[key]
+
+
+def ost_settings(
+    settings: SettingState, devices: str, create: bool, degraded: bool, read_only: bool
+) -> dict[str, str]:
+    """Return the named settings of an OST as text."""
+    found = {
+        "obdfilter/degraded": str(int(degraded)),
+        "obdfilter/readonly": str(int(read_only)),
+        "obdfilter/no_create": "0",
+        "obdfilter/checksum_type": "crc32c",
+        "osp/active": "1",
+        "osp/max_create_count": "20000" if create else "0",
+        "drives/queue/wbt_lat_usec": f"{settings.wbt_latency_s * 1e6:.0f}",
+        "drives/queue/scheduler": "none",
+        "drives/queue/rotational": "0",
+        "devices": devices,
+        "mount/options": "rw,discard" if settings.discard else "rw",
+    }
+    if settings.family == "classic":
+        for name, value in (("c1", settings.c1), ("c2", settings.c2), ("c3", settings.c3)):
+            found[f"ldiskfs/md0/mb_{name}_threshold"] = f"{100 * value:.0f}"
+    else:
+        found["ldiskfs/md0/mb_optimize_scan"] = "1"
+    return found
+
+
+def _named(texts: Mapping[str, str]) -> dict[str, Setting]:
+    return {name: Setting(name, value, SOURCE) for name, value in texts.items()}
+
+
+def ost_columns(
+    state: OstState, settings: SettingState, jobs: int | None
+) -> dict[tuple[str, str | None], list[float | int | str | bool | None]]:
+    """Return name and label of each reading to one value an OST; servers are left out."""
+    count = len(state)
+    available = state.capacity_bytes - state.used_bytes
+    found: dict[tuple[str, str | None], list[float | int | str | bool | None]] = {
+        ("capacity_bytes", None): [*_whole(state.capacity_bytes)],
+        ("used_bytes", None): [*_whole(state.used_bytes)],
+        ("available_bytes", None): [*_whole(available)],
+        ("inodes_total", None): [*_whole(state.inodes_total)],
+        ("inodes_free", None): [*_whole(state.inodes_total - state.inodes_used)],
+        ("create_enabled", None): state.create_enabled.tolist(),
+        ("degraded", None): state.degraded.tolist(),
+        ("degraded", "md0"): state.degraded.tolist(),
+        ("read_only", None): state.read_only.tolist(),
+        ("errors_total", None): [0] * count,
+        ("failover_active", None): state.failed_over.tolist(),
+        ("import_state", None): ["FULL"] * count,
+        ("wbt_latency_s", DRIVE): [settings.wbt_latency_s] * count,
+        ("discard_granularity_bytes", None): [DISCARD_GRANULARITY_BYTES] * count,
+        ("bytes_written_total", None): [*_whole(state.bytes_written_total)],
+        ("bytes_read_total", None): [*_whole(state.bytes_read_total)],
+        ("bytes_discarded_total", None): [*_whole(state.bytes_discarded_total)],
+        ("last_trim_at", None): _trims(state.last_trim_s),
+        ("allocator_family", None): [FAMILIES[settings.family]] * count,
+        ("allocator_requests_total", None): [*_whole(state.allocator_requests_total)],
+    }
+    for place, name in enumerate(CRITERIA[settings.family]):
+        loops = state.allocator_useless_loops_total[:, place]
+        groups = state.allocator_groups_considered_total[:, place]
+        found["allocator_useless_loops_total", name] = [*_whole(loops)]
+        # The oldest format counts no groups.
+        known = settings.family != "classic"
+        found["allocator_groups_considered_total", name] = (
+            [*_whole(groups)] if known else [None] * count
+        )
+    fragmented = state.free_space_fragmented_fraction.tolist()
+    found |= {
+        ("free_extent_mean_bytes", None): state.free_extent_mean_bytes.tolist(),
+        ("free_space_fragmented_fraction", None): [
+            None if isnan(one) else one for one in fragmented
+        ],
+        ("server_cpu_fraction", None): state.server_cpu_fraction.tolist(),
+        ("client_bytes_written_total", None): [*_whole(state.client_bytes_written_total)],
+        ("client_bytes_read_total", None): [*_whole(state.client_bytes_read_total)],
+        ("metadata_operations_total", None): [None] * count,
+        ("concurrent_jobs", None): [jobs] * count,
+        # SMART tells whole percents.
+        ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2).tolist(),
+        ("drive_media_errors_total", DRIVE): [*_whole(state.drive_media_errors_total)],
+        ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3).tolist(),
+        ("checksum_errors_total", None): [None] * count,
+    }
+    return found
+
+
+REASONS: Final[Mapping[str, str]] = {
+    "last_trim_at": "no trim is known",
+    "allocator_groups_considered_total": "this format does not count them",
+    "free_space_fragmented_fraction": "the groups of this target were not looked at",
+    "metadata_operations_total": "an OST serves no metadata operations",
+    "concurrent_jobs": "no scheduler was asked",
+    "checksum_errors_total": "they are counted for the server, not for its targets",
+}
+"""Why a reading of an OST has no value."""
+
+
+def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
+    """Return the time of each last trim as text; the same times are written once."""
+    texts: dict[float, str | None] = {
+        at: None if isnan(at) else datetime.fromtimestamp(at, UTC).isoformat()
+        for at in np.unique(last_trim_s).tolist()
+    }
+    return [None if isnan(at) else texts[at] for at in last_trim_s.tolist()]
+
+
+def _osts(
+    state: TargetState, layout: Layout, serving: np.ndarray, texts: _Texts, network: np.ndarray
+) -> list[TargetSnapshot]:
+    osts, servers = state.osts, layout.osses
+    columns = ost_columns(osts, state.settings, state.concurrent_jobs)
+    names = [servers[number] for number in serving.tolist()]
+    columns["server", None] = [*names]
+    columns["network_bytes_total", None] = [*_whole(network[serving])]
+    keys = [*columns]
+    found: list[TargetSnapshot] = []
+    for number, values in enumerate(zip(*columns.values(), strict=True)):
+        target = ost_name(number)
+        if not osts.answers[number]:
+            found.append(_silent(target))
+            continue
+        readings = tuple(
+            Reading(name, value, SOURCE, None if value is not None else REASONS[name], label)
+            for (name, label), value in zip(keys, values, strict=True)
+        )
+        settings = texts.of(
+            create=bool(osts.create_enabled[number]),
+            degraded=bool(osts.degraded[number]),
+            read_only=bool(osts.read_only[number]),
+        )
+        found.append(TargetSnapshot(Target(target, "ost", names[number]), readings, settings))
+    return found
+
+
+def _silent(target: str) -> TargetSnapshot:
+    """Return what can be known of a target that nobody is connected to."""
+    from trimtab.model.telemetry import TELEMETRY_UNITS
+
+    known = {"import_state": "DISCONN", "create_enabled": False}
+    why = f"{target} is not connected (DISCONN); no server serves it"
+    readings = tuple(
+        Reading(name, known[name], SOURCE) if name in known else Reading(name, None, SOURCE, why)
+        for name in TELEMETRY_UNITS
+    )
+    return TargetSnapshot(Target(target, "ost", None), readings)
+
+
+def _mdts(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
+    mdts, settings = state.mdts, state.settings
+    texts = _named({
+        "mdt/readonly": "0",
+        "mdt/no_create": "0",
+        "lod/qos_threshold_rr": f"{100 * settings.qos_threshold_rr:.0f}%",
+        "lod/qos_prio_free": f"{100 * settings.qos_prio_free:.0f}%",
+        "drives/queue/wbt_lat_usec": f"{settings.wbt_latency_s * 1e6:.0f}",
+    })  # fmt: skip
+    network = _mds_network(mdts)
+    found: list[TargetSnapshot] = []
+    for number in range(len(mdts)):
+        place = number // MDTS_PER_SERVER
+        server = layout.mdses[place]
+        values: dict[tuple[str, str | None], float | int | str | bool | None] = {
+            ("capacity_bytes", None): round(mdts.capacity_bytes[number]),
+            ("used_bytes", None): round(mdts.used_bytes[number]),
+            ("available_bytes", None): round(mdts.capacity_bytes[number] - mdts.used_bytes[number]),
+            ("inodes_total", None): round(mdts.inodes_total[number]),
+            ("inodes_free", None): round(mdts.inodes_total[number] - mdts.inodes_used[number]),
+            ("create_enabled", None): True,
+            ("degraded", None): None,
+            ("read_only", None): False,
+            ("errors_total", None): 0,
+            ("server", None): server,
+            ("failover_active", None): False,
+            ("import_state", None): "FULL",
+            ("wbt_latency_s", DRIVE): settings.wbt_latency_s,
+            ("server_cpu_fraction", None): float(mdts.server_cpu_fraction[number]),
+            ("network_bytes_total", None): round(network[place]),
+            ("metadata_operations_total", None): round(mdts.metadata_operations_total[number]),
+            ("concurrent_jobs", None): state.concurrent_jobs,
+            ("client_bytes_written_total", None): None,
+            ("client_bytes_read_total", None): None,
+        }
+        readings = tuple(
+            Reading(name, value, SOURCE, None if value is not None else _WHY_MDT[name], label)
+            for (name, label), value in values.items()
+        )
+        found.append(TargetSnapshot(Target(mdt_name(number), "mdt", server), readings, texts))
+    return found
+
+
+_WHY_MDT: Final[Mapping[str, str]] = {
+    "degraded": "Lustre keeps no such flag for an MDT",
+    "concurrent_jobs": "no scheduler was asked",
+    "client_bytes_written_total": "no data on this MDT",
+    "client_bytes_read_total": "no data on this MDT",
+}
+
+
+def _mds_network(mdts: MdtState) -> np.ndarray:
+    place = np.arange(len(mdts)) // MDTS_PER_SERVER
+    return np.bincount(place, weights=mdts.metadata_operations_total * _BYTES_PER_OPERATION)
+
+
+def _hosts(
+    state: TargetState, layout: Layout, serving: np.ndarray, network: np.ndarray
+) -> tuple[HostSnapshot, ...]:
+    texts = _named({
+        "lustre_version": "2.15.3",
+        "kernel_release": _KERNELS[state.settings.family],
+        "health_check": "healthy",
+    })  # fmt: skip
+    cpu = np.zeros(len(layout.osses))
+    np.maximum.at(cpu, serving, state.osts.server_cpu_fraction)
+    mds = np.zeros(len(layout.mdses))
+    np.maximum.at(mds, np.arange(layout.mdts) // MDTS_PER_SERVER, state.mdts.server_cpu_fraction)
+    named = [*layout.osses, *layout.mdses]
+    busy = [*cpu.tolist(), *mds.tolist()]
+    moved = [*_whole(network), *_whole(_mds_network(state.mdts))]
+    checksums = "1" if state.settings.checksums else "0"
+    client = _named({
+        "lustre_version": "2.15.3",
+        "kernel_release": _CLIENT_KERNEL,
+        "spec_rstack_overflow": "Mitigation: safe RET" if state.settings.saferet else "Vulnerable",
+        "checksums": checksums,
+        "llite_checksums": checksums,
+        "checksum_type": "crc32c",
+    })  # fmt: skip
+    servers = (
+        HostSnapshot(
+            name,
+            "server",
+            readings=(
+                Reading("server_cpu_fraction", busy[place], SOURCE),
+                Reading("network_bytes_total", moved[place], SOURCE),
+                Reading("checksum_errors_total", 0, SOURCE),
+            ),
+            settings=texts,
+        )
+        for place, name in enumerate(named)
+    )
+    return (*servers, HostSnapshot(CLIENT, "client", settings=client))

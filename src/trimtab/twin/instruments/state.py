@@ -1,0 +1,218 @@
+"""What a simulated file system is at one moment, under the names that telemetry has for it.
+
+The simulation fills a `TargetState`, one value a column; where columns stand for several targets,
+`expanded` gives each target its column's values with small differences of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import AllocatorFamily, Scenario
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+CRITERIA: Final[Mapping[AllocatorFamily, tuple[str, ...]]] = {
+    "classic": ("cr0", "cr1", "cr2", "cr3"),
+    "optimize-scan": ("cr0", "cr1", "cr2", "cr3"),
+    "el9": ("cr_p2_aligned", "cr_goal_fast", "cr_best_avail", "cr_goal_slow", "cr_any_free"),
+}
+"""The loops of each family as the statistics of a real one name them (`drivers.local.mballoc`)."""
+
+_DIFFERENCE: Final = 0.004
+"""Standard deviation of a target's own factor. Small beside what columns differ by."""
+_OWN: Final = (
+    "used_bytes",
+    "inodes_used",
+    "bytes_written_total",
+    "bytes_read_total",
+    "bytes_discarded_total",
+    "client_bytes_written_total",
+    "client_bytes_read_total",
+    "allocator_requests_total",
+    "allocator_useless_loops_total",
+    "allocator_groups_considered_total",
+    "free_extent_mean_bytes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OstState:
+    """OSTs, one value each; ``(n,)`` unless said otherwise.
+
+    Attributes
+    ----------
+    failed_over
+        Served by the partner of its home server.
+    answers
+        False for one that nobody is connected to.
+    bytes_written_total, bytes_read_total, bytes_discarded_total
+        At the drives, without parity and without what they copy.
+    last_trim_s
+        Seconds since 1970 UTC; NaN: never.
+    allocator_useless_loops_total, allocator_groups_considered_total
+        ``(n, criteria)``, in the order of `CRITERIA`.
+    free_space_fragmented_fraction
+        Of the free space; NaN: not known.
+    server_cpu_fraction
+        Of the server that serves it now.
+    """
+
+    capacity_bytes: Numbers
+    used_bytes: Numbers
+    inodes_total: Numbers
+    inodes_used: Numbers
+    create_enabled: Flags
+    degraded: Flags
+    read_only: Flags
+    failed_over: Flags
+    answers: Flags
+    bytes_written_total: Numbers
+    bytes_read_total: Numbers
+    bytes_discarded_total: Numbers
+    client_bytes_written_total: Numbers
+    client_bytes_read_total: Numbers
+    last_trim_s: Numbers
+    allocator_requests_total: Numbers
+    allocator_useless_loops_total: Numbers
+    allocator_groups_considered_total: Numbers
+    free_extent_mean_bytes: Numbers
+    free_space_fragmented_fraction: Numbers
+    server_cpu_fraction: Numbers
+    drive_percentage_used: Numbers
+    drive_media_errors_total: Numbers
+    drive_write_amplification: Numbers
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.capacity_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class MdtState:
+    """MDTs, one value each, ``(n,)``."""
+
+    capacity_bytes: Numbers
+    used_bytes: Numbers
+    inodes_total: Numbers
+    inodes_used: Numbers
+    metadata_operations_total: Numbers
+    server_cpu_fraction: Numbers
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.capacity_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingState:
+    """What is set, the same on all targets.
+
+    Attributes
+    ----------
+    c1, c2, c3
+        Free fractions; the classic allocator alone has them.
+    wbt_latency_s
+        0: no throttling.
+    """
+
+    family: AllocatorFamily = "classic"
+    c1: float = 0.25
+    c2: float = 0.15
+    c3: float = 0.05
+    wbt_latency_s: float = 0.002
+    checksums: bool = False
+    saferet: bool = False
+    discard: bool = False
+    qos_threshold_rr: float = 0.17
+    qos_prio_free: float = 0.91
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """All targets at one moment.
+
+    Attributes
+    ----------
+    at
+        Aware.
+    column
+        ``(OSTs,)``: which row of ``osts`` stands for each real OST.
+    concurrent_jobs
+        ``None``: no scheduler is asked.
+    """
+
+    at: datetime
+    osts: OstState
+    mdts: MdtState
+    column: NDArray[np.int64]
+    settings: SettingState = SettingState()
+    concurrent_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together.
+
+        Raises
+        ------
+        ValueError
+            A length is another, or a column stands for nothing: a bug of the caller.
+        """
+        if self.at.tzinfo is None:
+            raise ValueError("the time of a state has no zone")
+        for part in (self.osts, self.mdts):
+            for one in fields(part):
+                if len(getattr(part, one.name)) != len(part):
+                    raise ValueError(f"{one.name} has another length than the others")
+        if len(self.column) and not 0 <= self.column.min() <= self.column.max() < len(self.osts):
+            raise ValueError("a target is in a column that does not exist")
+
+
+def settings_of(scenario: Scenario) -> SettingState:
+    """Return what a scenario sets, as it is at that time."""
+    allocator, queue = scenario.allocator, scenario.queue
+    return SettingState(
+        family=allocator.family,
+        c1=allocator.c1,
+        c2=allocator.c2,
+        c3=allocator.c3,
+        wbt_latency_s=queue.target_latency_s if queue.writeback_throttling else 0.0,
+        checksums=scenario.clients.checksums,
+        saferet=scenario.clients.saferet,
+        discard=scenario.trim.discard,
+        qos_threshold_rr=scenario.placement.qos_threshold_rr,
+        qos_prio_free=scenario.placement.qos_prio_free,
+    )
+
+
+def expanded(state: TargetState, seed: int) -> TargetState:
+    """Return the state with one row for each real OST.
+
+    Where a column stands for several, each gets a factor of its own that never changes, so that
+    counters keep counting up; a column of its own stays exactly as it is.
+    """
+    column = state.column
+    count = len(column)
+    alone = np.bincount(column, minlength=len(state.osts))[column] == 1
+    values: dict[str, Any] = {
+        one.name: getattr(state.osts, one.name)[column] for one in fields(state.osts)
+    }
+    for place, name in enumerate(_OWN):
+        factor = np.where(alone, 1.0, _factors(seed, place, count))
+        own = values[name]
+        values[name] = own * (factor if own.ndim == 1 else factor[:, None])
+    values["used_bytes"] = np.minimum(values["used_bytes"], values["capacity_bytes"])
+    values["inodes_used"] = np.minimum(values["inodes_used"], values["inodes_total"])
+    return replace(state, osts=OstState(**values), column=np.arange(count))
+
+
+def _factors(seed: int, place: int, count: int) -> Numbers:
+    """Return a factor near 1 for each target; more targets change none of those before."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x7A46, place])))
+    return np.exp(_DIFFERENCE * rng.standard_normal(count))

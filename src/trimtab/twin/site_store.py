@@ -1,0 +1,206 @@
+"""A simulated site's store: runs, surveys, snapshots and events as a real site keeps them.
+
+::
+
+    simulation ──> printers of the instruments ──> the real parsers ──> Store   what a site sees
+               └─────────────────────────────────────────────────────> Truth   what was really so
+
+Everything is kept in batches, each one transaction; leaving the writer keeps the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from trimtab.measure.obdfilter_survey.commands import SurveySpec
+from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import identifier_of
+from trimtab.model.run import Run
+from trimtab.model.telemetry import Snapshot
+from trimtab.record.store import Store
+from trimtab.twin.instruments.failures import Failure
+from trimtab.twin.instruments.ior import IorResult, Space
+from trimtab.twin.instruments.layout import Layout
+from trimtab.twin.instruments.probes import (
+    Place,
+    ior_asked,
+    ior_result,
+    ior_run,
+    survey_asked,
+    survey_run,
+)
+from trimtab.twin.instruments.snapshots import DRIVER, snapshot_of
+from trimtab.twin.instruments.state import TargetState
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.truth import Truth
+
+SURVEY_BYTES: Final = 64 * 2**30
+"""Of each OST and test: seconds at the rates of flash, more than a server's cache hides."""
+_BATCH: Final = 250
+
+
+def place_of(scenario: Scenario) -> Place:
+    """Return where the probes of a scenario run."""
+    word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
+    return Place(scenario.name, word, f"/{scenario.name}", scenario.timezone)
+
+
+def devices_of(scenario: Scenario) -> str:
+    """Return what is beneath an OST, from the top down."""
+    osts = scenario.osts
+    return f"md0 ({osts.raid.kind}), {osts.raid.drives} x {osts.drive.name}"
+
+
+class SiteWriter:
+    """Writes what instruments show of a simulation into a store.
+
+    Use it as a context manager. What it is given need not come in the order of time.
+
+    Attributes
+    ----------
+    truth
+        ``None`` for a store that is no file.
+    """
+
+    def __init__(
+        self, store: Store, scenario: Scenario, *, survey: SurveySpec | None = None
+    ) -> None:
+        self.store = store
+        self.scenario = scenario
+        self.place = place_of(scenario)
+        self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
+        path = store.location.path
+        self.truth = None if path is None else Truth(Path(path))
+        self._devices = devices_of(scenario)
+        self._runs: list[Run] = []
+        self._snapshots: list[tuple[str, str, Snapshot]] = []
+        self._events: list[Event] = []
+        store.ensure_site(
+            scenario.name,
+            driver=DRIVER,
+            identity=f"twin:{scenario.name}:{scenario.seed}",
+            path=self.place.path,
+            timezone=scenario.timezone,
+        )
+
+    def ior(
+        self,
+        at: datetime,
+        probe: ProbeLoad,
+        *,
+        write_s: float,
+        read_s: float,
+        space: Space | None = None,
+        nodes: Sequence[str] | None = None,
+    ) -> None:
+        """Keep a run of IOR that took so long for its phases; infinite: it hung."""
+        local = at.astimezone(ZoneInfo(self.scenario.timezone))
+        asked = ior_asked(probe, self.place.path)
+        result = ior_result(
+            asked, local, write_s=write_s, read_s=read_s, timeout_s=probe.timeout_s, space=space
+        )
+        self.ior_run(at, probe, result, nodes=nodes)
+
+    def ior_run(
+        self,
+        at: datetime,
+        probe: ProbeLoad,
+        result: IorResult | Failure,
+        *,
+        nodes: Sequence[str] | None = None,
+    ) -> None:
+        """Keep a run of IOR, or what is left of one."""
+        self._run(ior_run(self.place, probe, at, result, nodes=nodes))
+
+    def survey(
+        self, at: datetime, probe: ProbeLoad, rates_bytes_per_s: Mapping[str, np.ndarray]
+    ) -> None:
+        """Keep a survey of every OST by itself.
+
+        Parameters
+        ----------
+        rates_bytes_per_s
+            ``write`` and ``read`` to one rate for each real OST; NaN where one did not answer.
+        """
+        count = len(next(iter(rates_bytes_per_s.values())))
+        layout = self._layout(count)
+        servers = [layout.osses[number] for number in layout.home.tolist()]
+        asked = survey_asked(self.place, self.spec, servers)
+        self._run(survey_run(self.place, probe, at, asked, rates_bytes_per_s))
+
+    def snapshot(self, state: TargetState) -> None:
+        """Keep the telemetry of a state."""
+        layout = self._layout(len(state.column))
+        seen = snapshot_of(state, layout, devices=self._devices, seed=self.scenario.seed)
+        identifier = identifier_of(seen.at, self.place.site, "snapshot")
+        self._snapshots.append((self.place.site, identifier, seen))
+        if len(self._snapshots) >= _BATCH:
+            self.flush()
+
+    def event(
+        self,
+        at: datetime,
+        kind: EventKind,
+        detail: str,
+        *,
+        until: datetime | None = None,
+        targets: Sequence[str] = (),
+        source: str = "log book",
+    ) -> None:
+        """Keep an event."""
+        at = at.astimezone(UTC)
+        words = (self.place.site, kind.value, detail, *targets)
+        own = Event(
+            id=identifier_of(at, *words),
+            site=self.place.site,
+            kind=kind,
+            at=at,
+            detail=detail,
+            source=source,
+            until=None if until is None else until.astimezone(UTC),
+            targets=tuple(targets),
+        )
+        self._events.append(own)
+
+    def flush(self) -> None:
+        """Keep what was given so far."""
+        runs, self._runs = self._runs, []
+        snapshots, self._snapshots = self._snapshots, []
+        events, self._events = self._events, []
+        self.store.add_runs(runs)
+        self.store.add_snapshots(snapshots)
+        self.store.add_events(events)
+
+    def close(self) -> None:
+        """Keep the last of it, and write the truth."""
+        self.flush()
+        if self.truth is not None:
+            self.truth.write()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keep the last of it, also after an error: what was simulated until then is so."""
+        self.close()
+
+    def _run(self, run: Run) -> None:
+        self._runs.append(run)
+        if len(self._runs) >= _BATCH:
+            self.flush()
+
+    def _layout(self, osts: int) -> Layout:
+        return Layout(osts, self.scenario.mdts.count, self.scenario.osts.per_server)

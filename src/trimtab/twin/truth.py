@@ -1,0 +1,135 @@
+"""The truth beside a simulated site's store: what was really so, which no instrument shows.
+
+``NAME.truth.parquet`` has a row for each epoch and column, ``NAME.truth.jsonl`` a line for each
+cause with the time over which it really acted, in the words of `trimtab.explain`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from trimtab.errors import UnreadableError
+from trimtab.twin.scenario.model import Change, Fault, FaultKind
+
+CAUSES: Final = frozenset({
+    "targets-over-limit", "target-filling", "few-targets-open", "target-silent", "failover",
+    "array-degraded", "trim-overdue", "garbage-collection", "writeback-throttling",
+    "allocator-loops", "configuration-change", "competing-load", "metadata-load", "network",
+    "client-node", "launch-failure",
+})  # fmt: skip
+"""Causes that a simulation can put in."""
+CAUSE_OF: Final[Mapping[FaultKind, str]] = {
+    "silent-ost": "target-silent",
+    "failover": "failover",
+    "failed-drive": "array-degraded",
+    "slow-drive": "array-degraded",
+    "name-service": "launch-failure",
+    "filling": "target-filling",
+    "burst": "competing-load",
+}
+"""A drive that is only slow has no cause of its own among those that are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrueCause:
+    """A cause that was really there.
+
+    Attributes
+    ----------
+    cause
+        One of `CAUSES`.
+    targets
+        Empty: the whole.
+    """
+
+    cause: str
+    at: datetime
+    until: datetime | None = None
+    targets: tuple[str, ...] = ()
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a word that explaining does not know."""
+        if self.cause not in CAUSES:
+            raise ValueError(f"{self.cause!r} is not the id of a cause")
+
+
+def cause_of(event: Change | Fault, names: Sequence[str] = ()) -> TrueCause:
+    """Return what a change or a fault of a scenario is a cause of; ``names`` of its OSTs."""
+    if isinstance(event, Change):
+        said = event.detail or ", ".join(f"{name} = {value}" for name, value in event.set.items())
+        return TrueCause("configuration-change", event.at, detail=said)
+    return TrueCause(CAUSE_OF[event.kind], event.at, event.until, tuple(names), event.detail)
+
+
+class Truth:
+    """Collects the truth and writes it at the end.
+
+    Parameters
+    ----------
+    beside
+        The store's file: ``perlmutter.db`` gives ``perlmutter.truth.parquet``.
+    """
+
+    def __init__(self, beside: Path) -> None:
+        self.table = beside.with_suffix(".truth.parquet")
+        self.lines = beside.with_suffix(".truth.jsonl")
+        self._at: list[datetime] = []
+        self._values: dict[str, list[np.ndarray]] = {}
+        self._causes: list[TrueCause] = []
+
+    def epoch(self, at: datetime, values: Mapping[str, np.ndarray]) -> None:
+        """Add one epoch: name to one value a column, the same names each time."""
+        if self._at and set(values) != set(self._values):
+            raise ValueError("an epoch has other values than the one before")
+        self._at.append(at)
+        for name, own in values.items():
+            self._values.setdefault(name, []).append(np.array(own, dtype=np.float32))
+
+    def cause(self, cause: TrueCause) -> None:
+        """Add a cause."""
+        self._causes.append(cause)
+
+    def write(self) -> None:
+        """Write both files.
+
+        Raises
+        ------
+        UnreadableError
+            They could not be written.
+        """
+        import polars as pl
+
+        counts = [len(one) for one in next(iter(self._values.values()), [])]
+        naive = [at.astimezone(UTC).replace(tzinfo=None) for at in self._at]
+        times = np.array(naive, dtype="datetime64[us]")
+        columns = {
+            "at": pl.Series(np.repeat(times, counts)).dt.replace_time_zone("UTC"),
+            "column": np.concatenate([np.arange(one) for one in counts] or [np.arange(0)]),
+            **{name: np.concatenate(own) for name, own in self._values.items()},
+        }
+        try:
+            pl.DataFrame(columns).write_parquet(self.table)
+            text = "".join(f"{json.dumps(_plain(one))}\n" for one in self._causes)
+            self.lines.write_text(text, encoding="utf-8")
+        except OSError as error:
+            where = os.fspath(self.table.parent)
+            raise UnreadableError(f"cannot write the truth in {where}: {error.strerror}") from error
+
+
+def _plain(cause: TrueCause) -> dict[str, object]:
+    return {
+        "cause": cause.cause,
+        "at": cause.at.astimezone(UTC).isoformat(),
+        "until": None if cause.until is None else cause.until.astimezone(UTC).isoformat(),
+        "targets": list(cause.targets),
+        "detail": cause.detail,
+    }
