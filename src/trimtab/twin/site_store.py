@@ -131,7 +131,8 @@ class SiteWriter:
         """
         count = len(next(iter(rates_bytes_per_s.values())))
         layout = self._layout(count)
-        servers = [layout.osses[number] for number in layout.home.tolist()]
+        osses = layout.osses
+        servers = [osses[number] for number in layout.home.tolist()]
         asked = survey_asked(self.place, self.spec, servers)
         self._run(survey_run(self.place, probe, at, asked, rates_bytes_per_s))
 
