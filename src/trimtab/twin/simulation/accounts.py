@@ -1,0 +1,155 @@
+"""What single users hold: shares by Zipf's law, quotas, and the MDT of their first letter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Users
+from trimtab.twin.simulation.streams import stream
+
+Array = NDArray[np.float64]
+
+_SIZE_SIGMA = 1.0
+"""Assumed: the spread of users' mean file sizes, log-normal; it decides who meets which quota."""
+_HEADROOM = 0.9
+"""Assumed: part of its quota that a heavy user plans to fill."""
+_BURST_USERS = 20
+"""Assumed: users whose jobs make a burst together."""
+_INITIALS = np.array(
+    [
+        *(8.6, 4.4, 6.6, 5.3, 3.6, 2.2, 3.3, 4.0, 1.7, 9.6, 4.9, 4.4, 10.2),
+        *(3.3, 0.9, 4.1, 0.4, 5.6, 9.1, 3.7, 0.3, 1.7, 1.7, 0.6, 0.9, 0.9),
+    ]
+)
+"""Assumed: first letters of user names a to z, in percent. How uneven they are is what matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of what users wanted to write in an epoch, bytes of the whole."""
+
+    by_user: Array
+    refused: float
+
+    @property
+    def total(self) -> float:
+        """Bytes that no quota refused."""
+        return float(self.by_user.sum())
+
+
+class Accounts:
+    """Bytes and inodes of users.
+
+    Parameters
+    ----------
+    stored
+        Bytes of the whole that are there at the start, by lifetime.
+
+    Attributes
+    ----------
+    shares
+        Of what users write, planned.
+    held
+        Lifetimes x users, bytes. The last row of users belongs to no user: what no quota holds.
+    """
+
+    def __init__(self, users: Users, seed: int, stored: Array, mdts: int) -> None:
+        draws = stream(seed, "users")
+        spread = draws.standard_normal(users.count) * _SIZE_SIGMA
+        mean = users.size_median_bytes * math.exp(users.size_sigma**2 / 2)
+        self.file_bytes = np.append(mean * np.exp(spread - _SIZE_SIGMA**2 / 2), mean)
+        initials = draws.choice(len(_INITIALS), users.count, p=_INITIALS / _INITIALS.sum())
+        self.mdt = np.append(initials % mdts, 0)
+        self.mdts = mdts
+        self.held = np.pad(stored[:, None], ((0, 0), (0, users.count)))
+        self.plan(users)
+        self.held = stored[:, None] * np.append(self.shares, 0.0)[None, :]
+
+    def plan(self, users: Users) -> None:
+        """Have users plan anew what they write, by their skew and quotas as they are now."""
+        wished = np.arange(1, users.count + 1) ** -users.skew
+        wished /= wished.sum()
+        self.shares = planned_shares(wished, self._limits(users)[:-1], float(self.held.sum()))
+
+    def asked(self, wanted: float) -> Array:
+        """Return what each user asks for when all want so many bytes together."""
+        return np.append(self.shares * wanted, 0.0)
+
+    def burst(self, wanted: float, draws: np.random.Generator) -> Array:
+        """Return what each user asks for when a few heavy jobs want so many bytes together."""
+        heavy = draws.choice(len(self.shares), min(_BURST_USERS, len(self.shares)), replace=False)
+        asked = np.zeros(len(self.file_bytes))
+        asked[heavy] = wanted / len(heavy)
+        return asked
+
+    def accept(self, asked: Array, users: Users) -> Accepted:
+        """Return what quotas let through; a user is refused exactly what goes over."""
+        room = np.maximum(self._limits(users) - self.held.sum(axis=0), 0.0)
+        taken = np.minimum(asked, room)
+        return Accepted(taken, float((asked - taken).sum()))
+
+    def write(self, by_user: Array, lives: Array, part: float = 1.0) -> None:
+        """Book what was written; ``lives`` are the shares of the lifetimes."""
+        self.held += lives[:, None] * (by_user * part)[None, :]
+
+    def write_freely(self, written: float, life: int) -> None:
+        """Book bytes of one lifetime that no user's quota holds."""
+        self.held[life, -1] += written
+
+    def shrink(self, kept: Array) -> None:
+        """Keep that part of every user's bytes, by lifetime."""
+        self.held *= kept[:, None]
+
+    def inodes(self) -> Array:
+        """Return files on each MDT."""
+        files = self.held.sum(axis=0) / self.file_bytes
+        return np.bincount(self.mdt, weights=files, minlength=self.mdts)
+
+    def creates(self, by_user: Array) -> Array:
+        """Return files that are made on each MDT when users write so much."""
+        return np.bincount(self.mdt, weights=by_user / self.file_bytes, minlength=self.mdts)
+
+    def _limits(self, users: Users) -> Array:
+        limits = np.full(len(self.file_bytes), math.inf)
+        if users.quota_bytes is not None:
+            limits[:-1] = users.quota_bytes
+        if users.quota_inodes is not None:
+            limits[:-1] = np.minimum(limits[:-1], users.quota_inodes * self.file_bytes[:-1])
+        return limits
+
+
+def planned_shares(wished: Array, limits: Array, stored: float) -> Array:
+    """Return shares of writes of users who know their quotas.
+
+    Zipf's law would have the first users hold far more than any quota. They plan to fill most of
+    theirs, and the rest of what is written is other users' in proportion to their wishes. Where
+    quotas do not add to what is stored, shares are in proportion to quotas, and refusals follow.
+
+    Parameters
+    ----------
+    wished
+        Adds to 1.
+    limits
+        Bytes each may hold; infinite: no quota.
+    stored
+        Bytes that users hold together.
+    """
+    if stored <= 0.0:
+        return wished
+    most = limits * _HEADROOM / stored
+    if most.sum() <= 1.0:
+        return limits / limits.sum()
+    shares = wished.copy()
+    capped = np.zeros(len(wished), bool)
+    while True:
+        over = (shares > most) & ~capped
+        if not over.any():
+            return shares
+        capped |= over
+        shares[capped] = most[capped]
+        free = ~capped
+        shares[free] = wished[free] * ((1.0 - most[capped].sum()) / wished[free].sum())

@@ -1,0 +1,98 @@
+"""What users want of the file system: how much in an epoch, and what runs at one moment."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, tzinfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Users
+from trimtab.twin.simulation.streams import stream
+
+Array = NDArray[np.float64]
+
+_BUSIEST_HOUR = 15.0
+"""Assumed: local time at which most is written."""
+_MEMORY_S = 6 * 3600.0
+"""Assumed: how long busy hours last; jobs run for hours."""
+JOB_BYTES_PER_S = 4e9
+"""Assumed: what one job writes to one OST while it writes, on the mean; it writes in bursts."""
+_JOB_SIGMA = 0.8
+"""Assumed: spread of that, log-normal."""
+
+
+def rhythm(at: datetime, zone: tzinfo, users: Users) -> float:
+    """Return what the hour and the day make of the mean rate of writes; 1 over a week."""
+    local = at.astimezone(zone)
+    hour = local.hour + local.minute / 60.0
+    day = 1.0 + users.rhythm * math.cos((hour - _BUSIEST_HOUR) * math.pi / 12.0)
+    weekend = local.weekday() >= 5
+    week = (1.0 - users.rhythm if weekend else 1.0) / (1.0 - users.rhythm * 2.0 / 7.0)
+    return day * week
+
+
+class Demand:
+    """How much users write and read, hour after hour.
+
+    Parameters
+    ----------
+    seed
+        Of the scenario.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._level = float(stream(seed, "demand", "start").standard_normal())
+
+    def step(self, epoch: int, at: datetime, zone: tzinfo, users: Users, seconds: float) -> float:
+        """Return how busy this epoch is, in parts of the mean of a week.
+
+        Log-normal about the rhythm with ``users.burstiness`` as its coefficient of variation, one
+        epoch like the last: an autoregression.
+        """
+        keep = math.exp(-seconds / _MEMORY_S)
+        draw = float(stream(self.seed, "demand", epoch).standard_normal())
+        self._level = keep * self._level + math.sqrt(1.0 - keep**2) * draw
+        variance = math.log1p(users.burstiness**2)
+        burst = math.exp(math.sqrt(variance) * self._level - variance / 2.0)
+        return rhythm(at, zone, users) * burst
+
+
+def competing(rate: Array, draws: np.random.Generator) -> Array:
+    """Return what users' jobs want to write to each real OST at one moment, bytes/s.
+
+    Jobs write in bursts: an OST that takes ``rate`` on the mean has Poisson many writers at a
+    moment, each at a log-normal rate, so that the mean over time is ``rate``. It is the few OSTs
+    with several that slow a job whose files lie on all.
+
+    Parameters
+    ----------
+    rate
+        Mean over the epoch, bytes/s of each real OST.
+    """
+    writers = draws.poisson(rate / JOB_BYTES_PER_S)
+    load = np.zeros(len(rate))
+    busy = np.repeat(np.arange(len(rate)), writers)
+    if len(busy):
+        each = draws.lognormal(math.log(JOB_BYTES_PER_S) - _JOB_SIGMA**2 / 2, _JOB_SIGMA, len(busy))
+        np.add.at(load, busy, each)
+    return load
+
+
+def unevenness(written: Array, weight: Array, users: Users, draws: np.random.Generator) -> Array:
+    """Return factors by which OSTs get more or less than their share, because files differ in size.
+
+    Bytes on an OST are a sum of so many log-normal files: the coefficient of variation is
+    sqrt(exp(sigma^2) / files).
+
+    Parameters
+    ----------
+    written
+        Bytes on one OST of each column.
+    """
+    mean = users.size_median_bytes * math.exp(users.size_sigma**2 / 2)
+    files = np.maximum(written / mean * weight, 1e-9)
+    shape = np.minimum(files / math.exp(users.size_sigma**2), 1e9)
+    return np.where(written > 0.0, draws.standard_gamma(shape) / shape, 0.0)

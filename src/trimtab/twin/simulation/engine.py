@@ -1,0 +1,448 @@
+"""A file system in simulated time: epochs in which users write and delete and operators act.
+
+Each epoch: changes and faults that are due; what users write is placed; deletions; purge; gating;
+the layout beneath; trims; probes at their slots; the record. A slot, a change or a fault at the
+very end of an epoch belongs to it (a change there to the next).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import UsageError
+from trimtab.model.event import Event, EventKind
+from trimtab.site.schedule import find_zone
+from trimtab.twin.scenario.geometry import ost_capacity_bytes
+from trimtab.twin.scenario.keys import value_of
+from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
+from trimtab.twin.simulation import changes, policies
+from trimtab.twin.simulation.accounts import Accounts
+from trimtab.twin.simulation.columns import columns_of, with_more
+from trimtab.twin.simulation.demand import Demand, unevenness
+from trimtab.twin.simulation.events import EventLog
+from trimtab.twin.simulation.faults import (
+    KINDS,
+    Conditions,
+    active,
+    added_bytes,
+    carriers,
+    conditions,
+)
+from trimtab.twin.simulation.layout import Layout
+from trimtab.twin.simulation.measures import OstTerms, Rates
+from trimtab.twin.simulation.miniature import Miniature
+from trimtab.twin.simulation.operations import Operations
+from trimtab.twin.simulation.placement import (
+    is_round_robin,
+    place,
+    striped_shares,
+    weighted_shares,
+)
+from trimtab.twin.simulation.population import COHORT_S, Population
+from trimtab.twin.simulation.probes import Agenda, Moment, run_job, run_survey
+from trimtab.twin.simulation.stacked import StackRates
+from trimtab.twin.simulation.state import State
+from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation.trace import Trace
+
+Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+_WEEKS_8_DAYS = 56.0
+
+
+class Simulation:
+    """A scenario, running.
+
+    Parameters
+    ----------
+    scenario
+        What it is and what happens to it.
+    layout
+        Makes the miniature OSTs; ``None``: those of the Rust core.
+    rates
+        Ceilings of the layers above; ``None``: those of `trimtab.twin.stack`.
+    threads
+        Of the core; the result does not depend on it. ``None``: one a processor.
+
+    Attributes
+    ----------
+    scenario
+        As it is set now.
+    now
+        Aware UTC.
+    state
+        Arrays over columns.
+    columns
+        Which real OSTs they stand for.
+    trace
+        How it was in each epoch, and what probes saw.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        threads: int | None = None,
+        *,
+        layout: Callable[[Scenario, int, int | None], Layout] | None = None,
+        rates: Rates | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.now = scenario.start.astimezone(UTC)
+        self.end = self.now + timedelta(seconds=scenario.length_s)
+        self.zone = find_zone(scenario.timezone)
+        self._apart = frozenset(ost for fault in scenario.faults for ost in fault.osts)
+        self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
+        self.log = EventLog(scenario.name, scenario.seed)
+        self.trace = Trace()
+        self._epoch = 0
+        self._rates = rates or StackRates()
+        self._agenda = Agenda(scenario.probes, self.now, scenario.timezone)
+        self._changes = sorted(scenario.changes, key=lambda one: one.at)
+        self._faults: list[Fault] = sorted(scenario.faults, key=lambda one: one.at)
+        self._told = 0
+        self._calm: Conditions | None = None
+        self._demand = Demand(scenario.seed)
+        self._operations = Operations(scenario, self.now, self.zone, self.log)
+        self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
+        self._start_users()
+        self.miniature = Miniature(scenario, self.columns.count, layout, threads)
+        self.miniature.fill(self.state.fullness)
+        self.miniature.show(self.state)
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened so far."""
+        return self.log.events
+
+    def run(
+        self, until: datetime | None = None, on_progress: Callable[[float], None] | None = None
+    ) -> Trace:
+        """Run to a time, or to the end of the scenario.
+
+        Parameters
+        ----------
+        until
+            Aware; the last epoch ends there or after it.
+        on_progress
+            Told the part that is done, 0 to 1, about a hundred times.
+        """
+        begun, until = self.now, until or self.end
+        whole = max((until - begun).total_seconds(), 1.0)
+        told = 0.0
+        while self.now < until:
+            self.step()
+            done = min(1.0, (self.now - begun).total_seconds() / whole)
+            if on_progress is not None and (done >= told + 0.01 or done == 1.0):
+                on_progress(done)
+                told = done
+        return self.trace
+
+    def step(self) -> None:
+        """Let one epoch pass."""
+        seconds = self.scenario.resolution.epoch_s
+        start, end = self.now, self.now + timedelta(seconds=seconds)
+        while self._changes and self._changes[0].at < end:
+            self.apply(self._changes.pop(0))
+        self._tell_faults(end)
+        faults = active(self._faults, start, end)
+        troubles = self._conditions(faults, start, end)
+        self._show_conditions(troubles)
+        day = int((end - self.scenario.start).total_seconds() // COHORT_S)
+        users = self.scenario.users
+        reread = -np.log1p(-min(users.reread_share, 1.0 - 1e-9)) / _WEEKS_8_DAYS
+        self.population.new_day(day, float(reread))
+        shares, even = self._shares()
+        written = self._write(faults, start, end, shares)
+        deleted = self._delete(seconds)
+        purged = self._operations.purge(
+            self.scenario,
+            self.population,
+            self.accounts,
+            capacity=float(self.state.capacity_bytes @ self.columns.weight),
+            start=start,
+            end=end,
+        )
+        self._count_space()
+        self._operations.gate(self.scenario, self.state, self.columns, end)
+        due = self._agenda.due(end)
+        burst, burst_files = self._bursts(due)
+        self.miniature.advance(
+            self.state,
+            written=written,
+            deleted=deleted,
+            purged=purged,
+            burst=burst,
+            burst_files=burst_files,
+            resets=self._resets(start, end),
+        )
+        self._operations.trim(
+            self.scenario, self.state, self.columns, self.miniature, start=start, end=end
+        )
+        for probe, at in due:
+            self._measure(probe, at, faults, shares=shares, even=even, rate=written / seconds)
+        self._record(end)
+        self.now = end
+        self._epoch += 1
+
+    def apply(self, change: Change) -> None:
+        """Set what a change sets, and keep an event of it."""
+        for key, value in change.set.items():
+            self._set(key, value, max(change.at, self.now), change.detail)
+
+    def set_key(self, key: str, value: object) -> None:
+        """Set one setting by its dotted key; see `trimtab.twin.simulation.changes.changed`."""
+        self._set(key, value, self.now, "")
+
+    def trim(self, column: int, start: float = 0.0, length: float = 1.0) -> float:
+        """Trim an OST of a column now; return the bytes that its drives let go.
+
+        Parameters
+        ----------
+        start, length
+            Parts of the OST. The miniature trims whole OSTs: a stretch counts when it is the last
+            of those that cover it, and returns 0 until then.
+
+        Raises
+        ------
+        UsageError
+            There is no such column or no such stretch.
+        """
+        self._check_column(column)
+        if not 0.0 <= start <= 1.0 or not 0.0 < length <= 1.0:
+            raise UsageError(f"no stretch of an OST: {start!r} and {length!r} of it")
+        if start + length < 1.0 - 1e-9:
+            return 0.0
+        return self._operations.trim_now(
+            self.state, self.columns, self.miniature, np.array([column]), self.now
+        )
+
+    def set_creation(self, column: int, enabled: bool) -> None:
+        """Let OSTs of a column take new files, or not, whatever gating thinks of it."""
+        self._check_column(column)
+        self.state.closed_by_hand[column] = not enabled
+        kind = EventKind.TARGET_OPENED if enabled else EventKind.TARGET_CLOSED
+        osts = np.flatnonzero(self.columns.member == column)
+        self.log.add(kind, self.now, "by hand", osts=osts)
+
+    def reset_allocator(self, column: int) -> None:
+        """Send the allocator of OSTs of a column back to the first block group."""
+        self._check_column(column)
+        self.miniature.layout.reset([column])
+
+    def _check_column(self, column: int) -> None:
+        if not 0 <= column < self.columns.count:
+            raise UsageError(
+                f"there is no column {column}", hint=f"there are 0 to {self.columns.count - 1}"
+            )
+
+    def _set(self, key: str, value: object, at: datetime, detail: str) -> None:
+        before = value_of(self.scenario, key)
+        self.scenario = changes.changed(self.scenario, key, value)
+        if key == "osts.count":
+            self._grow(at, detail)
+            return
+        if key.startswith("users."):
+            self.accounts.plan(self.scenario.users)
+        if key.startswith(("allocator.", "trim.")):
+            self.miniature.configure(self.scenario)
+        said = f"{key}: {before!r} -> {value!r}" + (f" ({detail})" if detail else "")
+        self.log.add(EventKind.CONFIG_CHANGE, at, said)
+
+    def _grow(self, at: datetime, detail: str) -> None:
+        old, count = self.columns, self.scenario.osts.count
+        if count == old.osts:
+            return
+        self.columns = with_more(old, count, self.scenario.resolution.classes, self._apart)
+        more = self.columns.count - old.count
+        self.state.add(more, ost_capacity_bytes(self.scenario.osts))
+        self.population.add_columns(self.columns.weight)
+        self.miniature.add(more)
+        self._calm = None
+        added = range(old.osts, count)
+        said = f"{old.osts} -> {count} OSTs" + (f" ({detail})" if detail else "")
+        self.log.add(EventKind.CAPACITY_ADDED, at, said, osts=added)
+
+    def _start_users(self) -> None:
+        scenario, users = self.scenario, self.scenario.users
+        draws = stream(scenario.seed, "fullness")
+        spread = draws.standard_normal(self.columns.osts)[self.columns.first]
+        full = users.fullness + users.fullness_spread * spread
+        full += users.fullness - float(full @ self.columns.weight) / self.columns.osts
+        self.population = Population(self.columns.weight, users.lifetimes)
+        stored = np.clip(full, 0.0, 1.0) * self.state.capacity_bytes
+        self.population.fill(stored, users.daily_writes_bytes)
+        by_life = self.population.stored @ self.columns.weight
+        self.accounts = Accounts(users, scenario.seed, by_life, scenario.mdts.count)
+        self.state.start_mdts(scenario.mdts)
+        self._count_space()
+
+    def _shares(self) -> tuple[Array, bool]:
+        """Return how often one OST of each column gets a new file, and whether files go around."""
+        state, placement = self.state, self.scenario.placement
+        open_ = state.create_enabled & state.answers
+        room = np.where(open_, np.maximum(state.available_bytes, 0.0), 0.0)
+        weight = self.columns.weight
+        even = is_round_robin(room, open_, placement)
+        if even:
+            takes = room > 0.0
+            shares = takes / max(float(takes @ weight), 1.0)
+        else:
+            server = self.columns.first // self.scenario.osts.per_server
+            shares = weighted_shares(room, weight, server, placement.qos_prio_free)
+        return striped_shares(shares, weight, placement.stripe_count), even
+
+    def _write(
+        self, faults: tuple[Fault, ...], start: datetime, end: datetime, shares: Array
+    ) -> Array:
+        """Place what users write in an epoch; return bytes on one OST of each column."""
+        users, weight, state = self.scenario.users, self.columns.weight, self.state
+        seconds = (end - start).total_seconds()
+        self._busy = self._demand.step(self._epoch, start, self.zone, users, seconds)
+        wanted = users.daily_writes_bytes / 86400.0 * seconds * self._busy
+        asked = self.accounts.asked(wanted)
+        filling, burst = added_bytes(faults, start, end, self.columns.osts)
+        if burst > 0.0:
+            asked += self.accounts.burst(burst, stream(self.scenario.seed, "burst", start.day))
+        accepted = self.accounts.accept(asked, users)
+        state.refused_quota_bytes += accepted.refused
+        uneven = unevenness(
+            accepted.total * shares, weight, users, stream(self.scenario.seed, "files", self._epoch)
+        )
+        placed = place(
+            accepted.total, shares * uneven, weight, np.maximum(state.available_bytes, 0.0)
+        )
+        self._no_space(placed.refused, end)
+        lives = np.array([life.share for life in users.lifetimes])
+        part = 1.0 - placed.refused / accepted.total if accepted.total > 0.0 else 1.0
+        self.accounts.write(accepted.by_user, lives, part)
+        written = lives[:, None] * placed.per_ost[None, :]
+        if filling.any():
+            written += self._fill(filling, state.available_bytes - placed.per_ost, end)
+        state.creates += self.accounts.creates(accepted.by_user * part)
+        self.population.write(written)
+        return written.sum(axis=0)
+
+    def _fill(self, filling: Array, room: Array, end: datetime) -> Array:
+        """Return what a fault writes past all quotas; it lives as long as anything does."""
+        asked = filling[self.columns.first]
+        fits = np.minimum(asked, np.maximum(room, 0.0))
+        self._no_space(float((asked - fits) @ self.columns.weight), end)
+        lifetimes = self.scenario.users.lifetimes
+        longest = max(range(len(lifetimes)), key=lambda at: lifetimes[at].mean_s or float("inf"))
+        written = np.zeros((len(lifetimes), self.columns.count))
+        written[longest] = fits
+        self.accounts.write_freely(float(fits @ self.columns.weight), longest)
+        return written
+
+    def _no_space(self, refused: float, at: datetime) -> None:
+        state = self.state
+        if refused <= 0.0:
+            state.out_of_space = False
+            return
+        state.refused_space_bytes += refused
+        if not state.out_of_space:
+            state.out_of_space = True
+            self.log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
+
+    def _delete(self, seconds: float) -> Array:
+        before = self.population.stored @ self.columns.weight
+        deleted = self.population.delete(seconds)
+        after = self.population.stored @ self.columns.weight
+        kept = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
+        self.accounts.shrink(kept)
+        return deleted
+
+    def _count_space(self) -> None:
+        self.state.used_bytes = self.population.used
+        self.state.inodes_used = self.accounts.inodes()
+
+    def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
+        """Return bytes on one OST of each column, and files, that probes write and delete."""
+        burst, files = np.zeros(self.columns.count), np.zeros(self.columns.count, np.int64)
+        everyone = self.state.answers
+        for probe, _ in due:
+            where = everyone if probe.kind != "ior" else everyone & self.state.create_enabled
+            osts = float(self.columns.weight @ where)
+            if osts == 0.0 or (probe.kind == "ior" and not self.state.names_resolve):
+                continue
+            burst += where * (probe.bytes_written / osts)
+            tasks = probe.nodes * probe.tasks_per_node if probe.kind == "ior" else osts
+            files += where * max(1, round(tasks / osts))
+        return np.minimum(burst, np.maximum(self.state.available_bytes, 0.0)), files
+
+    def _resets(self, start: datetime, end: datetime) -> int:
+        begun = self.scenario.start
+        return policies.resets_due(
+            (start - begun).total_seconds(),
+            (end - begun).total_seconds(),
+            self.scenario.allocator.reset_s,
+        )
+
+    def _conditions(self, faults: tuple[Fault, ...], start: datetime, end: datetime) -> Conditions:
+        if faults:
+            return conditions(faults, start, end, self.columns.osts)
+        if self._calm is None:
+            self._calm = conditions((), start, end, self.columns.osts)
+        return self._calm
+
+    def _show_conditions(self, troubles: Conditions) -> None:
+        first, state = self.columns.first, self.state
+        state.answers = ~troubles.silent[first]
+        state.failover_active = troubles.moved[first]
+        state.degraded = troubles.rebuilding[first]
+        state.server = carriers(troubles.moved, self.scenario.osts.per_server)[first]
+        state.names_resolve = troubles.names_resolve
+
+    def _tell_faults(self, end: datetime) -> None:
+        while self._told < len(self._faults) and self._faults[self._told].at < end:
+            fault = self._faults[self._told]
+            self._told += 1
+            if fault.kind == "silent-ost":
+                continue  # silent: nobody knows before a probe hangs
+            said = fault.detail or fault.kind
+            self.log.add(KINDS[fault.kind], fault.at, said, until=fault.until, osts=fault.osts)
+
+    def _measure(
+        self,
+        probe: ProbeLoad,
+        at: datetime,
+        faults: tuple[Fault, ...],
+        *,
+        shares: Array,
+        even: bool,
+        rate: Array,
+    ) -> None:
+        troubles = self._conditions(active(faults, at, at), at, at)
+        member, state = self.columns.member, self.state
+        server = carriers(troubles.moved, self.scenario.osts.per_server)
+        terms = OstTerms(
+            state.amplification[member],
+            self.miniature.walks_per_request[member],
+            np.ones(len(member)),
+            server,
+            troubles,
+        )
+        # A silent OST still gets files: the servers of metadata have not noticed.
+        chosen = np.where(state.create_enabled, shares, 0.0)[member]
+        if troubles.silent.any():
+            chosen = np.where(troubles.silent, chosen.max(initial=0.0), chosen)
+        moment = Moment(terms, rate[member], chosen, even, state.available_bytes[member])
+        if probe.kind == "ior":
+            self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
+        else:
+            self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
+
+    def _record(self, end: datetime) -> None:
+        state = self.state
+        self.trace.record(
+            end.timestamp(),
+            state.fullness,
+            state.amplification,
+            self.miniature.useless_per_request,
+            self.miniature.walks_per_request,
+            state.create_enabled,
+        )

@@ -1,0 +1,44 @@
+"""Events of a simulation, with ids that are the same in each run of it."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+
+from trimtab.model.event import Event, EventKind
+
+SOURCE = "twin"
+
+
+class EventLog:
+    """What happened, in the order in which it began to be known."""
+
+    def __init__(self, site: str, seed: int) -> None:
+        self.site = site
+        self.seed = seed
+        self.events: list[Event] = []
+
+    def add(
+        self,
+        kind: EventKind,
+        at: datetime,
+        detail: str,
+        *,
+        until: datetime | None = None,
+        osts: Iterable[int] = (),
+    ) -> None:
+        """Keep an event; no OSTs: of the whole."""
+        targets = tuple(f"OST{ost:04x}" for ost in osts)
+        made = self._id(at)
+        self.events.append(Event(made, self.site, kind, at, detail, SOURCE, until, targets))
+
+    def _id(self, at: datetime) -> str:
+        """Return a UUIDv7 of the event's time and number; nothing of it comes from a clock."""
+        text = f"{self.site}\0{self.seed}\0{len(self.events)}"
+        low = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=10).digest(), "big")
+        value = (int(at.timestamp() * 1000) << 80) | low
+        value = (value & ~(0xF << 76)) | (0x7 << 76)
+        value = (value & ~(0x3 << 62)) | (0x2 << 62)
+        return str(uuid.UUID(int=value))

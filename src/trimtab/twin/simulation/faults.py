@@ -1,0 +1,127 @@
+"""What goes wrong at one moment, for each real OST, and what a log would say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.event import EventKind
+from trimtab.twin.scenario.model import Fault
+
+Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+SLOW_DRIVE = 0.3
+"""Assumed, where a fault names no size: what is left of a slow drive's speed."""
+
+KINDS = {
+    "silent-ost": EventKind.NOTE,
+    "failover": EventKind.FAILOVER,
+    "slow-drive": EventKind.NOTE,
+    "failed-drive": EventKind.REBUILD,
+    "name-service": EventKind.LAUNCH_FAILURE,
+    "filling": EventKind.NOTE,
+    "burst": EventKind.NOTE,
+}
+"""The event that tells of each fault. A silent OST tells nobody; its note is the scenario's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is wrong at one moment; arrays over real OSTs.
+
+    Attributes
+    ----------
+    silent
+        Takes nothing and answers nothing.
+    moved
+        Served by the partner of its home server.
+    drive_factor
+        What is left of the speed of its slowest drive.
+    rebuilding
+        A drive failed, and its stripes are being made anew elsewhere.
+    names_resolve
+        False while the name service does not answer.
+    """
+
+    silent: Bools
+    moved: Bools
+    drive_factor: Array
+    rebuilding: Bools
+    names_resolve: bool = True
+
+
+def conditions(faults: Iterable[Fault], start: datetime, end: datetime, osts: int) -> Conditions:
+    """Return what is wrong at any moment from ``start`` to ``end``, both included."""
+    silent, moved = np.zeros(osts, bool), np.zeros(osts, bool)
+    rebuilding, factor = np.zeros(osts, bool), np.ones(osts)
+    resolve = True
+    for fault in faults:
+        if fault.at > end or (fault.until is not None and fault.until <= start):
+            continue
+        where = _where(fault, osts)
+        if fault.kind == "silent-ost":
+            silent[where] = True
+        elif fault.kind == "failover":
+            moved[where] = True
+        elif fault.kind == "slow-drive":
+            left = SLOW_DRIVE if fault.size is None else fault.size
+            factor[where] = np.minimum(factor[where], left)
+        elif fault.kind == "failed-drive":
+            rebuilding[where] = True
+        elif fault.kind == "name-service":
+            resolve = False
+    return Conditions(silent, moved, factor, rebuilding, resolve)
+
+
+def added_bytes(
+    faults: Iterable[Fault], start: datetime, end: datetime, osts: int
+) -> tuple[Array, float]:
+    """Return what faults write from ``start`` to ``end``.
+
+    Returns
+    -------
+    tuple
+        Bytes to each real OST that fills, and bytes of bursts of the whole.
+    """
+    filling, burst = np.zeros(osts), 0.0
+    for fault in faults:
+        if fault.kind not in {"filling", "burst"}:
+            continue
+        last = end if fault.until is None else min(end, fault.until)
+        seconds = max(0.0, (last - max(start, fault.at)).total_seconds())
+        if fault.kind == "filling":
+            filling[_where(fault, osts)] += seconds * (fault.size or 0.0)
+        else:
+            burst += seconds * (fault.size or 0.0)
+    return filling, burst
+
+
+def _where(fault: Fault, osts: int) -> NDArray[np.int64]:
+    if not fault.osts:
+        return np.arange(osts)
+    return np.array([ost for ost in fault.osts if ost < osts], np.int64)
+
+
+def active(faults: Sequence[Fault], start: datetime, end: datetime) -> tuple[Fault, ...]:
+    """Return the faults that are there at any moment from ``start`` to ``end``."""
+    return tuple(
+        fault
+        for fault in faults
+        if fault.at <= end and (fault.until is None or fault.until > start)
+    )
+
+
+def carriers(moved: Bools, per_server: int) -> NDArray[np.int64]:
+    """Return the server that serves each OST now: its home, or the partner in the same enclosure.
+
+    Servers 2k and 2k + 1 are partners; the last of an odd number has none and keeps its OSTs.
+    """
+    home = np.arange(len(moved)) // per_server
+    partner = home ^ 1
+    there = partner <= (home[-1] if len(home) else 0)
+    return np.where(moved & there, partner, home)

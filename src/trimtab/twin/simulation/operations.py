@@ -1,0 +1,192 @@
+"""Carries out what policies decide, and keeps an event of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.event import EventKind
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation import policies
+from trimtab.twin.simulation.accounts import Accounts
+from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.simulation.events import EventLog
+from trimtab.twin.simulation.miniature import Miniature
+from trimtab.twin.simulation.population import Population
+from trimtab.twin.simulation.state import State
+
+Array = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """A purge that is under way."""
+
+    begun: datetime
+    left: float
+    youngest: int
+    gone: float = 0.0
+    horizon: int | None = None
+
+
+@dataclass(slots=True)
+class _Round:
+    """A trim of all OSTs that is under way."""
+
+    begun: datetime
+    last: datetime
+    columns: set[int]
+    bytes: float = 0.0
+
+
+class Operations:
+    """Purges, gating and trims of one simulation.
+
+    Parameters
+    ----------
+    start
+        Of the simulation.
+    zone
+        The site's: nights are its nights.
+    """
+
+    def __init__(self, scenario: Scenario, start: datetime, zone: tzinfo, log: EventLog) -> None:
+        self._log = log
+        local = start.astimezone(zone)
+        self._midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+        self._started = start
+        self._pass: _Pass | None = None
+        self._round: _Round | None = None
+
+    def purge(
+        self,
+        scenario: Scenario,
+        population: Population,
+        accounts: Accounts,
+        *,
+        capacity: float,
+        start: datetime,
+        end: datetime,
+    ) -> Array:
+        """Purge what is due in an epoch; return bytes on one OST of each column."""
+        purge = scenario.purge
+        nothing = np.zeros(len(population.weight))
+        if not purge.enabled:
+            self._end_purge(start)
+            return nothing
+        begun = (start - self._started).total_seconds() // purge.every_s
+        if (end - self._started).total_seconds() // purge.every_s > begun:
+            self._end_purge(start)
+            by_day = population.by_age().sum(axis=0)
+            plan = policies.plan_purge(by_day, capacity, purge)
+            if plan.goal > 0.0:
+                self._pass = _Pass(start, plan.goal, plan.youngest_days)
+        if self._pass is None:
+            return nothing
+        most = self._pass.left
+        if purge.bytes_per_day is not None:
+            most = min(most, purge.bytes_per_day * (end - start).total_seconds() / 86400.0)
+        gone, share, horizon = population.purge(most, self._pass.youngest)
+        accounts.shrink(1.0 - share)
+        done = float(gone @ population.weight)
+        self._pass.gone += done
+        self._pass.left -= most
+        self._pass.horizon = horizon if horizon is not None else self._pass.horizon
+        if self._pass.left <= 1.0 or done <= 0.0:
+            self._end_purge(end)
+        return gone
+
+    def gate(self, scenario: Scenario, state: State, columns: Columns, at: datetime) -> None:
+        """Close and open OSTs by how full they are."""
+        closed = policies.gate(
+            state.fullness, state.closed_by_gating, columns.weight, scenario.gating
+        )
+        for changed, kind in (
+            (closed & ~state.closed_by_gating, EventKind.TARGET_CLOSED),
+            (~closed & state.closed_by_gating, EventKind.TARGET_OPENED),
+        ):
+            if changed.any():
+                osts = np.flatnonzero(changed[columns.member])
+                full = state.fullness[changed]
+                said = f"{len(osts)} OSTs, {full.min():.1%} to {full.max():.1%} full"
+                self._log.add(kind, at, said, osts=osts)
+        state.closed_by_gating = closed
+
+    def trim(
+        self,
+        scenario: Scenario,
+        state: State,
+        columns: Columns,
+        miniature: Miniature,
+        *,
+        start: datetime,
+        end: datetime,
+    ) -> None:
+        """Trim the OSTs whose turn it is in an epoch; an event tells of a whole round."""
+        every_s = scenario.trim.every_s
+        due = policies.trims_due(
+            (start - self._midnight).total_seconds(),
+            (end - self._midnight).total_seconds(),
+            columns.count,
+            scenario.trim,
+        )
+        if not len(due):
+            if self._round and (every_s is None or self._overdue(end, every_s)):
+                self._end_round()
+            return
+        given = self._trim(state, columns, miniature, due, end)
+        again = self._round and not self._round.columns.isdisjoint(due.tolist())
+        if self._round is None or again:
+            self._end_round()
+            self._round = _Round(start, end, set())
+        self._round.columns.update(due.tolist())
+        self._round.bytes += given
+        self._round.last = end
+        if len(self._round.columns) == columns.count:
+            self._end_round()
+
+    def trim_now(
+        self,
+        state: State,
+        columns: Columns,
+        miniature: Miniature,
+        which: NDArray[np.int64],
+        at: datetime,
+    ) -> float:
+        """Trim some columns; return the bytes of the whole that drives let go."""
+        given = self._trim(state, columns, miniature, which, at)
+        osts = np.flatnonzero(np.isin(columns.member, which))
+        self._log.add(EventKind.TRIM, at, f"{given / 1e12:.1f} TB trimmed", osts=osts)
+        return given
+
+    def _trim(
+        self,
+        state: State,
+        columns: Columns,
+        miniature: Miniature,
+        which: NDArray[np.int64],
+        at: datetime,
+    ) -> float:
+        given = miniature.trim(which) * state.capacity_bytes[which]
+        state.bytes_discarded_total[which] += given
+        state.last_trim_s[which] = at.timestamp()
+        return float(given @ columns.weight[which])
+
+    def _overdue(self, end: datetime, every_s: float) -> bool:
+        return self._round is not None and end - self._round.begun >= timedelta(seconds=every_s)
+
+    def _end_round(self) -> None:
+        if self._round is not None:
+            said = f"{self._round.bytes / 1e12:.1f} TB trimmed"
+            self._log.add(EventKind.TRIM, self._round.begun, said, until=self._round.last)
+        self._round = None
+
+    def _end_purge(self, at: datetime) -> None:
+        done, self._pass = self._pass, None
+        if done is None or done.gone <= 0.0:
+            return
+        said = f"{done.gone / 1e12:.1f} TB purged, last used {done.horizon} days ago or earlier"
+        self._log.add(EventKind.PURGE, done.begun, said, until=at)

@@ -1,0 +1,116 @@
+"""What operators do about space: gating, purges, trims. Deciding is pure; `operations` acts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Gating, Purge, Trim
+
+Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+DAY_S = 86400.0
+_TRIM_WINDOW_S = 4 * 3600.0
+"""Assumed: trims of all OSTs are spread over so much of a night, from one in the morning on."""
+_TRIM_BEGINS_S = 3600.0
+
+
+def gate(fullness: Array, closed: Bools, weight: Array, gating: Gating) -> Bools:
+    """Return which columns are closed to new files from now on.
+
+    Over ``limit`` an OST closes, at or under ``reopen`` it opens. With ``most_closed`` the fullest
+    are closed and the others stay open however full they are.
+
+    Parameters
+    ----------
+    fullness
+        Used part of each column.
+    closed
+        As it is now.
+    weight
+        Real OSTs of each column.
+    """
+    if not gating.enabled:
+        return np.zeros(len(fullness), bool)
+    wanted = (fullness > gating.limit) | (closed & (fullness > gating.reopen))
+    if gating.most_closed is None:
+        return wanted
+    budget = gating.most_closed * float(weight.sum())
+    result = np.zeros(len(fullness), bool)
+    for column in sorted(np.flatnonzero(wanted), key=lambda at: (-fullness[at], at)):
+        if weight[column] > budget + 1e-9:
+            break
+        budget -= weight[column]
+        result[column] = True
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """What a purge is to delete.
+
+    Attributes
+    ----------
+    over_target, over_age
+        Bytes of the whole: what is over the target and may go, and what is older than any may be.
+    youngest_days
+        Whole days since the last use that make a file eligible.
+    """
+
+    over_target: float
+    over_age: float
+    youngest_days: int
+
+    @property
+    def goal(self) -> float:
+        """Bytes of the whole to delete, oldest first."""
+        return max(self.over_target, self.over_age)
+
+
+def plan_purge(by_day: Array, capacity: float, purge: Purge) -> PurgePlan:
+    """Return what a purge deletes now.
+
+    Parameters
+    ----------
+    by_day
+        Bytes of the whole by whole days since the last use.
+    capacity
+        Bytes of the whole.
+    """
+    youngest = math.ceil(purge.min_age_s / DAY_S)
+    over = max(0.0, float(by_day.sum()) - purge.target * capacity)
+    eligible = float(by_day[youngest:].sum())
+    oldest = 0.0
+    if purge.max_age_s is not None:
+        oldest = float(by_day[max(youngest, math.ceil(purge.max_age_s / DAY_S)) :].sum())
+    return PurgePlan(min(over, eligible), oldest, youngest)
+
+
+def trims_due(start_s: float, end_s: float, columns: int, trim: Trim) -> NDArray[np.int64]:
+    """Return the columns that are trimmed after ``start_s`` and not after ``end_s``.
+
+    Parameters
+    ----------
+    start_s, end_s
+        Seconds since the midnight before the scenario's start, local time.
+    columns
+        Their trims are spread over a night, or over the whole period where that is shorter.
+    """
+    if trim.every_s is None:
+        return np.zeros(0, np.int64)
+    spread = min(_TRIM_WINDOW_S, trim.every_s)
+    begins = _TRIM_BEGINS_S if trim.every_s >= DAY_S else 0.0
+    phase = begins + spread * np.arange(columns) / columns
+    rounds = np.floor((end_s - phase) / trim.every_s) - np.floor((start_s - phase) / trim.every_s)
+    return np.flatnonzero(rounds > 0.0)
+
+
+def resets_due(start_s: float, end_s: float, reset_s: float | None) -> int:
+    """Return how often the allocator's goal is reset after ``start_s`` and not after ``end_s``."""
+    if reset_s is None:
+        return 0
+    return math.floor(end_s / reset_s) - math.floor(start_s / reset_s)

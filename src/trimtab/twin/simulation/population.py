@@ -1,0 +1,229 @@
+"""Bytes of users on each OST, by when they were last used and by how long they will live.
+
+Lives are exponential, so what is deleted in an epoch depends on a lifetime alone and not on age:
+each lifetime has one factor that shrinks, and the cohorts behind it are touched once a day, when
+ages matter (a purge, a new day).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Lifetime
+
+Array = NDArray[np.float64]
+
+COHORT_S = 86400.0
+"""What is used within one day is of one age."""
+COHORTS = 732
+"""Two years of days; what is older is of the oldest cohort."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What went in and out since the start, bytes of the whole."""
+
+    stored_at_start: float = 0.0
+    written: float = 0.0
+    deleted: float = 0.0
+    purged: float = 0.0
+
+
+class Population:
+    """What is stored, in bytes of one OST of each column.
+
+    Parameters
+    ----------
+    weight
+        Real OSTs of each column.
+    lifetimes
+        Their order is the first index of every array.
+
+    Attributes
+    ----------
+    stored
+        Lifetimes x columns.
+    totals
+        Of the whole: written + stored at the start = stored + deleted + purged.
+    """
+
+    def __init__(self, weight: Array, lifetimes: Sequence[Lifetime]) -> None:
+        self.weight = weight
+        self.lifetimes = tuple(lifetimes)
+        self.stored = np.zeros((len(self.lifetimes), len(weight)))
+        self.totals = Totals()
+        self._today = 0
+        self._scale = np.ones(len(self.lifetimes))
+        # Slot of a day is its number modulo COHORTS, so that nothing moves when a day passes.
+        self._cohorts = np.zeros((len(self.lifetimes), COHORTS, len(weight)))
+
+    @property
+    def used(self) -> Array:
+        """Bytes on one OST of each column."""
+        return self.stored.sum(axis=0)
+
+    def fill(self, stored: Array, daily_writes: float) -> None:
+        """Put in what is there at the start, aged as the lifetimes have it.
+
+        Parameters
+        ----------
+        stored
+            Bytes on one OST of each column.
+        daily_writes
+            Bytes that users wrote a day, of the whole, before the start.
+        """
+        whole = float(stored @ self.weight)
+        density = ages_at_start(whole, daily_writes, self.lifetimes)
+        days = (self._today - 1 - np.arange(COHORTS - 1)) % COHORTS
+        for life, by_age in enumerate(density):
+            self._cohorts[life, days] += by_age[:, None] * stored[None, :]
+            self.stored[life] += by_age.sum() * stored
+        self.totals.stored_at_start += whole
+
+    def add_columns(self, weight: Array) -> None:
+        """Take the weights of more columns than before; the new ones are empty."""
+        more = len(weight) - len(self.weight)
+        self.weight = weight
+        self.stored = np.pad(self.stored, ((0, 0), (0, more)))
+        self._cohorts = np.pad(self._cohorts, ((0, 0), (0, 0), (0, more)))
+
+    def write(self, written: Array) -> None:
+        """Store what users wrote: lifetimes x columns, bytes of one OST."""
+        self.stored += written
+        self._cohorts[:, self._today % COHORTS] += written / self._scale[:, None]
+        self.totals.written += float(written.sum(axis=0) @ self.weight)
+
+    def delete(self, seconds: float) -> Array:
+        """Delete what ends its life within so many seconds; return bytes of each column."""
+        kept = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
+        deleted = self.stored * (1.0 - kept)[:, None]
+        self.stored -= deleted
+        self._scale *= kept
+        gone = deleted.sum(axis=0)
+        self.totals.deleted += float(gone @ self.weight)
+        return gone
+
+    def new_day(self, day: int, reread_rate: float) -> None:
+        """Begin the day of that number: what is read again is of today from now on.
+
+        Parameters
+        ----------
+        reread_rate
+            Part of what is older that is read again within a day, as a rate: 1 - exp(-rate).
+        """
+        while self._today < day:
+            self._settle()
+            self._today += 1
+            slot = self._today % COHORTS
+            oldest = (self._today + 1) % COHORTS
+            self._cohorts[:, oldest] += self._cohorts[:, slot]
+            self._cohorts[:, slot] = 0.0
+            if reread_rate > 0.0:
+                again = self._cohorts * -math.expm1(-reread_rate)
+                self._cohorts -= again
+                self._cohorts[:, slot] += again.sum(axis=1)
+
+    def by_age(self) -> Array:
+        """Return bytes of the whole: lifetimes x days since the last use, today first."""
+        self._settle()
+        days = (self._today - np.arange(COHORTS)) % COHORTS
+        return self._cohorts[:, days] @ self.weight
+
+    def purge(self, goal: float, youngest: int) -> tuple[Array, Array, int | None]:
+        """Delete what was not used for longest, oldest first, until so much is gone.
+
+        Parameters
+        ----------
+        goal
+            Bytes of the whole.
+        youngest
+            Days since the last use; what is younger stays whatever the goal.
+
+        Returns
+        -------
+        tuple
+            Bytes of one OST of each column; the part of each lifetime that went; and the age in
+            days of the youngest that went, ``None`` where nothing did.
+        """
+        ages = self.by_age().sum(axis=0)
+        gone = np.zeros(len(self.weight))
+        before = self.stored @ self.weight
+        horizon = None
+        for age in range(COHORTS - 1, youngest - 1, -1):
+            if goal <= 0.0:
+                break
+            if ages[age] <= 0.0:
+                continue
+            part = min(1.0, goal / ages[age])
+            slot = (self._today - age) % COHORTS
+            purged = self._cohorts[:, slot] * part
+            self._cohorts[:, slot] -= purged
+            self.stored -= purged
+            gone += purged.sum(axis=0)
+            goal -= part * ages[age]
+            horizon = age
+        np.maximum(self.stored, 0.0, out=self.stored)  # rounding of the last cohort
+        self.totals.purged += float(gone @ self.weight)
+        after = self.stored @ self.weight
+        share = np.divide(before - after, before, out=np.zeros_like(before), where=before > 0.0)
+        return gone, share, horizon
+
+    def _settle(self) -> None:
+        self._cohorts *= self._scale[:, None, None]
+        self._scale[:] = 1.0
+
+
+def _survives(mean_s: float | None, seconds: float) -> float:
+    return 1.0 if mean_s is None else math.exp(-seconds / mean_s)
+
+
+def ages_at_start(stored: float, daily_writes: float, lifetimes: Sequence[Lifetime]) -> list[Array]:
+    """Return how what is stored is spread: for each lifetime, the part by days since written.
+
+    The file system has been written at the same rate for as long as it takes to hold what it
+    holds. Where even two years do not fill it, the rest is of the longest life and of any age.
+
+    Returns
+    -------
+    list of array
+        Of COHORTS - 1 days, yesterday first; all of it adds to 1.
+    """
+    edges = np.arange(COHORTS) * 1.0
+    if stored <= 0.0:
+        return [np.zeros(COHORTS - 1) for _ in lifetimes]
+
+    def content(days: float) -> float:
+        return daily_writes * sum(_held(life, days) for life in lifetimes)
+
+    full = content(edges[-1])
+    days = edges[-1] if full <= stored else _root(lambda days: content(days) - stored, edges[-1])
+    parts = []
+    for life in lifetimes:
+        held = np.array([_held(life, min(edge, days)) for edge in edges])
+        parts.append(np.diff(held) * daily_writes / stored)
+    rest = 1.0 - sum(float(part.sum()) for part in parts)
+    longest = max(range(len(lifetimes)), key=lambda at: lifetimes[at].mean_s or math.inf)
+    parts[longest] += max(rest, 0.0) / (COHORTS - 1)
+    return parts
+
+
+def _root(function: Callable[[float], float], high: float) -> float:
+    """Return where a function that grows from under 0 reaches it, up to ``high``; bisected."""
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if function(middle) < 0.0 else (low, middle)
+    return high
+
+
+def _held(life: Lifetime, days: float) -> float:
+    """Return days of writes that are still there after so many days."""
+    if life.mean_s is None:
+        return life.share * days
+    mean = life.mean_s / COHORT_S
+    return life.share * mean * -math.expm1(-days / mean)

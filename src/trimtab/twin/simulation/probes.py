@@ -1,0 +1,186 @@
+"""Benchmarks that run by a schedule while users do what they do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.site.schedule import Schedule, parse_schedule
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation.demand import competing
+from trimtab.twin.simulation.measures import OstTerms, Rates
+from trimtab.twin.simulation.streams import stream
+
+Array = NDArray[np.float64]
+_INSTANT = timedelta(microseconds=1)
+Status = Literal["ok", "unfinished", "failed", "not_started"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job over all OSTs.
+
+    Attributes
+    ----------
+    at
+        When it began, aware UTC.
+    write_bytes_per_s, read_bytes_per_s
+        ``None`` unless it finished.
+    slowest
+        Number of the OST whose task ended last when writing; ``None``: no task did.
+    reason
+        Of a status that is not ``ok``.
+    """
+
+    probe: str
+    at: datetime
+    status: Status
+    write_bytes_per_s: float | None = None
+    read_bytes_per_s: float | None = None
+    write_s: float | None = None
+    read_s: float | None = None
+    slowest: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyRun:
+    """One survey: each real OST by itself, bytes/s; NaN: it did not answer."""
+
+    probe: str
+    at: datetime
+    status: Status
+    write_bytes_per_s: Array
+    read_bytes_per_s: Array
+    reason: str | None = None
+
+
+class Agenda:
+    """Which probes are due; each schedule is asked once a slot.
+
+    Parameters
+    ----------
+    start
+        Slots after it count.
+    """
+
+    def __init__(self, probes: tuple[ProbeLoad, ...], start: datetime, timezone: str) -> None:
+        self._zone = timezone
+        self._schedules: list[Schedule] = [parse_schedule(probe.schedule) for probe in probes]
+        self._probes = probes
+        begin = [start if one.since is None else max(start, one.since - _INSTANT) for one in probes]
+        self._next = [
+            one.next_after(at, timezone) for one, at in zip(self._schedules, begin, strict=True)
+        ]
+
+    def due(self, end: datetime) -> list[tuple[ProbeLoad, datetime]]:
+        """Return what begins up to ``end`` and was not returned before, in order of time."""
+        found = []
+        for place, schedule in enumerate(self._schedules):
+            while self._next[place] <= end:
+                found.append((self._probes[place], self._next[place]))
+                self._next[place] = schedule.next_after(self._next[place], self._zone)
+        return sorted(found, key=lambda one: one[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The file system as a probe meets it; arrays over real OSTs.
+
+    Attributes
+    ----------
+    terms
+        How the OSTs are.
+    user_rate
+        What users write to each, mean of the epoch, bytes/s.
+    chosen
+        How often each gets a new file, in parts of all; 0 is closed.
+    even
+        Files go around the open OSTs one after another.
+    room
+        Bytes that each can still take.
+    """
+
+    terms: OstTerms
+    user_rate: Array
+    chosen: Array
+    even: bool
+    room: Array
+
+
+def run_job(
+    scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: Rates
+) -> JobRun:
+    """Return what a job that begins at ``at`` would print."""
+    draws = stream(scenario.seed, "probe", probe.name, int(at.timestamp()))
+    troubles = moment.terms.conditions
+    if not troubles.names_resolve:
+        # Whether it dies before or within its run is a matter of when it looks names up.
+        status: Status = "not_started" if draws.random() < 0.5 else "unfinished"
+        return JobRun(probe.name, at, status, reason="the name service does not answer")
+    load = competing(moment.user_rate, stream(scenario.seed, "competing", int(at.timestamp())))
+    if not moment.chosen.any():
+        return JobRun(probe.name, at, "failed", reason="no OST takes new files (ENOSPC)")
+    tasks = probe.nodes * probe.tasks_per_node
+    ost_of_task = place_files(tasks, moment.chosen, moment.even, draws)
+    each = probe.bytes_written / tasks
+    if (np.bincount(ost_of_task, minlength=len(moment.room)) * each > moment.room).any():
+        return JobRun(probe.name, at, "failed", reason="an OST ran full under it (ENOSPC)")
+    could = rates.osts(scenario, moment.terms, from_clients=True)
+    got = rates.job(scenario, probe, could, load, ost_of_task)
+    if not math.isfinite(got.write_s + got.read_s):
+        reason = "an OST does not answer"
+        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason)
+    if got.write_s + got.read_s > probe.timeout_s:
+        reason = "longer than its timeout"
+        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason)
+    return JobRun(
+        probe.name,
+        at,
+        "ok",
+        got.write_bytes_per_s,
+        got.read_bytes_per_s,
+        got.write_s,
+        got.read_s,
+        got.slowest,
+    )
+
+
+def run_survey(
+    scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: Rates
+) -> SurveyRun:
+    """Return what a survey of all OSTs that begins at ``at`` would print.
+
+    It needs neither clients nor names: a silent OST alone is missing.
+    """
+    load = competing(moment.user_rate, stream(scenario.seed, "competing", int(at.timestamp())))
+    could = rates.osts(scenario, moment.terms, from_clients=False)
+    write, read = rates.survey(could, load)
+    silent = moment.terms.conditions.silent
+    write, read = np.where(silent, np.nan, write), np.where(silent, np.nan, read)
+    if silent.any():
+        return SurveyRun(probe.name, at, "unfinished", write, read, "an OST does not answer")
+    return SurveyRun(probe.name, at, "ok", write, read)
+
+
+def place_files(
+    files: int, chosen: Array, even: bool, draws: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return the OST of each of a job's files, one stripe a file.
+
+    Parameters
+    ----------
+    chosen
+        How often each OST gets a new file, in parts of all; 0 is closed. Some are open.
+    even
+        Files go around the open OSTs and the first is drawn; else each file is.
+    """
+    if not even:
+        return draws.choice(len(chosen), size=files, p=chosen / chosen.sum())
+    open_ = np.flatnonzero(chosen)
+    return open_[(int(draws.integers(len(open_))) + np.arange(files)) % len(open_)]

@@ -1,0 +1,96 @@
+"""The ceilings of `trimtab.twin.stack` as the simulation asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.constants import FITTED, Constants
+from trimtab.twin.scenario.geometry import ost_capacity_bytes
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation.measures import JobRates, OstRates, OstTerms
+from trimtab.twin.stack import client, hardware, raid
+from trimtab.twin.stack import ost as ost_layer
+from trimtab.twin.stack import survey as survey_layer
+from trimtab.twin.stack.job import IorJob, placed_job
+
+Array = NDArray[np.float64]
+
+
+class StackRates:
+    """`trimtab.twin.simulation.measures.Rates` by the layers and their fitted constants."""
+
+    def __init__(self, constants: Constants = FITTED) -> None:
+        self._constants = constants
+        self._machine: tuple[object, hardware.Hardware] | None = None
+
+    def osts(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
+        """Return what each OST could do; 0 where it does not answer."""
+        machine = self._hardware(scenario)
+        troubles = terms.conditions
+        rebuild = np.where(troubles.rebuilding, raid.rebuild_factor(scenario.osts.raid), 1.0)
+        factor = troubles.drive_factor * rebuild
+        rates = ost_layer.rates(
+            machine,
+            terms.amplification,
+            window=terms.window,
+            groups_considered=terms.walks_per_request * machine.groups,
+            drive_write_factor=factor,
+            drive_read_factor=factor,
+            server_share=_server_share(terms.server, scenario.osts.per_server),
+            from_clients=from_clients,
+            checksums=scenario.clients.checksums,
+            constants=self._constants,
+        )
+        answers = ~troubles.silent
+        return OstRates(rates.write * answers, rates.read * answers, rates.cores_allocator)
+
+    def survey(self, rates: OstRates, competing: Array) -> tuple[Array, Array]:
+        """Return what obdfilter-survey sees of each OST."""
+        seen = survey_layer.survey(rates.write, rates.read, competing)
+        return seen.write_bytes_per_s, seen.read_bytes_per_s
+
+    def job(
+        self,
+        scenario: Scenario,
+        probe: ProbeLoad,
+        rates: OstRates,
+        competing: Array,
+        ost_of_task: NDArray[np.int64],
+    ) -> JobRates:
+        """Return what a job of file per process gets."""
+        machine = self._hardware(scenario)
+        tasks = probe.nodes * probe.tasks_per_node
+        job = IorJob(probe.nodes, probe.tasks_per_node, probe.bytes_written / tasks)
+        got = placed_job(
+            ost_of_task,
+            rates.write,
+            rates.read,
+            clients=client.node_limits(
+                scenario.clients,
+                machine.platform,
+                probe.tasks_per_node,
+                constants=self._constants,
+            ),
+            job=job,
+            competing=competing,
+        )
+        slowest = int(got.slowest_osts[0])
+        return JobRates(
+            got.write_bytes_per_s, got.read_bytes_per_s, got.write_s, got.read_s, slowest
+        )
+
+    def _hardware(self, scenario: Scenario) -> hardware.Hardware:
+        key = (scenario.osts, scenario.server)
+        if self._machine is None or self._machine[0] != key:
+            osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
+            self._machine = (key, hardware.hardware(osts, scenario.server))
+        return self._machine[1]
+
+
+def _server_share(server: NDArray[np.int64], per_server: int) -> Array:
+    """Return the part of a server's own share that an OST has: less while it carries others'."""
+    carried = np.bincount(server)[server]
+    return np.minimum(1.0, per_server / carried)
