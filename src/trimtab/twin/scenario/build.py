@@ -11,6 +11,7 @@ from trimtab.errors import UsageError
 from trimtab.site.checks import Problem
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.keys import DRIVE, find_key, read_value
+from trimtab.twin.scenario.kinds import NAME
 from trimtab.twin.scenario.model import (
     Change,
     DriveModel,
@@ -147,6 +148,10 @@ class Builder:
         probes = dict(base)
         for name, table in (self._file.probe or {}).items():
             at = ("probe", name)
+            try:
+                NAME.read(name)
+            except UsageError as error:
+                self.problems.append(Problem(at, error.message, error.hint))
             values = schema.given(table)
             if "since" in values:
                 values["since"] = self._moment(values["since"], (*at, "since"))

@@ -12,7 +12,7 @@ from trimtab.twin.scenario.geometry import (
     drives_capacity_bytes,
     ost_capacity_bytes,
 )
-from trimtab.twin.scenario.keys import apply_change, find_key
+from trimtab.twin.scenario.keys import apply_change, find_key, known_keys
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Raid, Scenario
 from trimtab.twin.scenario.schema import ScenarioFile
 from trimtab.units import format_bytes, format_percent
@@ -237,8 +237,11 @@ def _outside(at: tuple[str, ...], scenario: Scenario) -> Problem:
 
 
 def _assumptions(scenario: Scenario) -> Iterator[Problem]:
+    whole = {f"probe.{probe.name}" for probe in scenario.probes} | {"users.lifetimes"}
     for name in scenario.assumptions:
-        if name in ScenarioFile.model_fields or name == "users.lifetimes":
+        if name in ScenarioFile.model_fields or name in whole:
+            continue
+        if any(key.startswith(f"{name}.") for key in known_keys()):
             continue
         try:
             find_key(name, scenario)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -17,7 +17,7 @@ from trimtab.errors import UsageError
 from trimtab.twin.drives import PRESETS, preset
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.kinds import Kind, text
-from trimtab.twin.scenario.model import Change, DriveModel, ProbeLoad, Scenario
+from trimtab.twin.scenario.model import Change, DriveModel, Scenario
 from trimtab.visible import visible
 
 _CHANGING: Final = ("clients", "allocator", "queue", "trim", "placement", "purge", "gating")
@@ -155,29 +155,47 @@ def read_value(key: Key, value: object) -> Any:
     UsageError
         It is no value of that key.
     """
-    if not isinstance(value, str):
-        return key.kind.read(value)
     try:
         return key.kind.read(value)
-    except UsageError:
-        # Typed on a command line a number has no quotes to be left out.
+    except UsageError as error:
+        plain = _unquoted(value) if isinstance(value, str) else None
+        if plain is None:
+            raise
         try:
-            plain = tomllib.loads(f"x = {value}")["x"]
-        except (tomllib.TOMLDecodeError, ValueError, RecursionError):
-            raise
-        if isinstance(plain, str):
-            raise
-        return key.kind.read(plain)
+            return key.kind.read(plain)
+        except UsageError as other:
+            quoted = key.kind.example.startswith('"')
+            raise (error if quoted else other) from None
 
 
-def replace_key(scenario: Scenario, name: str, value: object) -> Scenario:
-    """Return the scenario with one setting at another value.
+def _unquoted(value: str) -> object:
+    """Return the number, truth or list that text is: on a command line none of them has quotes."""
+    try:
+        plain = tomllib.loads(f"x = {value}")["x"]
+    except (ValueError, RecursionError):
+        return None
+    return None if isinstance(plain, str) else plain
+
+
+def replace_key(
+    scenario: Scenario, name: str, value: object, *, for_good: bool = False
+) -> Scenario:
+    """Return the scenario with one setting at another value; see `replace_keys`."""
+    return replace_keys(scenario, {name: value}, for_good=for_good)
+
+
+def replace_keys(
+    scenario: Scenario, values: Mapping[str, object], *, for_good: bool = False
+) -> Scenario:
+    """Return the scenario with some settings at other values.
 
     Parameters
     ----------
-    value
-        Text, read by the key's own type (``"48h"``, ``"75%"``, ``"never"``, ``"true"``); anything
-        else is the value inside, in base SI, as `Change.set` has it.
+    values
+        Dotted key to text, read by the key's own type (``"48h"``, ``"75%"``, ``"never"``,
+        ``"true"``); anything else is the value inside, in base SI, as `Change.set` has it.
+    for_good
+        Drop what later changes of the scenario do to these keys; else they still happen.
 
     Raises
     ------
@@ -186,19 +204,34 @@ def replace_key(scenario: Scenario, name: str, value: object) -> Scenario:
     """
     from trimtab.twin.scenario.checks import problems
 
-    key = find_key(name, scenario)
-    try:
-        inside = read_value(key, value) if isinstance(value, str) else value
-        changed = with_value(scenario, key, inside)
-        kept = {at: why for at, why in scenario.assumptions.items() if at != name}
-        changed = replace(changed, assumptions=kept)
-        for problem in problems(changed):
-            said = ".".join(problem.location)
-            where = "" if said == name else f"{said}: "
-            raise UsageError(f"{where}{problem.message}", hint=problem.hint)
-    except UsageError as error:
-        raise UsageError(f"{name}: {error.message}", hint=error.hint) from error
+    changed = scenario
+    for name, value in values.items():
+        key = find_key(name, scenario)
+        try:
+            inside = read_value(key, value) if isinstance(value, str) else value
+        except UsageError as error:
+            raise UsageError(f"{name}: {error.message}", hint=error.hint) from error
+        changed = with_value(changed, key, inside)
+    kept = {at: why for at, why in scenario.assumptions.items() if at not in values}
+    changed = replace(changed, assumptions=kept)
+    if for_good:
+        changed = replace(changed, changes=tuple(_without(changed.changes, values)))
+    for problem in problems(changed):
+        where = ".".join(problem.location)
+        said = ", ".join(values)
+        place = where if where in values else f"with {said}: {where}"
+        raise UsageError(f"{place}: {problem.message}", hint=problem.hint)
     return changed
+
+
+def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Change]:
+    """Yield changes without some keys; one that changes nothing else is left out."""
+    for change in changes:
+        kept = {name: value for name, value in change.set.items() if name not in names}
+        if len(kept) == len(change.set):
+            yield change
+        elif kept:
+            yield replace(change, set=kept)
 
 
 def with_value(scenario: Scenario, key: Key, value: Any) -> Scenario:
@@ -227,8 +260,3 @@ def apply_change(scenario: Scenario, change: Change) -> Scenario:
     for name, value in change.set.items():
         scenario = with_value(scenario, find_key(name), value)
     return scenario
-
-
-def probe_named(scenario: Scenario, name: str) -> ProbeLoad | None:
-    """Return the probe of that name, if there is one."""
-    return next((probe for probe in scenario.probes if probe.name == name), None)

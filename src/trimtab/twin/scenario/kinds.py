@@ -18,9 +18,8 @@ from typing import Any, Final
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from trimtab.errors import UsageError
-from trimtab.site.figures import parse_figure
 from trimtab.site.schedule import find_zone, parse_schedule
-from trimtab.units import parse_bytes, parse_duration, parse_fraction
+from trimtab.units import parse_bytes, parse_duration, parse_fraction, parse_unit
 from trimtab.visible import visible
 
 _DURATION_MAX_S: Final = 100 * 366 * 86400.0
@@ -29,13 +28,19 @@ _SMALLEST: Final = 1e-9
 """Below, a value is a slip, and its text would have more digits than quantities may have."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_FIGURE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(\S+)\s*", re.ASCII)
+_TEXT_MAX: Final = 60
+_FIGURES: Final = {
+    "B/s": ("a rate", "write 50 GB/s, 1024 MiB/s or 400 Gb/s"),
+    "1/s": ("operations a second", "write 800 kIOPS or 29000 IOPS"),
+}
 _BYTE_UNITS: Final = tuple(
     (f"{prefix}{kind}", factor**power)
     for power, prefix in ((6, "E"), (5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "K"))
     for kind, factor in (("B", 1000), ("iB", 1024))
 )
 _RATE_UNITS: Final = (("TB/s", 10**12), ("GB/s", 10**9), ("MB/s", 10**6), ("B/s", 1))
-_TIME_UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_TIME_UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1), ("ms", Decimal("0.001")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +149,12 @@ def _read_operations(value: object) -> float:
 
 
 def _figure(said: str, unit: str) -> float:
-    figure = parse_figure(said, unit)
-    if figure.upper is not None:
-        raise UsageError(f"{_shown(said)} is a range: it is to be one number")
-    return _bounded(figure.value, said, _SMALLEST, 1e18)
+    found = _FIGURE.fullmatch(said) if len(said) <= _TEXT_MAX else None
+    factor, base = parse_unit(found.group(2)) if found else (Decimal(1), "")
+    if found is None or base != unit:
+        noun, hint = _FIGURES[unit]
+        raise UsageError(f"{_shown(said)} is not {noun}", hint=hint)
+    return _bounded(float(Decimal(found.group(1)) * factor), said, _SMALLEST, 1e18)
 
 
 def _read_fraction(value: object) -> float:
@@ -269,17 +276,17 @@ def _fixed(value: Decimal) -> str:
 
 
 def _in_units(
-    units: Sequence[tuple[str, int]], parse: Callable[[str], float], gap: str = ""
+    units: Sequence[tuple[str, int | Decimal]], parse: Callable[[str], float], gap: str = ""
 ) -> Callable[[float], str]:
     """Return what writes a value in the largest unit that few digits say it exactly in."""
 
     def write(value: float) -> str:
         exact = Decimal(repr(value))
-        shortest = min(
-            (f"{_fixed(exact / factor)}{gap}{unit}" for unit, factor in units),
-            key=lambda said: len(said) if _says(said, value) else math.inf,
-        )
-        return text(shortest)
+        said = [f"{_fixed(exact / factor)}{gap}{unit}" for unit, factor in units]
+        right = [one for one in said if _says(one, value)]
+        if not right:
+            raise UsageError(f"{value!r} cannot be written exactly as {said[-1]!r}")
+        return text(min(right, key=lambda one: (one.startswith("0."), len(one))))
 
     def _says(said: str, value: float) -> bool:
         try:
