@@ -1,7 +1,8 @@
-"""A client node: what its processor, its processes and its ports let through.
+"""A client node: what its processes, its processor and its ports let through.
 
-The time of a node's processor for a byte is ``(1 + SafeRet) / rate + checksum / cores``; what it
-moves is one over that, or what its ports carry.
+A byte costs a process ``(1 + SafeRet) / process rate`` by itself and then waits for what all on the
+node share, ``(1 + SafeRet) / node rate + checksum / cores``. With p processes a node moves
+``1 / (own / p + shared)``, or what its ports carry.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from trimtab.twin.stack import network, raid
 from trimtab.twin.stack.hardware import Platform
 
 NODE_CORES: Final = 64
-"""Of a node of the hourly probe (seed 002: one EPYC 7763); what checksums are spread over."""
-PROCESS_BYTES_PER_S: Final = 1.5e9
-"""Printed: one rank writes 1 to 2 GB/s (seed 004, 4.1); the middle."""
+"""Of a node of the hourly probe (seed 002: one EPYC 7763)."""
+PROCESS_BYTES_PER_S: Final = 5e9
+"""One process alone. Bounds are printed: 691 nodes with 4 each gave 6,524 GB/s (seed 001), so it is
+at least 3.8; 8 nodes with 8 each do not reach the peak of an E2000 (seed 004, Figure 18), so it is
+under 7."""
 SMALL_READS_PER_S: Final = 1.66e9 / 4096
 """Printed: of one node with 96 processes (seed 001)."""
 SMALL_WRITES_PER_S: Final = 0.92e9 / 4096
+"""Printed, likewise."""
 SMALL_PROCESSES: Final = 96
 
 
@@ -33,28 +37,36 @@ class NodeLimits:
     process_bytes_per_s: float = PROCESS_BYTES_PER_S
 
 
-def processor_bytes_per_s(checksums: bool, saferet: bool, constants: Constants = FITTED) -> float:
-    """Return what the processor of a node moves, writing or reading.
+def processor_bytes_per_s(
+    clients: Clients, tasks_per_node: int, cores: int = NODE_CORES, constants: Constants = FITTED
+) -> float:
+    """Return what a node moves but for its ports, writing or reading.
 
-    Read is not printed: a byte costs a read what it costs a write.
+    What reading costs a client is not printed: a byte costs a read what it costs a write.
     """
-    second_per_byte = (1 + constants.saferet_cost * saferet) / constants.node_bytes_per_s
-    if checksums:
-        second_per_byte += constants.checksum_core_s_per_byte / NODE_CORES
-    return 1 / second_per_byte
+    slower = 1 + constants.saferet_cost * clients.saferet
+    own_s = slower / PROCESS_BYTES_PER_S
+    shared_s = slower / (constants.node_bytes_per_s * cores / NODE_CORES)
+    if clients.checksums:
+        shared_s += constants.checksum_core_s_per_byte / cores
+    return 1 / (own_s / tasks_per_node + shared_s)
 
 
-def node_limits(clients: Clients, platform: Platform, constants: Constants = FITTED) -> NodeLimits:
-    """Return what one of a scenario's nodes can move."""
-    processor = processor_bytes_per_s(clients.checksums, clients.saferet, constants)
+def node_limits(
+    clients: Clients,
+    platform: Platform,
+    tasks_per_node: int = 64,
+    *,
+    cores: int = NODE_CORES,
+    constants: Constants = FITTED,
+) -> NodeLimits:
+    """Return what one of a scenario's nodes can move with so many processes on it."""
+    processor = processor_bytes_per_s(clients, tasks_per_node, cores, constants)
     path = raid.shrunk(constants.client_path_efficiency, platform.host(constants))
     line = clients.network_bytes_per_s
-    return NodeLimits(
-        write_bytes_per_s=min(
-            processor, network.write_bytes_per_s(line, platform, constants) * path
-        ),
-        read_bytes_per_s=min(processor, network.read_bytes_per_s(line, constants) * path),
-    )
+    write = network.write_bytes_per_s(line, platform, constants) * path
+    read = network.read_bytes_per_s(line, constants) * path
+    return NodeLimits(min(processor, write), min(processor, read))
 
 
 def small_reads_per_s(tasks_per_node: int) -> float:

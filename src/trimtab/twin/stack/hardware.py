@@ -89,8 +89,8 @@ def hardware(osts: Osts, server: Server, platform: Platform | None = None) -> Ha
     """
     platform = platform or platform_of(osts.drive)
     drive = osts.drive
-    # Shared drives are served by both controllers, through a link each.
-    links = 2 if osts.raid.shared > 1 else 1
+    # Drives whose OSTs are on both controllers are reached through a link of each.
+    links = 2 if osts.raid.shared > osts.per_server else 1
     link = float("inf") if osts.link_bytes_per_s is None else links * osts.link_bytes_per_s
     return Hardware(
         drives=osts.raid.drives / osts.raid.shared,

@@ -1,0 +1,282 @@
+"""What the layers say of each printed figure that needs no time: scenario, constants, a number.
+
+Machines are as the documents describe them; no value here is fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from trimtab.twin.constants import FITTED, Constants
+from trimtab.twin.scenario.model import Clients, DriveModel, Osts, Raid, Server
+from trimtab.twin.stack import client, drive, network, ost, raid
+from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware
+from trimtab.twin.stack.job import IorJob, ior_job
+
+MIB: Final = 1024**2
+_TB = 15.36e12
+PM1733: Final = DriveModel("pm1733", _TB, 3.5e9, 3.2e9, 1450e3, 135e3, 0.127, 1)
+PM1733A: Final = DriveModel("pm1733a", _TB, 7.5e9, 4.1e9, 1550e3, 135e3, 0.127, 1)
+PM1743: Final = DriveModel("pm1743", _TB, 14e9, 6e9, 2500e3, 300e3, 0.127, 1)
+GEN5_LINK: Final = 7 * 1024**3
+"""Printed: about 7 GiB/s to one slot from one controller (seed 004)."""
+GEN4_LINK: Final = GEN5_LINK / 2
+
+PERLMUTTER: Final = Osts(274, PM1733, capacity_bytes=133e12)
+E1000_F: Final = Osts(2, PM1733A, link_bytes_per_s=GEN4_LINK)
+_SHARED = Raid(drives=32, shared=4)
+E2000_F: Final = Osts(4, PM1743, _SHARED, per_server=2, link_bytes_per_s=GEN5_LINK)
+E2000_2X16: Final = Osts(2, PM1743, Raid(drives=16), link_bytes_per_s=GEN5_LINK)
+E2000_4X16: Final = replace(E2000_F, raid=Raid(drives=16, shared=2))
+
+_E1000_SERVER = Server(32, 50e9)
+_E2000_SERVER = Server(32, 100e9)
+_CPU_NODE = Clients(3072, 25e9)
+_GPU_NODE = Clients(1536, 100e9, saferet=True)
+_TEST_NODE = Clients(32, 50e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the twin says of one row.
+
+    Attributes
+    ----------
+    rests_on
+        What it follows from, in a few words.
+    """
+
+    value: float
+    rests_on: str
+
+
+def _perlmutter() -> Hardware:
+    return hardware(PERLMUTTER, _E1000_SERVER, E1000)
+
+
+def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> float:
+    """Return bytes per second of all OSTs of fresh drives together."""
+    generation = (E2000, _E2000_SERVER) if osts.drive is PM1743 else (E1000, _E1000_SERVER)
+    machine = hardware(osts, generation[1], generation[0])
+    rates = ost.rates(machine, from_clients=from_clients, constants=constants)
+    return osts.count * float(rates.write if write else rates.read)
+
+
+def _probe(clients: Clients, constants: Constants) -> float:
+    """Return the hourly probe's write on OSTs that write what the first month's survey says."""
+    limits = client.node_limits(clients, E1000, 64, constants=constants)
+    rate = np.full(274, 15.1e9)
+    result = ior_job(
+        rate,
+        rate,
+        np.zeros(274),
+        np.ones(274, dtype=np.bool_),
+        clients=limits,
+        job=IorJob(32, 64, 125e12 / 2048),
+        rng=np.random.default_rng(0),
+    )
+    return result.write_bytes_per_s
+
+
+def _whole(nodes: int, tasks: int, constants: Constants) -> float:
+    """Return the acceptance test's write of file per process with so many nodes."""
+    limits = client.node_limits(_CPU_NODE, E1000, tasks, cores=128, constants=constants)
+    rates = ost.rates(_perlmutter(), from_clients=True, constants=constants)
+    result = ior_job(
+        np.full(274, float(rates.write)),
+        np.full(274, float(rates.read)),
+        np.zeros(274),
+        np.ones(274, dtype=np.bool_),
+        clients=limits,
+        job=IorJob(nodes, tasks, 1e9),
+        rng=np.random.default_rng(0),
+    )
+    return result.write_bytes_per_s
+
+
+def _drive_rows(constants: Constants) -> dict[str, Prediction]:
+    machine = _perlmutter()
+    sheet = "12 drives of the data sheet"
+    lanes = 2 * 32e9 / 8 * 128 / 130 * 512 / 536
+    return {
+        "2-read": Prediction(12 * machine.drive_read_bytes_per_s, sheet),
+        "2-write": Prediction(12 * machine.drive_write_bytes_per_s, sheet),
+        "2-read-iops": Prediction(
+            12 * drive.small_reads_per_s(PM1733.read_iops, PM1733.read_bytes_per_s),
+            "4 KiB reads fill the lanes of one server before the sheet's 1,450 kIOPS",
+        ),
+        "2-write-iops": Prediction(12 * PM1733.write_iops, sheet),
+        "5-link": Prediction(
+            lanes, "2 lanes x 32 GT/s x 128/130, packets of 512 bytes with 24 around them"
+        ),
+    }
+
+
+def _raid_rows(constants: Constants) -> dict[str, Prediction]:
+    machine = _perlmutter()
+    write = raid.write_bytes_per_s(machine, constants)
+    read = raid.read_bytes_per_s(machine, constants)
+    fio_write = 12 * machine.drive_write_bytes_per_s * raid.data_share(machine.raid)
+    fio_read = 12 * machine.drive_read_bytes_per_s
+    small = raid.small_write_operations(machine.raid)
+    ior_write = _of(PERLMUTTER, True, True, constants) / 274
+    ior_read = _of(PERLMUTTER, False, True, constants) / 274
+    small_fio = 12 * drive.small_reads_per_s(PM1733.read_iops, PM1733.read_bytes_per_s)
+    array = "12 drives x 8/10 x RAID efficiency"
+    e1000 = {write: _of(E1000_F, write, False, constants) for write in (True, False)}
+    e2000 = {write: _of(E2000_F, write, False, constants) for write in (True, False)}
+    sheet = {True: 0.8 * 24 * PM1733A.write_bytes_per_s, False: 24 * PM1733A.read_bytes_per_s}
+    sheet_2 = {True: 0.8 * 32 * PM1743.write_bytes_per_s, False: 32 * PM1743.read_bytes_per_s}
+    host = "the E1000's overhead on a host faster by the factor; x 32 drives"
+    link = "32 drives, each through the 7 GiB/s of one controller's link"
+    return {
+        "10-write": Prediction(write / fio_write, array),
+        "10-read": Prediction(read / fio_read, "drives are the limit"),
+        "11-write": Prediction(write, array),
+        "11-read": Prediction(read, "12 drives"),
+        "12-write": Prediction(ior_write / fio_write, f"{array} x client path"),
+        "12-read": Prediction(ior_read / fio_read, "12 drives x client path"),
+        "13-write": Prediction(
+            raid.small_writes_per_s(machine, constants) / (12 * PM1733.write_iops / small),
+            "arrays take small writes one by one; drives could do a third of theirs",
+        ),
+        "13-read": Prediction(
+            ost.small_reads_per_s(machine, constants) / small_fio, "cores of the server"
+        ),
+        "14-write": Prediction(_of(E2000_2X16, True, False, constants), host),
+        "14-read": Prediction(_of(E2000_2X16, False, False, constants), link),
+        "15-write-4x16": Prediction(_of(E2000_4X16, True, False, constants), host),
+        "15-read-4x16": Prediction(_of(E2000_4X16, False, False, constants), link),
+        "15-write-4x32": Prediction(e2000[True], host),
+        "15-read-4x32": Prediction(e2000[False], "memory of two servers / passes"),
+        "16-write": Prediction(e2000[True] / e1000[True], f"{host}; E1000 by its x2 links"),
+        "16-read": Prediction(e2000[False] / e1000[False], "memory over the E1000's x2 links"),
+        "16-write-peak": Prediction(e2000[True], host),
+        "16-read-peak": Prediction(e2000[False], "memory of two servers / passes"),
+        "figure-3-write": Prediction(e2000[True] / sheet_2[True] - e1000[True] / sheet[True], host),
+        "figure-3-read": Prediction(
+            e2000[False] / sheet_2[False] - e1000[False] / sheet[False],
+            "memory over 14 GB/s a drive, less x2 links over 7.5",
+        ),
+    }
+
+
+def _network_rows(constants: Constants) -> dict[str, Prediction]:
+    rows: dict[str, Prediction] = {}
+    efficiency = "line rate x LNet"
+    for row, line, platform in (("29", 50e9, E1000), ("31", 100e9, E2000)):
+        write = network.write_bytes_per_s(line, platform, constants)
+        read = network.read_bytes_per_s(line, constants)
+        for suffix in ("",) if row == "29" else ("-cpt4", "-cpt8", "-cpt16"):
+            rows[f"{row}-write{suffix}"] = Prediction(write, efficiency)
+            rows[f"{row}-read{suffix}"] = Prediction(read, efficiency)
+    for name, line in (("e1000-single", 25e9), ("e1000-dual", 50e9)):
+        rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
+    for name, line in (("e2000-single", 50e9), ("e2000-dual", 100e9)):
+        rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
+    return rows
+
+
+def _server_rows(constants: Constants) -> dict[str, Prediction]:
+    machine = _perlmutter()
+    return {
+        "26-write": Prediction(_of(PERLMUTTER, True, True, constants) / 274, "OST x client path"),
+        "26-read": Prediction(_of(PERLMUTTER, False, True, constants) / 274, "OST x client path"),
+        "26-write-iops": Prediction(raid.small_writes_per_s(machine, constants), "one array"),
+        "26-read-iops": Prediction(ost.small_reads_per_s(machine, constants), "32 cores"),
+        "35-peak": Prediction(_of(PERLMUTTER, True, True, constants), "274 x one OST"),
+    }
+
+
+def _client_rows(constants: Constants) -> dict[str, Prediction]:
+    plain = _probe(replace(_GPU_NODE, saferet=False), constants)
+    saferet = _probe(_GPU_NODE, constants)
+    both = _probe(replace(_GPU_NODE, checksums=True), constants)
+    one = client.node_limits(_CPU_NODE, E1000, 32, cores=128, constants=constants)
+    few, many = _whole(691, 4, constants), _whole(4147, 2, constants)
+    node = "processor of a node"
+    balanced = "274 OSTs x client path x balance of the files over them"
+    locks = "file per process x what locks leave"
+    rows = {
+        "36-saferet": Prediction(saferet / plain - 1, node),
+        "37-without": Prediction(saferet, node),
+        "37-with": Prediction(both, f"{node}, and checksums"),
+        "37-ratio": Prediction(both / saferet - 1, node),
+        "35-node-write": Prediction(one.write_bytes_per_s, "one port x LNet x client path"),
+        "35-node-read": Prediction(one.read_bytes_per_s, "one port x LNet x client path"),
+        "35-fpp-691": Prediction(few, balanced),
+        "35-fpp-4147": Prediction(many, balanced),
+        "35-fpp-128mib": Prediction(few, f"{balanced}; the size of transfers plays no part"),
+        "35-shared-691": Prediction(few * constants.shared_file_factor, locks),
+        "35-shared-4147": Prediction(many * constants.shared_file_factor, locks),
+        "35-random-691": Prediction(
+            4096
+            * min(
+                691 * client.small_reads_per_s(48),
+                274 * ost.small_reads_per_s(_perlmutter(), constants),
+            ),
+            "half of the processes of the one node, on 691: each waits for one read at a time",
+        ),
+    }
+    return rows | _scaling_rows(constants)
+
+
+def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
+    """Return the rows of Figures 4 and 18 of seed 004: one scalable unit, from clients."""
+
+    def small(osts: Osts, server: Server, write: bool) -> float:
+        machine = hardware(osts, server, E2000 if osts is E2000_F else E1000)
+        one = raid.small_writes_per_s if write else ost.small_reads_per_s
+        return osts.count * one(machine, constants)
+
+    def nodes_to_peak(peak: float, per_node: float) -> float:
+        return next((n for n in (1, 2, 4, 8, 16) if n * per_node >= 0.99 * peak), 32)
+
+    ratio = {
+        write: _of(E2000_F, write, True, constants) / _of(E1000_F, write, True, constants)
+        for write in (True, False)
+    }
+    eight = client.node_limits(_TEST_NODE, E2000, 8, constants=constants)
+    small_2 = {write: small(E2000_F, _E2000_SERVER, write) for write in (True, False)}
+    small_1 = {write: small(E1000_F, _E1000_SERVER, write) for write in (True, False)}
+    arrays = "twice the arrays, each faster by the host"
+    knee = "what 8 processes of a node move, against the servers' ceiling"
+    return {
+        "39-write": Prediction(ratio[True], "drives and their hosts, both through clients"),
+        "39-read": Prediction(ratio[False], "E2000 by its network, E1000 by its drives' links"),
+        "39-write-iops": Prediction(small_2[True] / small_1[True], arrays),
+        "39-read-iops": Prediction(small_2[False] / small_1[False], "cores, faster by the host"),
+        "34-write": Prediction(
+            nodes_to_peak(_of(E2000_F, True, True, constants), eight.write_bytes_per_s), knee
+        ),
+        "34-read": Prediction(
+            nodes_to_peak(_of(E2000_F, False, True, constants), eight.read_bytes_per_s), knee
+        ),
+        "34-write-iops": Prediction(
+            nodes_to_peak(small_2[True], client.small_writes_per_s(8)), knee
+        ),
+        "34-read-iops": Prediction(
+            nodes_to_peak(small_2[False], client.small_reads_per_s(8)), knee
+        ),
+    }
+
+
+LAYERS: Final[tuple[Callable[[Constants], dict[str, Prediction]], ...]] = (
+    _drive_rows,
+    _raid_rows,
+    _server_rows,
+    _network_rows,
+    _client_rows,
+)
+
+
+def predictions(constants: Constants = FITTED) -> dict[str, Prediction]:
+    """Return what the layers say of each row, by its id in `trimtab.twin.calibration`."""
+    rows: dict[str, Prediction] = {}
+    for layer in LAYERS:
+        rows |= layer(constants)
+    return rows
