@@ -108,7 +108,7 @@ class Constant:
 TABLE: Final = (
     Constant(
         "raid_write_efficiency",
-        0.926,
+        0.917,
         "1",
         0.80,
         1.0,
@@ -136,7 +136,7 @@ TABLE: Final = (
     ),
     Constant(
         "client_path_efficiency",
-        0.963,
+        0.967,
         "1",
         0.85,
         1.0,
@@ -163,7 +163,7 @@ TABLE: Final = (
     ),
     Constant(
         "small_write_s",
-        34.5e-6,
+        3.45e-05,
         "s",
         5e-6,
         200e-6,
@@ -172,7 +172,7 @@ TABLE: Final = (
     ),
     Constant(
         "small_read_core_s",
-        22.9e-6,
+        2.29e-05,
         "s",
         2e-6,
         100e-6,
@@ -181,7 +181,7 @@ TABLE: Final = (
     ),
     Constant(
         "node_bytes_per_s",
-        24.5e9,
+        2.65e10,
         "B/s",
         15e9,
         40e9,
@@ -199,7 +199,7 @@ TABLE: Final = (
     ),
     Constant(
         "checksum_core_s_per_byte",
-        0.655e-9,
+        6.55e-10,
         "s/B",
         0.05e-9,
         2e-9,
@@ -208,7 +208,7 @@ TABLE: Final = (
     ),
     Constant(
         "shared_file_factor",
-        0.41,
+        0.39,
         "1",
         0.1,
         1.0,
@@ -217,7 +217,7 @@ TABLE: Final = (
     ),
     Constant(
         "allocator_s_per_group",
-        50e-9,
+        5e-08,
         "s",
         16e-9,
         500e-9,

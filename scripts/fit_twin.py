@@ -1,0 +1,102 @@
+"""Fit the constants of the twin's layers on the rows that they may see, and write them down.
+
+``python scripts/fit_twin.py`` prints constants and rows; ``--write`` puts the values, to three
+digits, into ``src/trimtab/twin/constants.py``. Bounded least squares on the logarithms of twin over
+printed, of all rows of ``FITTED_ON`` at once. Constants whose rows need a simulation stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from trimtab.twin import constants as held
+from trimtab.twin.calibration import Figure, Row, static_rows
+from trimtab.twin.constants import FITTED_ON, NAMES, TABLE, Constant, Constants
+from trimtab.twin.stack.predict import predictions
+from trimtab.twin.targets import STATIC
+
+FILE = Path(held.__file__)
+
+
+def main() -> int:
+    """Fit, print, and write when asked to."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--write", action="store_true", help="put the values into the table")
+    options = arguments.parse_args()
+    free = [constant for constant in TABLE if set(constant.fitted_on) & set(FITTED_ON)]
+    fitted = fit(free)
+    for constant in TABLE:
+        value = getattr(fitted, constant.name)
+        ends = " at its bound" if value in (constant.low, constant.high) else ""
+        stays = "" if constant in free else " (needs a simulation: as it was)"
+        print(f"{constant.name:26} {value:12.6g} {constant.unit}{ends}{stays}")
+    rows = static_rows(fitted)
+    for row in rows:
+        if row.error is not None:
+            print(told(row))
+    missed = [row.id for row in rows if row.missed]
+    print(f"{len(missed)} missed by more than a tenth: {', '.join(missed)}")
+    if options.write:
+        write(fitted)
+    return 0
+
+
+def fit(free: list[Constant]) -> Constants:
+    """Return the constants whose rows are closest to what is printed."""
+    printed = {
+        target.id: target.printed.value
+        for target in STATIC
+        if target.id in FITTED_ON and isinstance(target.printed, Figure)
+    }
+    others = {c.name: c.value for c in TABLE if c not in free}
+
+    def constants(x: NDArray[np.float64]) -> Constants:
+        values = {c.name: float(value) for c, value in zip(free, np.exp(x), strict=True)}
+        return Constants(**{name: (values | others)[name] for name in NAMES})
+
+    def misses(x: NDArray[np.float64]) -> list[float]:
+        said = predictions(constants(x))
+        return [math.log(said[name].value / value) for name, value in printed.items()]
+
+    low = [math.log(max(constant.low, 1e-3 * constant.value)) for constant in free]
+    high = [math.log(constant.high) for constant in free]
+    start = [math.log(constant.value) for constant in free]
+    # Some rows have corners (the least of several ceilings): wide steps look past them.
+    result = least_squares(misses, start, bounds=(low, high), diff_step=1e-4, xtol=1e-12)
+    rounded = np.log([float(f"{value:.3g}") for value in np.exp(result.x)])
+    return constants(rounded)
+
+
+def told(row: Row) -> str:
+    """Return one line of a row."""
+    assert row.error is not None
+    assert row.twin is not None
+    assert isinstance(row.printed, Figure)
+    sign = "" if row.printed.relation == "=" else row.printed.relation
+    return (
+        f"{row.id:18} {row.kind:10} {sign:2}{row.printed.value:<12.5g} {row.twin:<12.5g} "
+        f"{row.error:+7.1%}{'  missed' if row.missed else ''}"
+    )
+
+
+def write(fitted: Constants) -> None:
+    """Put the values into the table, each behind its name."""
+    text = FILE.read_text()
+    for name in NAMES:
+        pattern = rf'("{name}",\n\s+)[^,]+,'
+        text, found = re.subn(pattern, rf"\g<1>{getattr(fitted, name):.3g},", text)
+        if found != 1:
+            raise SystemExit(f"{FILE.name}: {name} stands in the table {found} times")
+    FILE.write_text(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
