@@ -19,6 +19,7 @@ from trimtab.report.documents import (
     ladder,
     probe,
     site,
+    size,
     survey,
     sweep,
     twin,
@@ -47,7 +48,10 @@ DOCUMENTS = {
     "explain": incidents.ExplainDocument,
     "correlate": correlate.CorrelateDocument,
     "event": events.EventsDocument,
+    "size": size.SizeDocument,
     "twin": twin.AmplificationDocument,
+    "twin-list": twin.ScenariosDocument,
+    "twin-show": twin.ScenarioDocument,
     "error": check.FailureDocument,
 }
 

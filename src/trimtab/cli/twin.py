@@ -97,3 +97,47 @@ def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> No
         from trimtab.cli.render.twin import print_amplification
 
         print_amplification(found, assumed)
+
+
+@command.command("list")
+@options.as_json
+def list_(as_json: bool) -> None:
+    """Say which scenarios come with Trimtab."""
+    from trimtab.twin.scenario.load import load_scenario, preset_names
+
+    scenarios = [load_scenario(name) for name in preset_names()]
+    if as_json:
+        from trimtab.report.documents.twin import scenarios_document
+
+        click.echo(scenarios_document(scenarios).to_json())
+    else:
+        from trimtab.cli.render.twin import print_scenarios
+
+        print_scenarios(scenarios)
+
+
+@command.command("show")
+@click.argument("scenario", metavar="SCENARIO")
+@click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
+@options.as_json
+def show(scenario: str, as_toml: bool, as_json: bool) -> None:
+    """Say what a scenario is built of, what happens to it, and what of it is assumed.
+
+    SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
+    """
+    from trimtab.errors import UsageError
+    from trimtab.twin.scenario.load import load_scenario, scenario_text
+
+    if as_toml and as_json:
+        raise UsageError("--toml and --json are two forms of one thing", hint="leave one out")
+    found = load_scenario(scenario)
+    if as_toml:
+        click.echo(scenario_text(scenario), nl=False)
+    elif as_json:
+        from trimtab.report.documents.twin import scenario_document
+
+        click.echo(scenario_document(found).to_json())
+    else:
+        from trimtab.cli.render.twin import print_scenario
+
+        print_scenario(found)

@@ -1,9 +1,17 @@
-"""``trimtab twin wa --json``."""
+"""``trimtab twin wa|list|show --json``."""
 
 from __future__ import annotations
 
-from trimtab.report.documents.base import Document
+from collections.abc import Iterable
+from datetime import datetime
+
+from trimtab.report.documents.base import Document, fields
 from trimtab.twin.amplification import Amplification
+from trimtab.twin.scenario import facts
+from trimtab.twin.scenario.geometry import capacity_bytes
+from trimtab.twin.scenario.model import Scenario
+
+Value = bool | int | float | str | None
 
 
 class AmplificationDocument(Document):
@@ -49,4 +57,155 @@ def amplification_document(found: Amplification, drive: str | None) -> Amplifica
         hot=terms.hot,
         separate=terms.separate,
         seed=terms.seed,
+    )
+
+
+class ScenarioSummary(Document):
+    """One scenario of a list; bytes are those at the start."""
+
+    name: str
+    title: str
+    start: datetime
+    end: datetime
+    osts: int
+    capacity_bytes: float
+    probes: int
+    changes: int
+    faults: int
+
+
+class ScenariosDocument(Document):
+    """The scenarios that come with Trimtab."""
+
+    scenarios: list[ScenarioSummary]
+
+
+class SettingDocument(Document):
+    """One setting in base SI; ``assumed`` says why, where no source prints the value."""
+
+    key: str
+    value: Value
+    unit: str | None
+    assumed: str | None
+
+
+class LifetimeDocument(Document):
+    """A share of what is written; ``mean_s`` is null for what lives until a purge takes it."""
+
+    share: float
+    mean_s: float | None
+
+
+class ProbeDocument(Document):
+    """A benchmark that runs by a schedule."""
+
+    name: str
+    kind: str
+    schedule: str
+    nodes: int
+    tasks_per_node: int
+    transfer_size_bytes: int
+    bytes_written: float
+    timeout_s: float
+    since: datetime | None
+
+
+class ChangeDocument(Document):
+    """Settings that change at a time, in base SI."""
+
+    at: datetime
+    set: dict[str, Value]
+    detail: str
+
+
+class FaultDocument(Document):
+    """Something that goes wrong; ``size`` is a fraction up to 1, above it bytes a second."""
+
+    at: datetime
+    until: datetime | None
+    kind: str
+    osts: list[int]
+    size: float | None
+    detail: str
+
+
+class ScenarioDocument(Document):
+    """A whole scenario."""
+
+    name: str
+    title: str
+    source: str | None
+    start: datetime
+    end: datetime
+    length_s: float
+    timezone: str
+    seed: int
+    capacity_bytes: float
+    capacity_at_end_bytes: float
+    settings: list[SettingDocument]
+    lifetimes: list[LifetimeDocument]
+    probes: list[ProbeDocument]
+    changes: list[ChangeDocument]
+    faults: list[FaultDocument]
+    assumptions: dict[str, str]
+
+
+def scenarios_document(scenarios: Iterable[Scenario]) -> ScenariosDocument:
+    """Return a list of scenarios as its JSON document."""
+    return ScenariosDocument(
+        scenarios=[
+            ScenarioSummary(
+                name=one.name,
+                title=one.title,
+                start=one.start,
+                end=one.end,
+                osts=one.osts.count,
+                capacity_bytes=capacity_bytes(one),
+                probes=len(one.probes),
+                changes=len(one.changes),
+                faults=len(one.faults),
+            )
+            for one in scenarios
+        ]
+    )
+
+
+def scenario_document(scenario: Scenario) -> ScenarioDocument:
+    """Return a scenario as its JSON document."""
+    return ScenarioDocument(
+        name=scenario.name,
+        title=scenario.title,
+        source=scenario.source,
+        start=scenario.start,
+        end=scenario.end,
+        length_s=scenario.length_s,
+        timezone=scenario.timezone,
+        seed=scenario.seed,
+        capacity_bytes=capacity_bytes(scenario),
+        capacity_at_end_bytes=capacity_bytes(facts.at_the_end(scenario)),
+        settings=[
+            SettingDocument(**fields(one, SettingDocument)) for one in facts.settings(scenario)
+        ],
+        lifetimes=[
+            LifetimeDocument(**fields(one, LifetimeDocument)) for one in scenario.users.lifetimes
+        ],
+        probes=[ProbeDocument(**fields(one, ProbeDocument)) for one in scenario.probes],
+        changes=[
+            ChangeDocument.model_validate(
+                {"at": one.at, "set": dict(one.set), "detail": one.detail}
+            )
+            for one in scenario.changes
+        ],
+        faults=[
+            FaultDocument(
+                at=one.at,
+                until=one.until,
+                kind=one.kind,
+                osts=list(one.osts),
+                size=one.size,
+                detail=one.detail,
+            )
+            for one in scenario.faults
+        ],
+        assumptions=dict(scenario.assumptions),
     )

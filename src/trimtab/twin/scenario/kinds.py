@@ -57,6 +57,8 @@ class Kind:
         From what TOML gives to the value inside; raises `UsageError`.
     write
         From the value inside to its text in TOML.
+    unit
+        Of the value inside: ``B``, ``s``, ``B/s``, ``1/s``, ``1`` for fractions.
     absent
         The word for no value, if there may be none.
     """
@@ -65,6 +67,7 @@ class Kind:
     example: str
     read: Callable[[object], Any]
     write: Callable[[Any], str]
+    unit: str | None = None
     absent: str | None = None
 
     def or_word(self, word: str) -> Kind:
@@ -297,20 +300,27 @@ def _in_units(
     return write
 
 
-DURATION: Final = Kind("duration", '"48h"', _read_duration, _in_units(_TIME_UNITS, _read_duration))
+DURATION: Final = Kind(
+    "duration", '"48h"', _read_duration, _in_units(_TIME_UNITS, _read_duration), "s"
+)
 _write_size = _in_units((*_BYTE_UNITS, ("B", 1)), _read_size_or_zero)
-SIZE: Final = Kind("size", '"15.36TB"', _read_size, _write_size)
-SIZE_OR_ZERO: Final = Kind("size", '"2.5PB"', _read_size_or_zero, _write_size)
-WHOLE_SIZE: Final = Kind("size", '"1MiB"', _read_whole_size, _write_size)
-RATE: Final = Kind("rate", '"3.2 GB/s"', _read_rate, _in_units(_RATE_UNITS, _read_rate, gap=" "))
+SIZE: Final = Kind("size", '"15.36TB"', _read_size, _write_size, "B")
+SIZE_OR_ZERO: Final = Kind("size", '"2.5PB"', _read_size_or_zero, _write_size, "B")
+WHOLE_SIZE: Final = Kind("size", '"1MiB"', _read_whole_size, _write_size, "B")
+RATE: Final = Kind(
+    "rate", '"3.2 GB/s"', _read_rate, _in_units(_RATE_UNITS, _read_rate, gap=" "), "B/s"
+)
 OPERATIONS: Final = Kind(
     "operations a second",
     '"800 kIOPS"',
     _read_operations,
     _in_units((("kIOPS", 1000), ("IOPS", 1)), _read_operations, gap=" "),
+    "1/s",
 )
-FRACTION: Final = Kind("fraction", '0.75 or "75%"', _read_fraction, number)
-INNER_FRACTION: Final = Kind("fraction, neither 0 nor 1", "0.127", _read_inner_fraction, number)
+FRACTION: Final = Kind("fraction", '0.75 or "75%"', _read_fraction, number, "1")
+INNER_FRACTION: Final = Kind(
+    "fraction, neither 0 nor 1", "0.127", _read_inner_fraction, number, "1"
+)
 SWITCH: Final = Kind("true or false", "true", _read_bool, lambda value: str(value).lower())
 TEXT: Final = Kind("text", '"one line"', _read_text, text)
 NAME: Final = Kind("small letters, digits and dashes", '"my-scratch"', _read_name, text)

@@ -1,0 +1,188 @@
+"""A scenario told: its settings one by one, and what it is, does and suffers in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from trimtab.errors import UsageError
+from trimtab.site.schedule import find_zone
+from trimtab.twin.scenario import kinds
+from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
+from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of
+from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
+from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent
+
+_OF_THE_WHOLE = frozenset({"scenario", "osts.drive"})
+"""What `Scenario` says of itself, and the drive, whose every figure has a key of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: the value in base SI with its unit, and why it is assumed if it is.
+
+    Attributes
+    ----------
+    text
+        As it would stand in a file.
+    """
+
+    key: str
+    value: Any
+    unit: str | None
+    text: str
+    assumed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One entry of the timeline; ``until`` and ``osts`` are of faults."""
+
+    at: datetime
+    what: str
+    kind: str
+    until: datetime | None = None
+
+
+def settings(scenario: Scenario) -> tuple[Setting, ...]:
+    """Return every setting but those of probes, in the order of a file."""
+    told = []
+    for name, key in known_keys().items():
+        if name in _OF_THE_WHOLE or name.startswith("scenario."):
+            continue
+        value = value_of(scenario, name)
+        text = key.kind.write(value)
+        told.append(Setting(name, value, key.kind.unit, text, assumed(scenario, name)))
+    return tuple(told)
+
+
+def assumed(scenario: Scenario, name: str) -> str | None:
+    """Return why a setting's value is assumed: what is said of it, or of what it is part of."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        why = scenario.assumptions.get(".".join(parts[:length]))
+        if why is not None:
+            return why
+    return None
+
+
+def at_the_end(scenario: Scenario) -> Scenario:
+    """Return the scenario with every change in force."""
+    for change in scenario.changes:
+        scenario = apply_change(scenario, change)
+    return scenario
+
+
+def local(at: datetime, scenario: Scenario) -> str:
+    """Return a time as the site's clock shows it."""
+    return at.astimezone(find_zone(scenario.timezone)).strftime("%Y-%m-%d %H:%M")
+
+
+def timeline(scenario: Scenario) -> tuple[Moment, ...]:
+    """Return changes and faults in the order of time."""
+    told = [Moment(one.at, told_change(scenario, one), "change") for one in scenario.changes]
+    told += [Moment(one.at, told_fault(one), "fault", one.until) for one in scenario.faults]
+    return tuple(sorted(told, key=lambda moment: moment.at))
+
+
+def told_change(scenario: Scenario, change: Change) -> str:
+    """Return what changes, as keys and values, with what is said of it."""
+    said = ", ".join(
+        f"{name} = {find_key(name, scenario).kind.write(value)}"
+        for name, value in change.set.items()
+    )
+    return f"{said} ({change.detail})" if change.detail else said
+
+
+def told_fault(fault: Fault) -> str:
+    """Return what goes wrong, where and how much, with what is said of it."""
+    said: str = fault.kind
+    if fault.osts:
+        said += f" of OST {', '.join(str(ost) for ost in fault.osts)}"
+    if fault.size is not None:
+        # A fraction is of a drive's speed, anything greater a rate: `kinds.FAULT_SIZE`.
+        size = fault.size
+        said += f", {format_bytes_per_s(size) if size > 1 else format_percent(size, 0) + ' left'}"
+    return f"{said} ({fault.detail})" if fault.detail else said
+
+
+def told_probe(probe: ProbeLoad, scenario: Scenario) -> str:
+    """Return what a probe runs, and when."""
+    said = f"{probe.kind}, {probe.schedule}"
+    if probe.kind == "ior":
+        said += (
+            f": {probe.nodes} nodes of {probe.tasks_per_node} tasks, "
+            f"{format_bytes(probe.transfer_size_bytes)} transfers, "
+            f"{_size(probe.bytes_written)} written and read back"
+        )
+    since = "" if probe.since is None else f", since {local(probe.since, scenario)}"
+    return f"{said}; counts as 0 after {format_duration(probe.timeout_s)}{since}"
+
+
+def built_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yield what the file system is built of, as it begins."""
+    osts, raid, drive = scenario.osts, scenario.osts.raid, scenario.osts.drive
+    yield (
+        "OSTs",
+        f"{osts.count} of {_size(ost_capacity_bytes(osts))}, "
+        f"{format_bytes(capacity_bytes(scenario))} together, on {server_count(osts)} servers",
+    )
+    shared = "one" if raid.shared == 1 else f"{raid.shared} that share them"
+    parts = "+".join(str(part) for part in (raid.data, raid.parity, raid.spares))
+    yield "RAID", f"{raid.kind} {parts} over {raid.drives} drives for {shared}"
+    yield (
+        "drive",
+        f"{drive.name}: {_size(drive.capacity_bytes)}, "
+        f"{format_bytes_per_s(drive.write_bytes_per_s)} write, "
+        f"{format_bytes_per_s(drive.read_bytes_per_s)} read, "
+        f"{format_percent(drive.spare)} spare, {drive.drive_writes_per_day:g} DWPD",
+    )
+    server = scenario.server
+    yield "server", f"{server.cores} cores, {format_bytes_per_s(server.network_bytes_per_s)}"
+    yield "MDTs", f"{scenario.mdts.count} of {scenario.mdts.inodes:,.0f} inodes"
+    clients = scenario.clients
+    yield "clients", f"{clients.nodes:,} nodes of {format_bytes_per_s(clients.network_bytes_per_s)}"
+
+
+def used_by(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yield who uses it, and what is done about space, as it begins."""
+    users = scenario.users
+    yield (
+        "users",
+        f"{users.count:,}: {_size(users.daily_writes_bytes)} written and "
+        f"{_size(users.daily_reads_bytes)} read a day, {format_percent(users.fullness, 0)} "
+        "full at the start",
+    )
+    yield "lifetimes", ", ".join(_told_lifetimes(scenario))
+    yield "trim", _every(scenario.trim.every_s) + (", -o discard" * scenario.trim.discard)
+    allocator = scenario.allocator
+    thresholds = "/".join(f"{part * 100:g}" for part in (allocator.c1, allocator.c2, allocator.c3))
+    yield (
+        "allocator",
+        f"{allocator.family}, thresholds {thresholds}, pointer reset {_every(allocator.reset_s)}",
+    )
+    yield "throttling", "on" if scenario.queue.writeback_throttling else "off"
+    yield "placement", f"{scenario.placement.kind}, {scenario.placement.stripe_count} OST a file"
+    purge, gating = scenario.purge, scenario.gating
+    yield "purge", f"to {format_percent(purge.target, 0)}" if purge.enabled else "none"
+    yield "gating", f"above {format_percent(gating.limit, 0)}" if gating.enabled else "none"
+
+
+def _told_lifetimes(scenario: Scenario) -> Iterator[str]:
+    for life in scenario.users.lifetimes:
+        mean = "until purged" if life.mean_s is None else format_duration(life.mean_s)
+        yield f"{format_percent(life.share)} {mean}"
+
+
+def _every(seconds: float | None) -> str:
+    return "never" if seconds is None else f"every {format_duration(seconds)}"
+
+
+def _size(value: float) -> str:
+    """Return a size in the units of its file, where data sheets and papers count by 1000."""
+    try:
+        return kinds.SIZE_OR_ZERO.write(value).strip('"')
+    except UsageError:
+        return format_bytes(value)  # part of a byte: shares of what drives give
