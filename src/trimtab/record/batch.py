@@ -60,7 +60,12 @@ _Row = tuple[Any, ...]
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Return everything but time, driver and ``complete`` as an Arrow IPC file in a zlib stream.
+    """Return everything but time, driver and ``complete`` as an Arrow IPC file in a zlib stream."""
+    return packed(frame_of(snapshot))
+
+
+def frame_of(snapshot: Snapshot) -> pl.DataFrame:
+    """Return the rows of a batch.
 
     The columns are ``position`` (of the target or machine), ``target``, ``target_kind``,
     ``target_server``, ``name``, ``label``, ``type`` (``float``, ``int``, ``str``, ``bool``; null
@@ -74,11 +79,17 @@ def encode(snapshot: Snapshot) -> bytes:
         pl.Series(name, values, dtype=kind)
         for (name, kind), values in zip(kinds.items(), columns, strict=True)
     ]
-    words = pl.DataFrame(series).with_columns(pl.col(_WORDS).cast(pl.Categorical))
+    return pl.DataFrame(series).with_columns(pl.col(_WORDS).cast(pl.Categorical))
+
+
+def packed(frame: pl.DataFrame, *, level: int = 6) -> bytes:
+    """Return the rows of a batch as they are kept; ``level`` is how hard zlib tries, 1 to 9."""
+    import polars as pl
+
     stream = io.BytesIO()
     # The oldest form of strings: a store outlives the library that wrote it.
-    words.write_ipc(stream, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
-    return zlib.compress(stream.getvalue(), 6)
+    frame.write_ipc(stream, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
+    return zlib.compress(stream.getvalue(), level)
 
 
 def decode(batch: bytes, *, at: datetime, driver: str, complete: bool) -> Snapshot:

@@ -373,6 +373,23 @@ class Store(WatchRecords, ExplainingRecords):
                 queries.insert_snapshots(connection, values)
         return len(values)
 
+    def add_batches(
+        self, site: str, driver: str, batches: Sequence[tuple[str, datetime, bool, bytes]]
+    ) -> None:
+        """Keep snapshots that are encoded already, all in one transaction.
+
+        Parameters
+        ----------
+        batches
+            Id, time, whether it is complete, and what `trimtab.record.batch.packed` gave. What is
+            kept under an id stays as it is.
+        """
+        names = ("id", "at", "complete", "batch")
+        values = [{"driver": driver, **dict(zip(names, one, strict=True))} for one in batches]
+        if values:
+            with self._writing() as connection:
+                queries.insert_snapshots(connection, [(site, one) for one in values])
+
     def snapshot(self, identifier: str) -> Snapshot | None:
         """Return the snapshot with that id; ``None`` when none is kept, or is kept no longer."""
         query = select(schema.snapshot).where(schema.snapshot.c.id == identifier)

@@ -23,11 +23,11 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run
-from trimtab.model.telemetry import Snapshot
 from trimtab.record.store import Store
 from trimtab.twin.instruments.failures import Failure
 from trimtab.twin.instruments.ior import IorResult, Space
-from trimtab.twin.instruments.layout import Layout
+from trimtab.twin.instruments.layout import layout_of
+from trimtab.twin.instruments.panel import Panel
 from trimtab.twin.instruments.probes import (
     Place,
     ior_asked,
@@ -36,7 +36,7 @@ from trimtab.twin.instruments.probes import (
     survey_asked,
     survey_run,
 )
-from trimtab.twin.instruments.snapshots import DRIVER, snapshot_of
+from trimtab.twin.instruments.snapshots import DRIVER
 from trimtab.twin.instruments.state import TargetState
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.truth import Truth
@@ -78,9 +78,9 @@ class SiteWriter:
         self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
         path = store.location.path
         self.truth = None if path is None else Truth(Path(path))
-        self._devices = devices_of(scenario)
+        self._panel = self._panel_of(scenario.osts.count)
         self._runs: list[Run] = []
-        self._snapshots: list[tuple[str, str, Snapshot]] = []
+        self._snapshots: list[tuple[str, datetime, bool, bytes]] = []
         self._events: list[Event] = []
         store.ensure_site(
             scenario.name,
@@ -130,7 +130,7 @@ class SiteWriter:
             ``write`` and ``read`` to one rate for each real OST; NaN where one did not answer.
         """
         count = len(next(iter(rates_bytes_per_s.values())))
-        layout = self._layout(count)
+        layout = layout_of(self.scenario, count)
         osses = layout.osses
         servers = [osses[number] for number in layout.home.tolist()]
         asked = survey_asked(self.place, self.spec, servers)
@@ -138,10 +138,11 @@ class SiteWriter:
 
     def snapshot(self, state: TargetState) -> None:
         """Keep the telemetry of a state."""
-        layout = self._layout(len(state.column))
-        seen = snapshot_of(state, layout, devices=self._devices, seed=self.scenario.seed)
-        identifier = identifier_of(seen.at, self.place.site, "snapshot")
-        self._snapshots.append((self.place.site, identifier, seen))
+        if self._panel.layout.osts != len(state.column):
+            self._panel = self._panel_of(len(state.column))
+        at = state.at.astimezone(UTC)
+        identifier = identifier_of(at, self.place.site, "snapshot")
+        self._snapshots.append((identifier, at, *self._panel.batch(state)))
         if len(self._snapshots) >= _BATCH:
             self.flush()
 
@@ -176,7 +177,7 @@ class SiteWriter:
         snapshots, self._snapshots = self._snapshots, []
         events, self._events = self._events, []
         self.store.add_runs(runs)
-        self.store.add_snapshots(snapshots)
+        self.store.add_batches(self.place.site, DRIVER, snapshots)
         self.store.add_events(events)
 
     def close(self) -> None:
@@ -203,5 +204,7 @@ class SiteWriter:
         if len(self._runs) >= _BATCH:
             self.flush()
 
-    def _layout(self, osts: int) -> Layout:
-        return Layout(osts, self.scenario.mdts.count, self.scenario.osts.per_server)
+    def _panel_of(self, osts: int) -> Panel:
+        scenario = self.scenario
+        layout = layout_of(scenario, osts)
+        return Panel(layout, devices=devices_of(scenario), seed=scenario.seed)

@@ -13,14 +13,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from trimtab import __version__
-from trimtab.errors import DataError
 from trimtab.measure import ior
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.measure.obdfilter_survey.detail import read_detail
 from trimtab.measure.obdfilter_survey.reading import results
 from trimtab.measure.obdfilter_survey.summary import read_summary
-from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RawOutput, Run, RunStatus
 from trimtab.record.comparability import ASKED
@@ -143,7 +141,7 @@ def ior_run(
         output = RawOutput("command", asked.argv, print_ior(asked, result), b"", code, at)
     took_s = probe.timeout_s if timed_out else took_s
     output = dataclasses.replace(output, elapsed_s=took_s)
-    measured = _measured(output)
+    measured = ior.parse(output, ordinal=0)
     status, problem = measured.status, measured.problem
     if isinstance(result, Failure):
         problem = f"{result.reason}; {problem}" if problem and result.started else result.reason
@@ -273,14 +271,6 @@ def _survey_parameters(spec: SurveySpec) -> dict[str, object]:
         "tests": list(spec.tests),
         "together": True,
     }
-
-
-def _measured(output: RawOutput) -> Measurement:
-    """Return what an output says; one that holds no result says why in a measurement too."""
-    try:
-        return ior.FORMAT.read(Source("ior", output.stdout))[0]
-    except DataError:
-        return ior.parse(output)
 
 
 def _cost(measured: Measurement, node_hours: float) -> dict[str, object]:

@@ -7,6 +7,7 @@ snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lust
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import isnan
 from typing import Final
@@ -25,7 +26,6 @@ from trimtab.twin.instruments.layout import CLIENT, MDTS_PER_SERVER, Layout, mdt
 from trimtab.twin.instruments.state import (
     CRITERIA,
     MdtState,
-    OstState,
     SettingState,
     TargetState,
     expanded,
@@ -51,6 +51,9 @@ _KERNELS: Final[Mapping[AllocatorFamily, str]] = {
 }
 _CLIENT_KERNEL: Final = "5.14.21-150400.24.69-default"
 
+Columns = dict[tuple[str, str | None], list[float | int | str | bool | None]]
+"""Name and label of a reading to one value a target."""
+
 
 def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int = 0) -> Snapshot:
     """Return the snapshot of a state.
@@ -63,21 +66,33 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
         Of the scenario: targets of one column get small differences from it.
     """
     whole = expanded(state, seed)
-    serving = np.where(whole.osts.failed_over, layout.partner, layout.home)
-    texts = _Texts(whole.settings, devices)
-    network = _network(whole, layout)
-    targets = [*_osts(whole, layout, serving, texts, network), *_mdts(whole, layout)]
-    return Snapshot(
-        at=state.at.astimezone(UTC),
-        driver=DRIVER,
+    rest = rest_of(whole, layout)
+    return replace(
+        rest,
         complete=bool(whole.osts.answers.all()),
-        targets=tuple(targets),
-        hosts=_hosts(whole, layout, serving, network),
+        targets=(*_osts(whole, layout, _Texts(whole.settings, devices)), *rest.targets),
     )
 
 
-def _whole(values: np.ndarray) -> list[int]:
+def rest_of(whole: TargetState, layout: Layout) -> Snapshot:
+    """Return the snapshot of an expanded state without its OSTs: MDTs and machines."""
+    return Snapshot(
+        at=whole.at.astimezone(UTC),
+        driver=DRIVER,
+        complete=True,
+        targets=tuple(_mdts(whole, layout)),
+        hosts=_hosts(whole, layout),
+    )
+
+
+def whole_of(values: np.ndarray) -> list[int]:
+    """Return counters as whole numbers."""
     return np.round(values).astype(np.int64).tolist()
+
+
+def serving_of(whole: TargetState, layout: Layout) -> np.ndarray:
+    """Return the number of the server that serves each OST now."""
+    return np.where(whole.osts.failed_over, layout.partner, layout.home)
 
 
 def _network(state: TargetState, layout: Layout) -> np.ndarray:
@@ -131,18 +146,17 @@ def _named(texts: Mapping[str, str]) -> dict[str, Setting]:
     return {name: Setting(name, value, SOURCE) for name, value in texts.items()}
 
 
-def ost_columns(
-    state: OstState, settings: SettingState, jobs: int | None
-) -> dict[tuple[str, str | None], list[float | int | str | bool | None]]:
-    """Return name and label of each reading to one value an OST; servers are left out."""
+def ost_columns(whole: TargetState, layout: Layout) -> Columns:
+    """Return name and label of each reading to one value an OST, of an expanded state."""
+    state, settings = whole.osts, whole.settings
     count = len(state)
     available = state.capacity_bytes - state.used_bytes
-    found: dict[tuple[str, str | None], list[float | int | str | bool | None]] = {
-        ("capacity_bytes", None): [*_whole(state.capacity_bytes)],
-        ("used_bytes", None): [*_whole(state.used_bytes)],
-        ("available_bytes", None): [*_whole(available)],
-        ("inodes_total", None): [*_whole(state.inodes_total)],
-        ("inodes_free", None): [*_whole(state.inodes_total - state.inodes_used)],
+    found: Columns = {
+        ("capacity_bytes", None): [*whole_of(state.capacity_bytes)],
+        ("used_bytes", None): [*whole_of(state.used_bytes)],
+        ("available_bytes", None): [*whole_of(available)],
+        ("inodes_total", None): [*whole_of(state.inodes_total)],
+        ("inodes_free", None): [*whole_of(state.inodes_total - state.inodes_used)],
         ("create_enabled", None): state.create_enabled.tolist(),
         ("degraded", None): state.degraded.tolist(),
         ("degraded", "md0"): state.degraded.tolist(),
@@ -152,21 +166,21 @@ def ost_columns(
         ("import_state", None): ["FULL"] * count,
         ("wbt_latency_s", DRIVE): [settings.wbt_latency_s] * count,
         ("discard_granularity_bytes", None): [DISCARD_GRANULARITY_BYTES] * count,
-        ("bytes_written_total", None): [*_whole(state.bytes_written_total)],
-        ("bytes_read_total", None): [*_whole(state.bytes_read_total)],
-        ("bytes_discarded_total", None): [*_whole(state.bytes_discarded_total)],
+        ("bytes_written_total", None): [*whole_of(state.bytes_written_total)],
+        ("bytes_read_total", None): [*whole_of(state.bytes_read_total)],
+        ("bytes_discarded_total", None): [*whole_of(state.bytes_discarded_total)],
         ("last_trim_at", None): _trims(state.last_trim_s),
         ("allocator_family", None): [FAMILIES[settings.family]] * count,
-        ("allocator_requests_total", None): [*_whole(state.allocator_requests_total)],
+        ("allocator_requests_total", None): [*whole_of(state.allocator_requests_total)],
     }
     for place, name in enumerate(CRITERIA[settings.family]):
         loops = state.allocator_useless_loops_total[:, place]
         groups = state.allocator_groups_considered_total[:, place]
-        found["allocator_useless_loops_total", name] = [*_whole(loops)]
+        found["allocator_useless_loops_total", name] = [*whole_of(loops)]
         # The oldest format counts no groups.
         known = settings.family != "classic"
         found["allocator_groups_considered_total", name] = (
-            [*_whole(groups)] if known else [None] * count
+            [*whole_of(groups)] if known else [None] * count
         )
     fragmented = state.free_space_fragmented_fraction.tolist()
     found |= {
@@ -175,16 +189,19 @@ def ost_columns(
             None if isnan(one) else one for one in fragmented
         ],
         ("server_cpu_fraction", None): state.server_cpu_fraction.tolist(),
-        ("client_bytes_written_total", None): [*_whole(state.client_bytes_written_total)],
-        ("client_bytes_read_total", None): [*_whole(state.client_bytes_read_total)],
+        ("client_bytes_written_total", None): [*whole_of(state.client_bytes_written_total)],
+        ("client_bytes_read_total", None): [*whole_of(state.client_bytes_read_total)],
         ("metadata_operations_total", None): [None] * count,
-        ("concurrent_jobs", None): [jobs] * count,
+        ("concurrent_jobs", None): [whole.concurrent_jobs] * count,
         # SMART tells whole percents.
         ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2).tolist(),
-        ("drive_media_errors_total", DRIVE): [*_whole(state.drive_media_errors_total)],
+        ("drive_media_errors_total", DRIVE): [*whole_of(state.drive_media_errors_total)],
         ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3).tolist(),
         ("checksum_errors_total", None): [None] * count,
     }
+    serving, servers = serving_of(whole, layout), layout.osses
+    found["server", None] = [servers[number] for number in serving.tolist()]
+    found["network_bytes_total", None] = [*whole_of(_network(whole, layout)[serving])]
     return found
 
 
@@ -208,15 +225,9 @@ def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
     return [None if isnan(at) else texts[at] for at in last_trim_s.tolist()]
 
 
-def _osts(
-    state: TargetState, layout: Layout, serving: np.ndarray, texts: _Texts, network: np.ndarray
-) -> list[TargetSnapshot]:
-    osts, servers = state.osts, layout.osses
-    columns = ost_columns(osts, state.settings, state.concurrent_jobs)
-    names = [servers[number] for number in serving.tolist()]
-    columns["server", None] = [*names]
-    columns["network_bytes_total", None] = [*_whole(network[serving])]
-    keys = [*columns]
+def _osts(whole: TargetState, layout: Layout, texts: _Texts) -> list[TargetSnapshot]:
+    osts, columns = whole.osts, ost_columns(whole, layout)
+    names, keys = columns["server", None], [*columns]
     found: list[TargetSnapshot] = []
     for number, values in enumerate(zip(*columns.values(), strict=True)):
         target = ost_name(number)
@@ -232,7 +243,7 @@ def _osts(
             degraded=bool(osts.degraded[number]),
             read_only=bool(osts.read_only[number]),
         )
-        found.append(TargetSnapshot(Target(target, "ost", names[number]), readings, settings))
+        found.append(TargetSnapshot(Target(target, "ost", str(names[number])), readings, settings))
     return found
 
 
@@ -305,21 +316,19 @@ def _mds_network(mdts: MdtState) -> np.ndarray:
     return np.bincount(place, weights=mdts.metadata_operations_total * _BYTES_PER_OPERATION)
 
 
-def _hosts(
-    state: TargetState, layout: Layout, serving: np.ndarray, network: np.ndarray
-) -> tuple[HostSnapshot, ...]:
+def _hosts(state: TargetState, layout: Layout) -> tuple[HostSnapshot, ...]:
     texts = _named({
         "lustre_version": "2.15.3",
         "kernel_release": _KERNELS[state.settings.family],
         "health_check": "healthy",
     })  # fmt: skip
     cpu = np.zeros(len(layout.osses))
-    np.maximum.at(cpu, serving, state.osts.server_cpu_fraction)
+    np.maximum.at(cpu, serving_of(state, layout), state.osts.server_cpu_fraction)
     mds = np.zeros(len(layout.mdses))
     np.maximum.at(mds, np.arange(layout.mdts) // MDTS_PER_SERVER, state.mdts.server_cpu_fraction)
     named = [*layout.osses, *layout.mdses]
     busy = [*cpu.tolist(), *mds.tolist()]
-    moved = [*_whole(network), *_whole(_mds_network(state.mdts))]
+    moved = [*whole_of(_network(state, layout)), *whole_of(_mds_network(state.mdts))]
     checksums = "1" if state.settings.checksums else "0"
     client = _named({
         "lustre_version": "2.15.3",
