@@ -36,7 +36,7 @@ class _Template:
     places
         Name and label of a reading to its place among an OST's rows.
     numbers, integers, texts
-        One a row; what is missing is 0 here.
+        One a row; what is missing is 0 here, and ``is_number`` and ``is_integer`` tell.
     flags
         Create, degraded and read-only of each OST, by which the texts of settings were made.
     """
@@ -46,6 +46,8 @@ class _Template:
     places: dict[tuple[str, str | None], int]
     numbers: np.ndarray
     integers: np.ndarray
+    is_number: pl.Series
+    is_integer: pl.Series
     texts: list[str | None]
     flags: list[tuple[bool, bool, bool]]
 
@@ -99,6 +101,8 @@ class Panel:
             places={key: place for place, key in enumerate(keys)},
             numbers=frame["number"].fill_null(0.0).to_numpy().copy(),
             integers=frame["integer"].fill_null(0).to_numpy().copy(),
+            is_number=frame["number"].is_not_null(),
+            is_integer=frame["integer"].is_not_null(),
             texts=frame["text"].to_list(),
             flags=[self._flags(whole, number) for number in range(osts)],
         )
@@ -131,9 +135,8 @@ class Panel:
             elif kind is int or kind is bool:
                 integers[:, place] = [one or 0 for one in values]
             elif key[0] == "last_trim_at":
-                template.texts[place:end:rows] = [
-                    None if one is None else str(one) for one in values
-                ]
+                texts = [None if one is None else str(one) for one in values]
+                template.texts[place:end:rows] = texts
         for number in range(osts):
             if (flags := self._flags(whole, number)) != template.flags[number]:
                 template.flags[number] = flags
@@ -144,10 +147,9 @@ class Panel:
         template.numbers[end:] = rest["number"].fill_null(0.0).to_numpy()
         template.integers[end:] = rest["integer"].fill_null(0).to_numpy()
         template.texts[end:] = rest["text"].to_list()
-        kind = pl.col("type").cast(pl.String)
         return template.frame.with_columns(
-            number=pl.when(kind == "float").then(pl.Series(template.numbers)),
-            integer=pl.when(kind.is_in(["int", "bool"])).then(pl.Series(template.integers)),
+            number=pl.when(template.is_number).then(pl.Series(template.numbers)),
+            integer=pl.when(template.is_integer).then(pl.Series(template.integers)),
             text=pl.Series(template.texts, dtype=pl.String),
         )
 
