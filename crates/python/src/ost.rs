@@ -29,6 +29,7 @@ impl OstFleet {
         size_median_units = 4.0,
         size_sigma = 2.2,
         largest = 1.0 / 64.0,
+        stream_units = 16,
         writers = 8,
         seed = 0,
         threads = None,
@@ -47,6 +48,7 @@ impl OstFleet {
         size_median_units: f64,
         size_sigma: f64,
         largest: f64,
+        stream_units: u32,
         writers: u32,
         seed: u64,
         threads: Option<usize>,
@@ -63,6 +65,7 @@ impl OstFleet {
             size_median_units,
             size_sigma,
             largest,
+            stream_units,
             writers,
         };
         Fleet::new(columns, settings, seed, threads).map(Self).map_err(refused)

@@ -52,6 +52,7 @@ pub struct Ost {
     files: Files,
     writers: Vec<Writer>,
     sizes: Sizes,
+    stream_units: u32,
     discard: bool,
     draws: Xoshiro256PlusPlus,
     owed: Owed,
@@ -97,6 +98,7 @@ impl Ost {
             // Each near another group at first, as the directories of objects are.
             writers: homes.map(|near| Writer { open: None, near }).collect(),
             sizes: settings.sizes(),
+            stream_units: settings.stream_units,
             discard: settings.discard,
             draws: Xoshiro256PlusPlus::seed_from_u64(seed),
             owed: Owed::default(),
@@ -172,8 +174,7 @@ impl Ost {
         let units = units as u64;
         let files = u64::from(files.max(1)).min(units);
         // Sizes that differ by one unit at most, and add up.
-        let ends = (0..=files).map(|number| if files == 0 { 0 } else { units * number / files });
-        let ends: Vec<u64> = ends.collect();
+        let ends: Vec<u64> = (0..=files).map(|number| units * number / files.max(1)).collect();
         let written: Vec<u32> = (0..files).map(|_| self.files.open()).collect();
         let mut open: Vec<(u32, u64)> =
             written.iter().zip(ends.windows(2)).map(|(file, at)| (*file, at[1] - at[0])).collect();
@@ -247,7 +248,7 @@ impl Ost {
         let (file, left) =
             open.unwrap_or_else(|| (self.files.open(), self.sizes.draw(&mut self.draws)));
         let len = left.min(REQUEST_UNITS);
-        let is_small = len < REQUEST_UNITS;
+        let is_small = len < self.stream_units;
         let got = self.request(file, len, is_small.then_some(near));
         let writer = &mut self.writers[number as usize];
         if let (true, Some(end)) = (is_small, self.files.end(file)) {

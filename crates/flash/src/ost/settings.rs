@@ -29,6 +29,9 @@ pub struct Settings {
     pub size_sigma: f64,
     /// The largest file, as a part of the OST.
     pub largest: f64,
+    /// Units of the smallest request that is placed as a stream, as `mb_small_req` sets; smaller
+    /// ones go near others like them.
+    pub stream_units: u32,
     /// Users' files that are written at a time.
     pub writers: u32,
 }
@@ -47,6 +50,7 @@ impl Default for Settings {
             size_median_units: 4.0,
             size_sigma: 2.2,
             largest: 1.0 / 64.0,
+            stream_units: REQUEST_UNITS,
             writers: 8,
         }
     }
