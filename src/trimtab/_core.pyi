@@ -166,3 +166,127 @@ class BlockAllocator:
 
     def reset(self, group: int) -> None:
         """Send the next large request to a group, as writing to ``mb_last_group`` does."""
+
+class OstFleet:
+    """OSTs in miniature, stepped in parallel: files, the block allocator and a drive in one space.
+
+    A column is one OST. Amounts are fractions of its capacity; what is less than a request or a
+    file is carried on to the next call. The same terms and seed give the same results, whatever
+    the number of threads, and a column's do not depend on how many there are beside it.
+
+    Parameters
+    ----------
+    columns
+        How many.
+    spare
+        Usable spare of the drive: part of the flash that is not for data.
+    groups
+        Block groups of 2,048 units. A unit is the allocator's block and what the drive maps.
+    superblock_units
+        Units that the drive erases at once.
+    policy, separate
+        As of `FlashDrive`.
+    family
+        Of the allocator.
+    enter
+        Free fractions under which its search begins at c1, c2, c3; ``None``: no thresholds.
+    discard
+        Whether what is deleted is trimmed at once.
+    size_median_units, size_sigma
+        Log-normal sizes of users' files.
+    largest
+        The largest file, as a fraction of the OST.
+    writers
+        Users' files that are written at a time.
+    threads
+        ``None``: one a processor.
+
+    Raises
+    ------
+    ValueError
+        There can be no such OST, or no such step; the message names the key.
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        *,
+        spare: float,
+        groups: int = 16,
+        superblock_units: int = 64,
+        policy: Literal["greedy", "fifo", "cost-benefit"] | str = "greedy",
+        separate: bool = False,
+        family: Literal["classic"] | str = "classic",
+        enter: tuple[float, float, float] | None = (0.25, 0.15, 0.05),
+        discard: bool = False,
+        size_median_units: float = 4.0,
+        size_sigma: float = 2.2,
+        largest: float = 0.015625,
+        writers: int = 8,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None: ...
+    @property
+    def columns(self) -> int:
+        """How many OSTs there are."""
+
+    @property
+    def units(self) -> int:
+        """Units of one."""
+
+    def fill(self, fractions: Sequence[float], *, churn: float = 2.0) -> None:
+        """Fill each to a fraction, then write and delete so many capacities: an OST in use.
+
+        Two capacities bring layout and write amplification close to where they stay.
+        """
+
+    def advance(
+        self,
+        written: Sequence[float],
+        deleted: Sequence[float],
+        purged: Sequence[float],
+        burst: Sequence[float],
+        burst_files: Sequence[int],
+        resets: Sequence[float],
+    ) -> None:
+        """Let one step of time pass; one value a column.
+
+        A benchmark writes ``burst`` in ``burst_files`` files and deletes them; then users write,
+        and delete files at random, and the oldest are purged, evenly mixed. ``resets`` send the
+        allocator to group 0, evenly spread over all requests. What does not fit is counted.
+        """
+
+    def trim(self, columns: Sequence[int]) -> list[float]:
+        """Hand free space to the drives, of groups freed in since; return the fraction they held."""
+
+    def reset(self, columns: Sequence[int]) -> None:
+        """Send the next large request to group 0, as writing 0 to ``mb_last_group`` does."""
+
+    def configure(
+        self,
+        columns: Sequence[int],
+        *,
+        enter: tuple[float, float, float] | None = None,
+        discard: bool | None = None,
+        family: Literal["classic"] | str | None = None,
+    ) -> None:
+        """Change settings from now on; ``None`` leaves one as it is."""
+
+    def add(self, columns: int) -> None:
+        """Add empty OSTs behind the others."""
+
+    def state(self) -> dict[str, list[float]]:
+        """Return counts since the beginning and how each is now, one value a column.
+
+        Returns
+        -------
+        dict of str to list of float
+            Counts: ``requests`` (of up to 16 units), ``extents`` that they were given, ``goals``
+            (those given right where wanted), ``scanned`` (free stretches looked at), ``hits_c0``
+            to ``hits_c3``, ``useless_c0`` and ``considered_c0`` likewise (the latter in groups),
+            ``written_units``, ``copied_units``, ``erased_superblocks``, ``trimmed_units``,
+            ``refused_units`` (no room).
+            Now: ``used`` by files and ``live`` in the drive, fractions of the capacity;
+            ``free_runs`` and ``free_run_units`` (their mean length), ``files``, ``wear_mean`` and
+            ``wear_max`` in erasures of a superblock.
+        """

@@ -12,7 +12,8 @@
 //! writes nothing smaller. A *superblock* is what it erases at once.
 //!
 //! Beside it the block allocator of the file system ([`allocator`]): which blocks a request gets, and
-//! how many groups were looked at for it.
+//! how many groups were looked at for it. And both in one, with files that come and go: a miniature
+//! OST ([`ost`]), and fleets of them.
 //!
 //! Nothing here reads a clock or draws from a generator that was not given: a result is a function
 //! of geometry, settings, workload and seed.
@@ -20,6 +21,7 @@
 pub mod allocator;
 pub mod drive;
 mod error;
+pub mod ost;
 pub mod workload;
 
 pub use drive::{Counts, Drive, Geometry, Policy, Settings};

@@ -9,7 +9,7 @@ pub(crate) fn refused(error: flash::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-fn policy_of(name: &str) -> PyResult<Policy> {
+pub(crate) fn policy_of(name: &str) -> PyResult<Policy> {
     match name {
         "greedy" => Ok(Policy::Greedy),
         "fifo" => Ok(Policy::Fifo),

@@ -129,15 +129,7 @@ impl Allocator {
                 "a group has a power of two, up to 2^16",
             ));
         }
-        for part in settings.enter.into_iter().flatten() {
-            if !(0.0..=1.0).contains(&part) {
-                return Err(Error::impossible(
-                    "threshold",
-                    part,
-                    "it is a part of the blocks, 0 to 1",
-                ));
-            }
-        }
+        check_thresholds(settings.enter)?;
         let empty = Group {
             bitmap: Bitmap::new(units),
             free: units,
@@ -171,6 +163,23 @@ impl Allocator {
     pub fn group(&self, number: u32) -> Option<(u32, u32, i32)> {
         let group = self.groups.get(number as usize)?;
         Some((group.free, group.runs, group.largest))
+    }
+
+    /// Yields where each free run of a group begins and ends; nothing where there is no such group.
+    pub(crate) fn free_runs(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
+        let group = self.groups.get(number as usize);
+        group.into_iter().flat_map(|group| group.bitmap.runs()).map(|run| (run.start, run.end))
+    }
+
+    /// Sets the free parts under which the search begins at c1, c2, c3, as writing to
+    /// `mb_c1_threshold` and so on does.
+    ///
+    /// # Errors
+    /// What is no part.
+    pub fn set_enter(&mut self, enter: Option<[f64; 3]>) -> Result<(), Error> {
+        check_thresholds(enter)?;
+        self.settings.enter = enter;
+        Ok(())
     }
 
     /// Sends the next large request to a group, as writing to `mb_last_group` does.
@@ -312,6 +321,15 @@ impl Allocator {
         }
         extent
     }
+}
+
+fn check_thresholds(enter: Option<[f64; 3]>) -> Result<(), Error> {
+    for part in enter.into_iter().flatten() {
+        if !(0.0..=1.0).contains(&part) {
+            return Err(Error::impossible("threshold", part, "it is a part of the blocks, 0 to 1"));
+        }
+    }
+    Ok(())
 }
 
 impl Group {

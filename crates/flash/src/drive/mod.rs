@@ -159,6 +159,25 @@ impl Drive {
         Ok(true)
     }
 
+    /// Writes units that follow one another.
+    pub(crate) fn put_all(&mut self, first: u32, units: u32) {
+        for unit in first..first + units {
+            self.put(unit);
+        }
+    }
+
+    /// Takes back units that follow one another; what holds nothing is left.
+    pub(crate) fn give_back(&mut self, first: u32, units: u32) {
+        for unit in first..first + units {
+            let place = self.map[unit as usize];
+            if place != NIL {
+                self.map[unit as usize] = NIL;
+                self.forget(place);
+                self.counts.trimmed += 1;
+            }
+        }
+    }
+
     /// Looks where a unit lies, so that it is near when it is written soon.
     #[inline]
     pub(crate) fn glance(&self, unit: u32) -> u32 {

@@ -1,0 +1,182 @@
+//! Many OSTs, stepped in parallel: nothing is shared between them.
+
+use super::{Ost, Settings};
+use crate::Error;
+use rayon::prelude::*;
+
+/// What happens to one OST in a step of time; amounts are parts of its capacity.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Step {
+    /// What users write.
+    pub written: f64,
+    /// What users delete, files at random.
+    pub deleted: f64,
+    /// What is purged, the oldest files first.
+    pub purged: f64,
+    /// What a benchmark writes, and deletes when all is written.
+    pub burst: f64,
+    /// In how many files.
+    pub burst_files: u32,
+    /// How often the allocator is sent back to group 0.
+    pub resets: f64,
+}
+
+impl Step {
+    /// The most capacities of one step: more is a mistake in a unit.
+    const MOST: f64 = 1e4;
+
+    fn check(&self) -> Result<(), Error> {
+        let given = [
+            ("written", self.written),
+            ("deleted", self.deleted),
+            ("purged", self.purged),
+            ("burst", self.burst),
+            ("resets", self.resets),
+        ];
+        for (name, value) in given {
+            if !(0.0..=Self::MOST).contains(&value) {
+                return Err(Error::impossible(
+                    name,
+                    value,
+                    "capacities in a step, or resets, are 0 and more, up to 10,000",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// OSTs that are alike to begin with.
+#[derive(Debug)]
+pub struct Fleet {
+    osts: Vec<Ost>,
+    settings: Settings,
+    seed: u64,
+    pool: rayon::ThreadPool,
+}
+
+impl Fleet {
+    /// Returns so many empty OSTs, stepped by so many threads; `None`: one a processor.
+    ///
+    /// # Errors
+    /// A setting that none can have, or threads that the system does not give.
+    pub fn new(
+        columns: usize,
+        settings: Settings,
+        seed: u64,
+        threads: Option<usize>,
+    ) -> Result<Self, Error> {
+        if threads == Some(0) {
+            return Err(Error::impossible("threads", 0.0, "there is one and more"));
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.unwrap_or(0))
+            .build()
+            .map_err(|_| {
+                Error::impossible("threads", threads.unwrap_or(0) as f64, "the system gave no more")
+            })?;
+        let mut fleet = Self { osts: Vec::new(), settings, seed, pool };
+        fleet.add(columns)?;
+        Ok(fleet)
+    }
+
+    /// The OSTs.
+    #[must_use]
+    pub fn osts(&self) -> &[Ost] {
+        &self.osts
+    }
+
+    /// How each was made.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// One of them, to be changed.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn ost_mut(&mut self, column: usize) -> Result<&mut Ost, Error> {
+        let missing = Error::impossible("column", column as f64, "there is no such column");
+        self.osts.get_mut(column).ok_or(missing)
+    }
+
+    /// Adds empty OSTs behind the others, as when capacity is bought.
+    ///
+    /// # Errors
+    /// A setting that none can have.
+    pub fn add(&mut self, columns: usize) -> Result<(), Error> {
+        for _ in 0..columns {
+            let seed = seed_of(self.seed, self.osts.len() as u64);
+            self.osts.push(Ost::new(&self.settings, seed)?);
+        }
+        Ok(())
+    }
+
+    /// Fills each to a part of it, and ages it by so many capacities.
+    ///
+    /// # Errors
+    /// Not one part a column, or what is none.
+    pub fn fill(&mut self, parts: &[f64], churn: f64) -> Result<(), Error> {
+        self.check_length(parts.len())?;
+        for part in parts {
+            if !(0.0..=1.0).contains(part) {
+                return Err(Error::impossible("fullness", *part, "it is a part, 0 to 1"));
+            }
+        }
+        Step { written: churn, ..Step::default() }.check()?;
+        let osts = &mut self.osts;
+        self.pool.install(|| {
+            osts.par_iter_mut().zip(parts).for_each(|(ost, part)| ost.fill(*part, churn));
+        });
+        Ok(())
+    }
+
+    /// Lets one step of time pass, one value a column.
+    ///
+    /// # Errors
+    /// Not one value a column, or what can be no amount.
+    pub fn advance(&mut self, steps: &[Step]) -> Result<(), Error> {
+        self.check_length(steps.len())?;
+        for step in steps {
+            step.check()?;
+        }
+        let osts = &mut self.osts;
+        self.pool.install(|| {
+            osts.par_iter_mut().zip(steps).for_each(|(ost, step)| ost.advance(step));
+        });
+        Ok(())
+    }
+
+    /// Trims some of them, and returns the part of each that its drive still held.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn trim(&mut self, columns: &[usize]) -> Result<Vec<f64>, Error> {
+        columns.iter().map(|column| self.ost_mut(*column).map(Ost::trim)).collect()
+    }
+
+    /// Counts and state of all: a name, and one value a column.
+    #[must_use]
+    pub fn table(&self) -> Vec<(String, Vec<f64>)> {
+        let rows: Vec<Vec<f64>> = self.osts.iter().map(Ost::row).collect();
+        let names = Ost::names();
+        let column = |place: usize| rows.iter().map(|row| row[place]).collect();
+        names.into_iter().enumerate().map(|(place, name)| (name, column(place))).collect()
+    }
+
+    fn check_length(&self, given: usize) -> Result<(), Error> {
+        if given == self.osts.len() {
+            return Ok(());
+        }
+        Err(Error::impossible("values given", given as f64, "there is one for each column"))
+    }
+}
+
+/// The seed of one column: a hash, so that columns share no draws and adding one changes none.
+fn seed_of(seed: u64, column: u64) -> u64 {
+    let mut mixed = seed ^ (column + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}

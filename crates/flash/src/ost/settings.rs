@@ -1,0 +1,146 @@
+//! What an OST in miniature is like.
+
+use super::{GROUP_UNITS, REQUEST_UNITS, Sizes};
+use crate::{Error, Geometry, Policy, allocator, drive};
+
+/// Bits of the shortest request that c0 is for: half of the largest one, as of 1 MiB in blocks of 4 KiB.
+const ORDER2_BITS: u32 = REQUEST_UNITS.ilog2();
+
+/// Of one OST, or alike of all in a fleet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Block groups of [`GROUP_UNITS`] units.
+    pub groups: u32,
+    /// Units that the drive erases together.
+    pub superblock_units: u32,
+    /// Usable spare: the part of the flash that is not for data.
+    pub spare: f64,
+    /// Which superblock is cleaned next.
+    pub policy: Policy,
+    /// Whether copies fill superblocks of their own.
+    pub separate: bool,
+    /// Free parts under which the allocator's search begins at c1, c2, c3.
+    pub enter: Option<[f64; 3]>,
+    /// Whether what is deleted is trimmed at once.
+    pub discard: bool,
+    /// Median size of users' files, in units.
+    pub size_median_units: f64,
+    /// Standard deviation of the natural logarithm of their size.
+    pub size_sigma: f64,
+    /// The largest file, as a part of the OST.
+    pub largest: f64,
+    /// Units of the smallest request that is placed as a stream, as `mb_small_req` sets; smaller
+    /// ones go near others like them.
+    pub stream_units: u32,
+    /// Users' files that are written at a time.
+    pub writers: u32,
+}
+
+impl Default for Settings {
+    /// 16 groups, spare as of a drive for one write a day, Lustre's thresholds for RHEL 8.
+    fn default() -> Self {
+        Self {
+            groups: 16,
+            superblock_units: 64,
+            spare: 0.12,
+            policy: Policy::Greedy,
+            separate: false,
+            enter: allocator::Settings::default().enter,
+            discard: false,
+            size_median_units: 4.0,
+            size_sigma: 2.2,
+            largest: 1.0 / 64.0,
+            stream_units: REQUEST_UNITS,
+            writers: 8,
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let most = 4096.0;
+        for (name, value, good, reason) in [
+            (
+                "groups",
+                f64::from(self.groups),
+                (1.0..=most).contains(&f64::from(self.groups)),
+                "there are 1 to 4096; 16 to 64 tell as much",
+            ),
+            (
+                "superblock_units",
+                f64::from(self.superblock_units),
+                (1..=self.groups * GROUP_UNITS).contains(&self.superblock_units),
+                "the drive erases one unit and more at once, up to the whole OST",
+            ),
+            (
+                "spare",
+                self.spare,
+                self.spare > 0.0 && self.spare < 1.0,
+                "it is a part of the drive, over 0 and under 1",
+            ),
+            (
+                "writers",
+                f64::from(self.writers),
+                (1.0..=most).contains(&f64::from(self.writers)),
+                "there are 1 to 4096",
+            ),
+            (
+                "size_median_units",
+                self.size_median_units,
+                self.size_median_units > 0.0 && self.size_median_units.is_finite(),
+                "it is over 0",
+            ),
+            (
+                "size_sigma",
+                self.size_sigma,
+                (0.0..=10.0).contains(&self.size_sigma),
+                "it is from 0 to 10",
+            ),
+            (
+                "largest",
+                self.largest,
+                self.largest > 0.0 && self.largest <= 1.0,
+                "it is a part of the OST, over 0 and up to 1",
+            ),
+        ] {
+            if !good {
+                return Err(Error::impossible(name, value, reason));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn units(&self) -> u32 {
+        self.groups * GROUP_UNITS
+    }
+
+    /// The drive whose logical units are the OST's: its spare is that asked for, to half a superblock.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(crate) fn geometry(&self) -> Result<Geometry, Error> {
+        let units = f64::from(self.units());
+        let superblock = f64::from(self.superblock_units);
+        let superblocks = (units / (1.0 - self.spare) / superblock).round();
+        let spare = 1.0 - units / (superblocks * superblock);
+        let geometry = Geometry::new(superblocks as u32, self.superblock_units, spare)?;
+        debug_assert_eq!(geometry.logical(), self.units());
+        Ok(geometry)
+    }
+
+    pub(crate) fn drive(&self, seed: u64) -> drive::Settings {
+        drive::Settings { policy: self.policy, separate: self.separate, seed: !seed }
+    }
+
+    pub(crate) fn allocator(&self) -> allocator::Settings {
+        allocator::Settings {
+            enter: self.enter,
+            order2_bits: ORDER2_BITS,
+            ..allocator::Settings::default()
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        let largest = (self.largest * f64::from(self.units())).round().max(1.0) as u32;
+        Sizes { median: self.size_median_units, sigma: self.size_sigma, largest }
+    }
+}
