@@ -14,12 +14,17 @@
 //! Beside it the block allocator of the file system ([`allocator`]): which blocks a request gets, and
 //! how many groups were looked at for it.
 //!
+//! Drives of a RAID group meet each other in [`raid`], which says what an operation reads and writes,
+//! and in [`window`], which plays seconds of it event by event.
+//!
 //! Nothing here reads a clock or draws from a generator that was not given: a result is a function
 //! of geometry, settings, workload and seed.
 
 pub mod allocator;
 pub mod drive;
 mod error;
+pub mod raid;
+pub mod window;
 pub mod workload;
 
 pub use drive::{Counts, Drive, Geometry, Policy, Settings};
