@@ -15,6 +15,9 @@
 //! how many groups were looked at for it. And both in one, with files that come and go: a miniature
 //! OST ([`ost`]), and fleets of them.
 //!
+//! Drives of a RAID group meet each other in [`raid`], which says what an operation reads and writes,
+//! and in [`window`], which plays seconds of it event by event.
+//!
 //! Nothing here reads a clock or draws from a generator that was not given: a result is a function
 //! of geometry, settings, workload and seed.
 
@@ -22,6 +25,8 @@ pub mod allocator;
 pub mod drive;
 mod error;
 pub mod ost;
+pub mod raid;
+pub mod window;
 pub mod workload;
 
 pub use drive::{Counts, Drive, Geometry, Policy, Settings};
