@@ -42,19 +42,19 @@ class Accepted:
 
 
 class Accounts:
-    """Bytes and inodes of users.
+    """Bytes and inodes of users. The last row of users belongs to none: what no quota holds.
 
     Parameters
     ----------
     stored
         Bytes of the whole that are there at the start, by lifetime.
+    mdts
+        Number of metadata targets.
 
     Attributes
     ----------
     shares
         Of what users write, planned.
-    held
-        Lifetimes x users, bytes. The last row of users belongs to no user: what no quota holds.
     """
 
     def __init__(self, users: Users, seed: int, stored: Array, mdts: int) -> None:
@@ -65,61 +65,80 @@ class Accounts:
         initials = draws.choice(len(_INITIALS), users.count, p=_INITIALS / _INITIALS.sum())
         self.mdt = np.append(initials % mdts, 0)
         self.mdts = mdts
-        self.held = np.pad(stored[:, None], ((0, 0), (0, users.count)))
+        self._written = np.zeros(users.count + 1)
+        # What a lifetime leaves is one factor for all users, so nobody is touched by deletion.
+        self._scale = np.ones(len(stored))
+        self._held = np.zeros((len(stored), users.count + 1))
+        self._held[:, -1] = stored
         self.plan(users)
-        self.held = stored[:, None] * np.append(self.shares, 0.0)[None, :]
+        self._held = stored[:, None] * self.shares[None, :]
+
+    @property
+    def held(self) -> Array:
+        """Lifetimes x users, bytes."""
+        return self._held * self._scale[:, None]
+
+    @property
+    def by_user(self) -> Array:
+        """Bytes of each user."""
+        return self._scale @ self._held
 
     def plan(self, users: Users) -> None:
-        """Have users plan anew what they write, by their skew and quotas as they are now."""
+        """Have users plan anew what they write, by skew, quotas and what is stored now."""
         wished = np.arange(1, users.count + 1) ** -users.skew
         wished /= wished.sum()
-        self.shares = planned_shares(wished, self._limits(users)[:-1], float(self.held.sum()))
-
-    def asked(self, wanted: float) -> Array:
-        """Return what each user asks for when all want so many bytes together."""
-        return np.append(self.shares * wanted, 0.0)
+        self._limits = np.full(len(self.file_bytes), math.inf)
+        if users.quota_bytes is not None:
+            self._limits[:-1] = users.quota_bytes
+        if users.quota_inodes is not None:
+            by_inodes = users.quota_inodes * self.file_bytes[:-1]
+            self._limits[:-1] = np.minimum(self._limits[:-1], by_inodes)
+        planned = planned_shares(wished, self._limits[:-1], float(self.by_user.sum()))
+        self.shares = np.append(planned, 0.0)
 
     def burst(self, wanted: float, draws: np.random.Generator) -> Array:
         """Return what each user asks for when a few heavy jobs want so many bytes together."""
-        heavy = draws.choice(len(self.shares), min(_BURST_USERS, len(self.shares)), replace=False)
-        asked = np.zeros(len(self.file_bytes))
+        users = len(self.shares) - 1
+        heavy = draws.choice(users, min(_BURST_USERS, users), replace=False)
+        asked = np.zeros(users + 1)
         asked[heavy] = wanted / len(heavy)
         return asked
 
-    def accept(self, asked: Array, users: Users) -> Accepted:
+    def accept(self, asked: Array) -> Accepted:
         """Return what quotas let through; a user is refused exactly what goes over."""
-        room = np.maximum(self._limits(users) - self.held.sum(axis=0), 0.0)
+        room = np.maximum(self._limits - self.by_user, 0.0)
         taken = np.minimum(asked, room)
-        return Accepted(taken, float((asked - taken).sum()))
+        return Accepted(taken, float(asked.sum() - taken.sum()))
 
     def write(self, by_user: Array, lives: Array, part: float = 1.0) -> None:
-        """Book what was written; ``lives`` are the shares of the lifetimes."""
-        self.held += lives[:, None] * (by_user * part)[None, :]
+        """Book a part of what was accepted; ``lives`` are the shares of the lifetimes."""
+        self._held += np.multiply.outer(lives * part / self._scale, by_user)
+        self._written += by_user * part
 
     def write_freely(self, written: float, life: int) -> None:
         """Book bytes of one lifetime that no user's quota holds."""
-        self.held[life, -1] += written
+        self._held[life, -1] += written / self._scale[life]
+        self._written[-1] += written
 
     def shrink(self, kept: Array) -> None:
         """Keep that part of every user's bytes, by lifetime."""
-        self.held *= kept[:, None]
+        self._scale *= kept
+        if self._scale.min() < 1e-100:
+            self._held *= self._scale[:, None]
+            self._scale[:] = 1.0
 
     def inodes(self) -> Array:
         """Return files on each MDT."""
-        files = self.held.sum(axis=0) / self.file_bytes
-        return np.bincount(self.mdt, weights=files, minlength=self.mdts)
+        files = self.by_user / self.file_bytes
+        return self._by_mdt(files)
 
-    def creates(self, by_user: Array) -> Array:
-        """Return files that are made on each MDT when users write so much."""
-        return np.bincount(self.mdt, weights=by_user / self.file_bytes, minlength=self.mdts)
+    def creates(self) -> Array:
+        """Return files made on each MDT since the start."""
+        files = self._written / self.file_bytes
+        return self._by_mdt(files)
 
-    def _limits(self, users: Users) -> Array:
-        limits = np.full(len(self.file_bytes), math.inf)
-        if users.quota_bytes is not None:
-            limits[:-1] = users.quota_bytes
-        if users.quota_inodes is not None:
-            limits[:-1] = np.minimum(limits[:-1], users.quota_inodes * self.file_bytes[:-1])
-        return limits
+    def _by_mdt(self, files: Array) -> Array:
+        return np.bincount(self.mdt, weights=files, minlength=self.mdts).astype(np.float64)
 
 
 def planned_shares(wished: Array, limits: Array, stored: float) -> Array:

@@ -17,6 +17,7 @@ _BUSIEST_HOUR = 15.0
 """Assumed: local time at which most is written."""
 _MEMORY_S = 6 * 3600.0
 """Assumed: how long busy hours last; jobs run for hours."""
+_BLOCK = 256
 JOB_BYTES_PER_S = 4e9
 """Assumed: what one job writes to one OST while it writes, on the mean; it writes in bursts."""
 _JOB_SIGMA = 0.8
@@ -45,16 +46,19 @@ class Demand:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._level = float(stream(seed, "demand", "start").standard_normal())
+        self._draws = np.zeros(0)
 
     def step(self, epoch: int, at: datetime, zone: tzinfo, users: Users, seconds: float) -> float:
-        """Return how busy this epoch is, in parts of the mean of a week.
+        """Return how busy this epoch is, in parts of the mean of a week; epochs come in order.
 
         Log-normal about the rhythm with ``users.burstiness`` as its coefficient of variation, one
         epoch like the last: an autoregression.
         """
+        place = epoch % _BLOCK
+        if place == 0:
+            self._draws = stream(self.seed, "demand", epoch // _BLOCK).standard_normal(_BLOCK)
         keep = math.exp(-seconds / _MEMORY_S)
-        draw = float(stream(self.seed, "demand", epoch).standard_normal())
-        self._level = keep * self._level + math.sqrt(1.0 - keep**2) * draw
+        self._level = keep * self._level + math.sqrt(1.0 - keep**2) * float(self._draws[place])
         variance = math.log1p(users.burstiness**2)
         burst = math.exp(math.sqrt(variance) * self._level - variance / 2.0)
         return rhythm(at, zone, users) * burst

@@ -7,6 +7,7 @@ very end of an epoch belongs to it (a change there to the next).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -52,6 +53,7 @@ from trimtab.twin.simulation.trace import Trace
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _WEEKS_8_DAYS = 56.0
+_ALMOST_ALL = 1.0 - 1e-9
 
 
 class Simulation:
@@ -109,9 +111,7 @@ class Simulation:
         self._operations = Operations(scenario, self.now, self.zone, self.log)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
         self._start_users()
-        self.miniature = Miniature(scenario, self.columns.count, layout, threads)
-        self.miniature.fill(self.state.fullness)
-        self.miniature.show(self.state)
+        self.miniature = Miniature(scenario, self.state.fullness, layout, threads)
 
     @property
     def events(self) -> list[Event]:
@@ -151,10 +151,7 @@ class Simulation:
         faults = active(self._faults, start, end)
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
-        day = int((end - self.scenario.start).total_seconds() // COHORT_S)
-        users = self.scenario.users
-        reread = -np.log1p(-min(users.reread_share, 1.0 - 1e-9)) / _WEEKS_8_DAYS
-        self.population.new_day(day, float(reread))
+        self._begin_day(end)
         shares, even = self._shares()
         written = self._write(faults, start, end, shares)
         deleted = self._delete(seconds)
@@ -277,8 +274,16 @@ class Simulation:
         self.population.fill(stored, users.daily_writes_bytes)
         by_life = self.population.stored @ self.columns.weight
         self.accounts = Accounts(users, scenario.seed, by_life, scenario.mdts.count)
-        self.state.start_mdts(scenario.mdts)
         self._count_space()
+
+    def _begin_day(self, end: datetime) -> None:
+        day = int((end - self.scenario.start).total_seconds() // COHORT_S)
+        if day == self.population.today:
+            return
+        users = self.scenario.users
+        rate = -math.log1p(-min(users.reread_share, _ALMOST_ALL)) / _WEEKS_8_DAYS
+        self.population.new_day(day, rate)
+        self.accounts.plan(users)
 
     def _shares(self) -> tuple[Array, bool]:
         """Return how often one OST of each column gets a new file, and whether files go around."""
@@ -303,11 +308,11 @@ class Simulation:
         seconds = (end - start).total_seconds()
         self._busy = self._demand.step(self._epoch, start, self.zone, users, seconds)
         wanted = users.daily_writes_bytes / 86400.0 * seconds * self._busy
-        asked = self.accounts.asked(wanted)
+        asked = self.accounts.shares * wanted
         filling, burst = added_bytes(faults, start, end, self.columns.osts)
         if burst > 0.0:
             asked += self.accounts.burst(burst, stream(self.scenario.seed, "burst", start.day))
-        accepted = self.accounts.accept(asked, users)
+        accepted = self.accounts.accept(asked)
         state.refused_quota_bytes += accepted.refused
         uneven = unevenness(
             accepted.total * shares, weight, users, stream(self.scenario.seed, "files", self._epoch)
@@ -322,7 +327,6 @@ class Simulation:
         written = lives[:, None] * placed.per_ost[None, :]
         if filling.any():
             written += self._fill(filling, state.available_bytes - placed.per_ost, end)
-        state.creates += self.accounts.creates(accepted.by_user * part)
         self.population.write(written)
         return written.sum(axis=0)
 
@@ -358,7 +362,6 @@ class Simulation:
 
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used
-        self.state.inodes_used = self.accounts.inodes()
 
     def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
         """Return bytes on one OST of each column, and files, that probes write and delete."""

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LOOPS = ("c0", "c1", "c2", "c3", "c4")
-_SIZES = (24, 48, 96, 192)
+"""Of the family that has most; the others count nothing in the last."""
+COUNTS = (
+    *("written_units", "copied_units", "requests"),
+    *(f"useless_{loop}" for loop in LOOPS),
+    *(f"considered_{loop}" for loop in LOOPS),
+)
+_WINDOWS = (24, 48, 96, 192)
+"""Epochs."""
 _ENOUGH = 0.1
 """Of the capacity: over fewer writes a miniature's amplification is too coarse."""
 
@@ -23,7 +30,8 @@ class Layout(Protocol):
     """Miniature OSTs, one for each column: `trimtab._core.OstFleet` and what tests put in place."""
 
     def fill(self, fractions: Sequence[float]) -> None:
-        """Write files until so much is used."""
+        """Write and delete files until so much is used by an aged system."""
+        ...
 
     def advance(
         self,
@@ -36,12 +44,15 @@ class Layout(Protocol):
         resets: Sequence[float],
     ) -> None:
         """Let an epoch pass: one value a column."""
+        ...
 
     def trim(self, columns: Sequence[int]) -> list[float]:
         """Hand free space to the drives; return how much of it they still held."""
+        ...
 
     def reset(self, columns: Sequence[int]) -> None:
         """Send the allocator's goal back to the first group."""
+        ...
 
     def configure(
         self,
@@ -52,80 +63,89 @@ class Layout(Protocol):
         family: str | None = None,
     ) -> None:
         """Set what is given of some columns."""
+        ...
 
     def add(self, columns: int) -> None:
         """Append empty OSTs."""
+        ...
 
     def state(self) -> Mapping[str, Sequence[float]]:
         """Return counts since the start and what is so now: one list a name."""
+        ...
+
+
+def table(state: Mapping[str, Sequence[float]], columns: int) -> Array:
+    """Return the counts of a layout: `COUNTS` x columns. A loop that it has not is 0."""
+    nothing = [0.0] * columns
+    return np.array([state.get(name, nothing) for name in COUNTS])
 
 
 class Window:
-    """Write amplification and allocator's work over the last day, or as long as writes were few.
+    """Write amplification and allocator's work over the last day, or longer if writes were few.
 
     Parameters
     ----------
-    columns
-        How many.
+    counts
+        `COUNTS` x columns at the beginning.
     units
         Of one miniature OST.
 
     Attributes
     ----------
+    passed
+        `COUNTS` x columns, within the window.
     amplification
-        Units that the drive wrote for each unit of the host.
-    useless, considered
-        Loops in vain and groups looked at, for each request: criteria x columns.
+        Units that the drive wrote for each unit of the host; where nothing was written ever, 1.
     """
 
-    _COUNTS = (
-        "written_units",
-        "copied_units",
-        "requests",
-        *(f"{kind}_{loop}" for kind in ("useless", "considered") for loop in LOOPS),
-    )
-
-    def __init__(self, columns: int, units: float) -> None:
+    def __init__(self, counts: Array, units: float) -> None:
         self._units = units
-        self._ring = np.zeros((_SIZES[-1] + 1, len(self._COUNTS), columns))
+        self._ring = np.zeros((_WINDOWS[-1] + 1, *counts.shape))
+        self._ring[0] = counts
         self._epochs = 0
-        self.amplification = np.ones(columns)
-        self.useless = np.zeros((len(LOOPS), columns))
-        self.considered = np.zeros((len(LOOPS), columns))
-
-    def start(self, counts: Mapping[str, Array]) -> None:
-        """Take the counts after the start's filling as those from which on is counted."""
-        self._ring[0] = self._table(counts)
+        self.passed = np.zeros_like(counts)
+        self.amplification = np.ones(counts.shape[1])
 
     def add_columns(self, more: int) -> None:
         """Begin to count for so many more columns, at nothing."""
         self._ring = np.pad(self._ring, ((0, 0), (0, 0), (0, more)))
+        self.passed = np.pad(self.passed, ((0, 0), (0, more)))
         self.amplification = np.pad(self.amplification, (0, more), constant_values=1.0)
-        self.useless = np.pad(self.useless, ((0, 0), (0, more)))
-        self.considered = np.pad(self.considered, ((0, 0), (0, more)))
 
-    def step(self, counts: Mapping[str, Array]) -> None:
+    def step(self, counts: Array) -> None:
         """Take the counts after an epoch."""
-        now = self._table(counts)
         self._epochs += 1
-        self._ring[self._epochs % len(self._ring)] = now
-        chosen = np.zeros_like(now)
-        missing = np.ones(now.shape[1], bool)
-        for size in _SIZES:
-            back = min(size, self._epochs)
-            passed = now - self._ring[(self._epochs - back) % len(self._ring)]
-            chosen[:, missing] = passed[:, missing]
-            missing &= passed[0] < _ENOUGH * self._units
-            if not missing.any() or back < size:
+        self._ring[self._epochs % len(self._ring)] = counts
+        passed = self._since(_WINDOWS[0], counts)
+        for size in _WINDOWS[1:]:
+            few = passed[0] < _ENOUGH * self._units
+            if size > self._epochs or not few.any():
                 break
-        written, copied, requests = chosen[:3]
-        wrote = written > 0.0
-        measured = 1.0 + copied / np.where(wrote, written, 1.0)
+            passed = np.where(few, self._since(size, counts), passed)
+        self.passed = passed
+        wrote = passed[0] > 0.0
+        measured = 1.0 + passed[1] / np.where(wrote, passed[0], 1.0)
         self.amplification = np.where(wrote, measured, self.amplification)
-        asked = np.where(requests > 0.0, requests, 1.0)
-        self.useless = chosen[3 : 3 + len(LOOPS)] / asked
-        self.considered = chosen[3 + len(LOOPS) :] / asked
 
-    def _table(self, counts: Mapping[str, Array]) -> Array:
-        nothing = np.zeros(self._ring.shape[2])
-        return np.stack([counts.get(name, nothing) for name in self._COUNTS])
+    def useless_per_request(self) -> Array:
+        """Return loops around all groups in vain, for each request."""
+        return self._useless().sum(axis=0) / np.maximum(self.passed[2], 1.0)
+
+    def walks_per_request(self, groups: int) -> Array:
+        """Return the groups that requests look at in vain, in parts of all groups.
+
+        How often a request goes around does not depend on the number of groups; what that costs
+        does. Groups looked at on the way to a hit are left out: their number does not grow with
+        the OST, and where the goal is reset they belong to the reset, not to each request. A loop
+        over lists, which looks at few groups or none, counts as much as it looks at.
+        """
+        considered = self.passed[3 + len(LOOPS) :] / groups
+        vain = np.minimum(self._useless(), considered).sum(axis=0)
+        return vain / np.maximum(self.passed[2], 1.0)
+
+    def _useless(self) -> Array:
+        return self.passed[3 : 3 + len(LOOPS)]
+
+    def _since(self, epochs: int, counts: Array) -> Array:
+        back = min(epochs, self._epochs)
+        return counts - self._ring[(self._epochs - back) % len(self._ring)]

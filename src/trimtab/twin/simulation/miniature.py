@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.layout import Layout, Window
+from trimtab.twin.simulation.layout import LOOPS, Layout, Window, table
 from trimtab.twin.simulation.state import State
 
 Array = NDArray[np.float64]
@@ -25,6 +26,8 @@ class Miniature:
 
     Parameters
     ----------
+    fullness
+        Used part of each at the start: an aged system.
     make
         Makes the layout from the scenario, the number of columns and of threads.
 
@@ -32,30 +35,23 @@ class Miniature:
     ----------
     layout
         The OSTs themselves.
-    counts
-        What they said last: one array a name.
     """
 
     def __init__(
         self,
         scenario: Scenario,
-        columns: int,
+        fullness: Array,
         make: Callable[[Scenario, int, int | None], Layout] | None,
         threads: int | None,
     ) -> None:
-        self.layout = (make or core_fleet)(scenario, columns, threads)
+        self._columns = len(fullness)
+        self.layout = (make or core_fleet)(scenario, self._columns, threads)
         self.groups = scenario.resolution.groups
         self.units = float(self.groups * GROUP_UNITS)
-        self.counts: Mapping[str, Array] = {}
-        self._columns = columns
-        self._window = Window(columns, self.units)
         self._settings = _settings(scenario)
-
-    def fill(self, fullness: Array) -> None:
-        """Make it an aged system that is so full, and begin to count."""
         self.layout.fill(fullness.tolist())
         self._look()
-        self._window.start(self.counts)
+        self._window = Window(self._counts, self.units)
 
     def add(self, columns: int) -> None:
         """Append empty OSTs."""
@@ -84,7 +80,7 @@ class Miniature:
     ) -> None:
         """Let an epoch pass: bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
-        before = self.counts
+        before = self._counts
         self.layout.advance(
             written=(written * part).tolist(),
             deleted=(deleted * part).tolist(),
@@ -94,18 +90,21 @@ class Miniature:
             resets=[float(resets)] * self._columns,
         )
         self._look()
-        self._window.step(self.counts)
+        self._window.step(self._counts)
+        # The file system's own counters: the miniature's rates times what the OST really wrote.
         host = written + burst
+        scale = state.capacity_bytes / self.units
+        passed = self._counts - before
         state.bytes_written_total += host
-        copied = (self.counts["copied_units"] - before["copied_units"]) / self.units
-        state.flash_written_total += host + copied * state.capacity_bytes
-        state.allocator_requests_total += host / REQUEST_BYTES
-        self.show(state)
-
-    def show(self, state: State) -> None:
-        """Put into the state what the miniature knows."""
+        state.flash_written_total += host + passed[1] * scale
+        requests = host / REQUEST_BYTES
+        state.allocator_requests_total += requests
+        rate = requests / np.maximum(passed[2], 1.0)
+        loops = len(LOOPS)
+        state.useless_loops_total += passed[3 : 3 + loops] * rate
+        real = state.capacity_bytes / GROUP_BYTES / self.groups
+        state.groups_considered_total += passed[3 + loops :] * rate * real
         state.amplification = self._window.amplification
-        state.free_extent_mean_bytes = self.counts["free_run_units"] * UNIT_BYTES
 
     def trim(self, columns: NDArray[np.int64]) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
@@ -114,25 +113,29 @@ class Miniature:
     @property
     def useless_per_request(self) -> Array:
         """Loops around all groups in vain, for each request."""
-        return self._window.useless.sum(axis=0)
+        return self._window.useless_per_request()
 
     @property
     def walks_per_request(self) -> Array:
-        """Block groups that a request looks at, in parts of all groups.
+        """Block groups that a request looks at in vain, in parts of all groups of its OST."""
+        return self._window.walks_per_request(self.groups)
 
-        How often a search goes around does not depend on the number of groups, its cost does.
-        """
-        return self._window.considered.sum(axis=0) / self.groups
+    @property
+    def free_extent_mean_bytes(self) -> Array:
+        """Mean length of what is free, of each column."""
+        return np.asarray(self._state["free_run_units"]) * UNIT_BYTES
 
-    def per_request(self) -> tuple[Array, Array]:
-        """Return loops in vain and miniature groups looked at a request: criteria x columns."""
-        return self._window.useless, self._window.considered
+    @property
+    def wear_mean(self) -> Array:
+        """How often a superblock was erased on the mean, of each column."""
+        return np.asarray(self._state["wear_mean"])
 
     def _look(self) -> None:
-        self.counts = {name: np.asarray(values) for name, values in self.layout.state().items()}
+        self._state: Mapping[str, Sequence[float]] = self.layout.state()
+        self._counts = table(self._state, self._columns)
 
 
-def _settings(scenario: Scenario) -> dict:
+def _settings(scenario: Scenario) -> dict[str, Any]:
     allocator = scenario.allocator
     return {
         "enter": (allocator.c1, allocator.c2, allocator.c3),

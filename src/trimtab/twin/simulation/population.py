@@ -48,6 +48,8 @@ class Population:
     ----------
     stored
         Lifetimes x columns.
+    today
+        Number of the day, 0 at the start.
     totals
         Of the whole: written + stored at the start = stored + deleted + purged.
     """
@@ -57,7 +59,7 @@ class Population:
         self.lifetimes = tuple(lifetimes)
         self.stored = np.zeros((len(self.lifetimes), len(weight)))
         self.totals = Totals()
-        self._today = 0
+        self.today = 0
         self._scale = np.ones(len(self.lifetimes))
         # Slot of a day is its number modulo COHORTS, so that nothing moves when a day passes.
         self._cohorts = np.zeros((len(self.lifetimes), COHORTS, len(weight)))
@@ -79,7 +81,7 @@ class Population:
         """
         whole = float(stored @ self.weight)
         density = ages_at_start(whole, daily_writes, self.lifetimes)
-        days = (self._today - 1 - np.arange(COHORTS - 1)) % COHORTS
+        days = (self.today - 1 - np.arange(COHORTS - 1)) % COHORTS
         for life, by_age in enumerate(density):
             self._cohorts[life, days] += by_age[:, None] * stored[None, :]
             self.stored[life] += by_age.sum() * stored
@@ -95,7 +97,7 @@ class Population:
     def write(self, written: Array) -> None:
         """Store what users wrote: lifetimes x columns, bytes of one OST."""
         self.stored += written
-        self._cohorts[:, self._today % COHORTS] += written / self._scale[:, None]
+        self._cohorts[:, self.today % COHORTS] += written / self._scale[:, None]
         self.totals.written += float(written.sum(axis=0) @ self.weight)
 
     def delete(self, seconds: float) -> Array:
@@ -116,11 +118,11 @@ class Population:
         reread_rate
             Part of what is older that is read again within a day, as a rate: 1 - exp(-rate).
         """
-        while self._today < day:
+        while self.today < day:
             self._settle()
-            self._today += 1
-            slot = self._today % COHORTS
-            oldest = (self._today + 1) % COHORTS
+            self.today += 1
+            slot = self.today % COHORTS
+            oldest = (self.today + 1) % COHORTS
             self._cohorts[:, oldest] += self._cohorts[:, slot]
             self._cohorts[:, slot] = 0.0
             if reread_rate > 0.0:
@@ -131,7 +133,7 @@ class Population:
     def by_age(self) -> Array:
         """Return bytes of the whole: lifetimes x days since the last use, today first."""
         self._settle()
-        days = (self._today - np.arange(COHORTS)) % COHORTS
+        days = (self.today - np.arange(COHORTS)) % COHORTS
         return self._cohorts[:, days] @ self.weight
 
     def purge(self, goal: float, youngest: int) -> tuple[Array, Array, int | None]:
@@ -160,7 +162,7 @@ class Population:
             if ages[age] <= 0.0:
                 continue
             part = min(1.0, goal / ages[age])
-            slot = (self._today - age) % COHORTS
+            slot = (self.today - age) % COHORTS
             purged = self._cohorts[:, slot] * part
             self._cohorts[:, slot] -= purged
             self.stored -= purged

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.scenario.model import Mdts
+from trimtab.twin.simulation.layout import LOOPS
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-CRITERIA = 5
-"""Loops of the allocator that has most."""
 
 
 @dataclass(slots=True)
@@ -37,8 +34,8 @@ class State:
         Bytes that drives wrote, copies included, without parity.
     refused_quota_bytes, refused_space_bytes
         Of the whole, since the start.
-    inodes_used, creates
-        Of each MDT: files that are there, and files made since the start.
+    useless_loops_total, groups_considered_total
+        Of the allocator: criteria x columns, at the scale of a real OST.
     """
 
     capacity_bytes: Array
@@ -55,21 +52,21 @@ class State:
     flash_written_total: Array
     last_trim_s: Array
     amplification: Array
-    free_extent_mean_bytes: Array
     allocator_requests_total: Array
+    useless_loops_total: Array
+    groups_considered_total: Array
     names_resolve: bool = True
     out_of_space: bool = False
     refused_quota_bytes: float = 0.0
     refused_space_bytes: float = 0.0
-    inodes_total: float = 0.0
-    inodes_used: Array = field(default_factory=lambda: np.zeros(0))
-    creates: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def empty(cls, columns: int, capacity_bytes: float) -> State:
         """Return the state of empty OSTs."""
         arrays: dict[str, Any] = {
-            one.name: np.zeros(0, _DTYPES.get(one.name, float))
+            one.name: np.zeros(
+                (len(LOOPS), 0) if one.name in _BY_LOOP else 0, _DTYPES.get(one.name, float)
+            )
             for one in fields(cls)
             if one.name not in _WHOLE
         }
@@ -83,14 +80,9 @@ class State:
             if one.name not in _WHOLE:
                 first = _FIRST.get(one.name, 0)
                 old = getattr(self, one.name)
-                more = np.full(columns, first, old.dtype)
-                setattr(self, one.name, np.concatenate([old, more]))
+                more = np.full((*old.shape[:-1], columns), first, old.dtype)
+                setattr(self, one.name, np.concatenate([old, more], axis=-1))
         self.capacity_bytes[len(self.capacity_bytes) - columns :] = capacity_bytes
-
-    def start_mdts(self, mdts: Mdts) -> None:
-        """Make MDTs."""
-        self.inodes_total = mdts.inodes
-        self.inodes_used, self.creates = np.zeros(mdts.count), np.zeros(mdts.count)
 
     @property
     def available_bytes(self) -> Array:
@@ -114,11 +106,9 @@ _WHOLE = frozenset(
         "out_of_space",
         "refused_quota_bytes",
         "refused_space_bytes",
-        "inodes_total",
-        "inodes_used",
-        "creates",
     }
 )
+_BY_LOOP = frozenset({"useless_loops_total", "groups_considered_total"})
 _DTYPES: dict[str, type] = {
     "closed_by_gating": bool,
     "closed_by_hand": bool,
