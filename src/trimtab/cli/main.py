@@ -62,6 +62,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Advise stripes, aggregators and MPI-IO hints for a job, with the reasons.",
     ),
     "twin": ("trimtab.cli.twin", "Simulate an all-flash file system, from the flash up."),
+    "size": (
+        "trimtab.cli.size",
+        "Say how many drives a file system takes, how long they last, how to trim them.",
+    ),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

@@ -1,0 +1,137 @@
+"""``trimtab size``: how large a file system has to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli import options
+
+if TYPE_CHECKING:
+    from trimtab.twin.scenario.model import DriveModel, Raid
+
+
+def _rate(text: str) -> float:
+    from trimtab.site.figures import parse_figure
+
+    return parse_figure(text, "B/s").value
+
+
+_RATE = options.Quantity("rate", _rate)
+
+
+@click.command("size")
+@click.option("--capacity", type=options.SIZE, help="Usable, as df shows it: 33PiB.")
+@click.option("--osts", type=int, metavar="N", help="So many OSTs, in place of a capacity.")
+@click.option(
+    "--daily-writes", type=options.SIZE, required=True, help="What users write a day: 2.5PB."
+)
+@click.option(
+    "--daily-probe-writes", type=options.SIZE, default=0, help="What benchmarks write a day."
+)
+@click.option(
+    "--kept", type=options.FRACTION, default=1.0,
+    help="Part of the daily writes that owners do not delete themselves; default all.",
+)  # fmt: skip
+@click.option("--retention", type=options.POSITIVE_DURATION, help="How long data is to stay: 90d.")
+@click.option("--growth", type=options.SIZE, help="Of what is stored, a year; in place of --kept.")
+@click.option("--drive", metavar="NAME", help="pm1733 (default), pm1733a, pm1735, pm1743 ...")
+@click.option("--drive-capacity", type=options.SIZE, help="In place of the drive's own.")
+@click.option("--drive-write", type=_RATE, help="Sequential, as one server sees it.")
+@click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
+@click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
+@click.option("--raid", default="8+2+1", show_default=True, help="Data, parity, spare drives.")
+@click.option("--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True)
+@click.option(
+    "--fullness", type=options.FRACTION, default=0.75, help="Limit that is not to be passed."
+)
+@click.option(
+    "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
+    show_default=True, help="When free space is handed to the drives.",
+)  # fmt: skip
+@click.option("--write-bandwidth", type=_RATE, help='Wanted of the whole: "4 TB/s".')
+@click.option("--mean-file", type=options.SIZE, help="Mean size of a file, for inodes.")
+@click.option("--files", type=float, help="How many files, in place of their size.")
+@click.option("--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True)
+@click.option("--years", type=float, default=5.0, show_default=True, help="That it is to last.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
+@click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
+@options.as_json
+def command(as_json: bool, explained: bool, **said: Any) -> None:
+    """Say how many drives and OSTs it takes, how long they last, how to trim, what fits.
+
+    Write amplification is simulated on a miniature of one OST; it takes some ten seconds. Every
+    figure is a simulation or a formula with its source (--explain), and the assumptions are listed.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.whatif.sizing.asked import Asked
+    from trimtab.whatif.sizing.sizing import size
+
+    asked = Asked(
+        daily_writes_bytes=said["daily_writes"],
+        drive=_drive(said),
+        raid=_raid(said["raid"], said["drives_per_ost"]),
+        daily_probe_writes_bytes=said["daily_probe_writes"],
+        osts=said["osts"],
+        capacity_bytes=said["capacity"],
+        kept=said["kept"],
+        retention_s=said["retention"],
+        growth_bytes_per_year=said["growth"],
+        limit=said["fullness"],
+        trim=said["trim"],
+        write_bytes_per_s=said["write_bandwidth"],
+        mean_file_bytes=said["mean_file"],
+        files=said["files"],
+        stripe_count=said["stripe_count"],
+        years=said["years"],
+        seed=said["seed"],
+    )
+    with progress_bar(silent=as_json) as progress:
+        found = size(asked, progress)
+    if as_json:
+        from trimtab.report.documents.size import size_document
+
+        click.echo(size_document(found).to_json())
+    else:
+        from trimtab.cli.render.size import print_sizing
+
+        print_sizing(found, explained=explained)
+
+
+def _drive(said: dict[str, Any]) -> DriveModel:
+    """Return the drive that is named, with what is said of it in place of its own figures."""
+    from dataclasses import replace
+
+    from trimtab.twin.drives import preset
+
+    own = {
+        "capacity_bytes": said["drive_capacity"],
+        "write_bytes_per_s": said["drive_write"],
+        "spare": said["spare"],
+        "drive_writes_per_day": said["dwpd"],
+    }
+    given = {name: value for name, value in own.items() if value is not None}
+    base = preset(said["drive"] or "pm1733").model
+    name = base.name if not given else f"{base.name}, changed"
+    return replace(base, name=name, **given)
+
+
+def _raid(text: str, drives: int) -> Raid:
+    """Return the layout that ``8+2+1`` names.
+
+    Raises
+    ------
+    UsageError
+        It names none.
+    """
+    from trimtab.errors import UsageError
+    from trimtab.twin.scenario.model import Raid
+
+    parts = text.split("+")
+    if not 2 <= len(parts) <= 3 or not all(one.isdecimal() and len(one) < 4 for one in parts):
+        raise UsageError(
+            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES", hint="8+2+1; without spares 8+2"
+        )
+    data, parity, spares = (*map(int, parts), *([0] * (3 - len(parts))))
+    return Raid(drives=drives, data=data, parity=parity, spares=spares)

@@ -1,0 +1,1 @@
+"""What if: file systems sized, and policies swept, on the twin. All of it is simulation."""

@@ -1,0 +1,1 @@
+"""How large a file system has to be, and what its drives then do: `sizing.size`."""

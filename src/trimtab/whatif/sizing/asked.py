@@ -1,0 +1,173 @@
+"""What an architect asks for, and whether there can be such a file system."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from trimtab.errors import UsageError
+from trimtab.twin.scenario.model import DriveModel, Raid
+
+TrimWord = Literal["never", "weekly", "nightly", "discard"]
+DAY_S: Final = 86400.0
+YEAR_DAYS: Final = 365.25
+_MOST_BYTES: Final = 1e21
+_MOST_OSTS: Final = 100_000
+_MOST_DAILY: Final = 20.0
+"""Capacities a day: more is no file system but a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Needs and choices.
+
+    Attributes
+    ----------
+    daily_writes_bytes, daily_probe_writes_bytes
+        Of users; and of benchmarks, which delete what they wrote at once.
+    osts, capacity_bytes
+        How many, or how much `df` is to show; ``None`` of both: as ``retention_s`` or
+        ``growth_bytes_per_year`` needs it.
+    kept
+        Part of the daily writes that its owners do not delete themselves.
+    retention_s
+        How long what is kept is to stay.
+    growth_bytes_per_year
+        Of what is stored; stands in place of ``kept``.
+    limit
+        Fullness that is not to be passed.
+    write_bytes_per_s
+        Wanted of the whole; ``None``: whatever comes of it.
+    mean_file_bytes, files
+        One of them tells the number of inodes.
+    stripe_count
+        Objects of a file.
+    years
+        That it is to last, and to grow.
+    """
+
+    daily_writes_bytes: float
+    drive: DriveModel
+    raid: Raid = field(default_factory=Raid)
+    daily_probe_writes_bytes: float = 0.0
+    osts: int | None = None
+    capacity_bytes: float | None = None
+    kept: float = 1.0
+    retention_s: float | None = None
+    growth_bytes_per_year: float | None = None
+    limit: float = 0.75
+    trim: TrimWord = "nightly"
+    write_bytes_per_s: float | None = None
+    mean_file_bytes: float | None = None
+    files: float | None = None
+    stripe_count: int = 1
+    years: float = 5.0
+    seed: int = 1
+
+    @property
+    def net_daily_bytes(self) -> float:
+        """What a day adds to what is stored, before any purge."""
+        if self.growth_bytes_per_year is not None:
+            return self.growth_bytes_per_year / YEAR_DAYS
+        return self.daily_writes_bytes * self.kept
+
+    @property
+    def gross_daily_bytes(self) -> float:
+        """What a day writes, benchmarks among it."""
+        return self.daily_writes_bytes + self.daily_probe_writes_bytes
+
+
+def check(asked: Asked) -> None:
+    """Refuse what cannot be.
+
+    Raises
+    ------
+    UsageError
+        It names the option and the reason.
+    """
+    _check_amounts(asked)
+    _check_raid(asked.raid)
+    _check_drive(asked.drive)
+    if asked.osts is not None and asked.capacity_bytes is not None:
+        raise UsageError("--osts and --capacity say the same twice", hint="give one of them")
+    if asked.osts is not None and not 1 <= asked.osts <= _MOST_OSTS:
+        raise UsageError(f"--osts: {asked.osts} is to be 1 to {_MOST_OSTS}")
+    sized = (asked.osts, asked.capacity_bytes, asked.retention_s, asked.growth_bytes_per_year)
+    if all(one is None for one in sized):
+        raise UsageError(
+            "nothing says how large it is to be",
+            hint="give --capacity, --osts, --retention or --growth",
+        )
+    if asked.files is not None and asked.mean_file_bytes is not None:
+        raise UsageError("--files and --mean-file say the same twice", hint="give one of them")
+    if asked.growth_bytes_per_year is not None and asked.kept != 1.0:
+        raise UsageError("--growth and --kept say the same twice", hint="give one of them")
+    if asked.net_daily_bytes > asked.daily_writes_bytes * (1 + 1e-9):
+        raise UsageError("--growth: it is more than --daily-writes brings in a year")
+
+
+def _check_amounts(asked: Asked) -> None:
+    amounts = {
+        "--daily-writes": asked.daily_writes_bytes,
+        "--capacity": asked.capacity_bytes,
+        "--retention": asked.retention_s,
+        "--growth": asked.growth_bytes_per_year,
+        "--write-bandwidth": asked.write_bytes_per_s,
+        "--mean-file": asked.mean_file_bytes,
+        "--files": asked.files,
+        "--years": asked.years,
+        "--kept": asked.kept,
+    }
+    for option, value in amounts.items():
+        if value is not None and not (math.isfinite(value) and 0 < value <= _MOST_BYTES):
+            raise UsageError(f"{option}: {value:g} is to be more than 0 and not beyond reason")
+    if not 0 <= asked.daily_probe_writes_bytes <= _MOST_BYTES:
+        raise UsageError("--daily-probe-writes: it is to be 0 or more")
+    if not 0.1 <= asked.limit <= 0.98:
+        raise UsageError(
+            f"--fullness: {asked.limit:g} is to be 10 to 98 %",
+            hint="with no free block left nothing can be written, whatever the drives do",
+        )
+    if asked.years > 30:
+        raise UsageError(f"--years: {asked.years:g} is more than any drive lasts")
+    if asked.stripe_count < 1:
+        raise UsageError("--stripe-count: it is to be 1 or more")
+
+
+def _check_raid(raid: Raid) -> None:
+    if raid.data < 1 or raid.parity < 0 or raid.spares < 0:
+        raise UsageError("--raid: it is DATA+PARITY+SPARES, data 1 or more", hint="8+2+1")
+    if raid.drives - raid.spares < raid.data + raid.parity:
+        raise UsageError(
+            f"--drives-per-ost: {raid.drives} drives, {raid.spares} of them spare, hold no stripe "
+            f"of {raid.data}+{raid.parity}",
+            hint=f"{raid.data + raid.parity + raid.spares} or more",
+        )
+
+
+def _check_drive(drive: DriveModel) -> None:
+    if not 0 < drive.spare < 1:
+        raise UsageError(f"--spare: {drive.spare:g} is to be between 0 and 1, neither of them")
+    if drive.spare > 0.6 or drive.spare < 0.01:
+        raise UsageError(f"--spare: {drive.spare:g}: drives have 1 to 60 %")
+    if not 1e9 <= drive.capacity_bytes <= 1e16:
+        raise UsageError(f"--drive-capacity: {drive.capacity_bytes:g} bytes are no drive")
+    if drive.drive_writes_per_day <= 0 or drive.write_bytes_per_s <= 0:
+        raise UsageError("--dwpd, --drive-write: they are to be more than 0")
+
+
+def check_load(asked: Asked, capacity_bytes: float) -> None:
+    """Refuse writes that no such capacity takes.
+
+    Raises
+    ------
+    UsageError
+        A day would write it over more often than is simulated.
+    """
+    daily = asked.gross_daily_bytes / capacity_bytes
+    if daily > _MOST_DAILY:
+        raise UsageError(
+            f"--daily-writes: a day would write the whole capacity {daily:.0f} times",
+            hint=f"at most {_MOST_DAILY:g} times; is a unit wrong?",
+        )
