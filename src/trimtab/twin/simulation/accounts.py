@@ -55,6 +55,8 @@ class Accounts:
     ----------
     shares
         Of what users write, planned.
+    inodes_at_start
+        Files on each MDT.
     """
 
     def __init__(self, users: Users, seed: int, stored: Array, mdts: int) -> None:
@@ -72,6 +74,7 @@ class Accounts:
         self._held[:, -1] = stored
         self.plan(users)
         self._held = stored[:, None] * self.shares[None, :]
+        self.inodes_at_start = self.inodes()
 
     @property
     def held(self) -> Array:

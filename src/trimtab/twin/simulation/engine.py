@@ -43,6 +43,7 @@ from trimtab.twin.simulation.placement import (
     striped_shares,
     weighted_shares,
 )
+from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, run_job, run_survey
 from trimtab.twin.simulation.stacked import StackRates
@@ -166,16 +167,17 @@ class Simulation:
         self._count_space()
         self._operations.gate(self.scenario, self.state, self.columns, end)
         due = self._agenda.due(end)
-        burst, burst_files = self._bursts(due)
+        jobs, surveys, files = self._bursts(due)
         self.miniature.advance(
             self.state,
             written=written,
             deleted=deleted,
             purged=purged,
-            burst=burst,
-            burst_files=burst_files,
+            burst=jobs + surveys,
+            burst_files=files,
             resets=self._resets(start, end),
         )
+        self._count_traffic(written, jobs, surveys, seconds)
         self._operations.trim(
             self.scenario, self.state, self.columns, self.miniature, start=start, end=end
         )
@@ -307,7 +309,7 @@ class Simulation:
         users, weight, state = self.scenario.users, self.columns.weight, self.state
         seconds = (end - start).total_seconds()
         self._busy = self._demand.step(self._epoch, start, self.zone, users, seconds)
-        wanted = users.daily_writes_bytes / 86400.0 * seconds * self._busy
+        wanted = users.daily_writes_bytes / DAY_S * seconds * self._busy
         asked = self.accounts.shares * wanted
         filling, burst = added_bytes(faults, start, end, self.columns.osts)
         if burst > 0.0:
@@ -363,19 +365,44 @@ class Simulation:
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used
 
-    def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
-        """Return bytes on one OST of each column, and files, that probes write and delete."""
-        burst, files = np.zeros(self.columns.count), np.zeros(self.columns.count, np.int64)
-        everyone = self.state.answers
+    def _bursts(
+        self, due: list[tuple[ProbeLoad, datetime]]
+    ) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Return what probes write and delete on one OST of each column.
+
+        Returns
+        -------
+        tuple
+            Bytes of jobs, bytes of surveys, and files.
+        """
+        state, weight = self.state, self.columns.weight
+        jobs, surveys = np.zeros(self.columns.count), np.zeros(self.columns.count)
+        files = np.zeros(self.columns.count, np.int64)
         for probe, _ in due:
-            where = everyone if probe.kind != "ior" else everyone & self.state.create_enabled
-            osts = float(self.columns.weight @ where)
-            if osts == 0.0 or (probe.kind == "ior" and not self.state.names_resolve):
+            is_job = probe.kind == "ior"
+            where = state.answers & state.create_enabled if is_job else state.answers
+            osts = float(weight @ where)
+            if osts == 0.0 or (is_job and not state.names_resolve):
                 continue
-            burst += where * (probe.bytes_written / osts)
-            tasks = probe.nodes * probe.tasks_per_node if probe.kind == "ior" else osts
+            each = where * (probe.bytes_written / osts)
+            fits = np.minimum(each, np.maximum(state.available_bytes - jobs - surveys, 0.0))
+            if is_job:
+                jobs += fits
+            else:
+                surveys += fits
+            tasks = probe.nodes * probe.tasks_per_node if is_job else osts
             files += where * max(1, round(tasks / osts))
-        return np.minimum(burst, np.maximum(self.state.available_bytes, 0.0)), files
+        return jobs, surveys, files
+
+    def _count_traffic(self, written: Array, jobs: Array, surveys: Array, seconds: float) -> None:
+        state, users = self.state, self.scenario.users
+        state.client_bytes_written_total += written + jobs
+        state.write_bytes_per_s = (written + jobs + surveys) / seconds
+        whole = float(state.used_bytes @ self.columns.weight)
+        read = users.daily_reads_bytes / DAY_S * seconds * self._busy
+        if whole > 0.0:
+            state.bytes_read_total += state.used_bytes * (read / whole)
+        state.bytes_read_total += jobs + surveys
 
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start

@@ -24,8 +24,10 @@ class State:
         Why a column takes no new files.
     answers
         False for a silent OST.
-    bytes_written_total
-        That came to the OST, from users and probes.
+    bytes_written_total, client_bytes_written_total
+        That came to the OST: from users and probes, and without surveys, which no client makes.
+    write_bytes_per_s
+        Mean of the last epoch.
     last_trim_s
         Seconds since 1970 UTC; NaN: never.
     amplification
@@ -47,6 +49,8 @@ class State:
     degraded: Bools
     server: NDArray[np.int64]
     bytes_written_total: Array
+    client_bytes_written_total: Array
+    write_bytes_per_s: Array
     bytes_read_total: Array
     bytes_discarded_total: Array
     flash_written_total: Array

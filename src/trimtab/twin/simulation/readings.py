@@ -1,0 +1,115 @@
+"""What telemetry would read of a running simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trimtab.twin.constants import FITTED, Constants
+from trimtab.twin.formulas import fifo
+from trimtab.twin.instruments.state import (
+    CRITERIA,
+    MdtState,
+    OstState,
+    TargetState,
+    settings_of,
+)
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.simulation.miniature import GROUP_BYTES, REQUEST_BYTES
+from trimtab.twin.simulation.state import State
+from trimtab.twin.stack.ost import BASE_CORE_S
+
+_BYTES_PER_INODE_OST = 1024**2
+"""mkfs.lustre's default of large OSTs."""
+_BYTES_PER_INODE_MDT = 2560
+"""mkfs.lustre's default of MDTs: an inode of 1 KiB and what belongs to it."""
+_WARRANTY_DAYS = 5 * 365
+
+
+def readings(simulation: Simulation, constants: Constants = FITTED) -> TargetState:
+    """Return how all targets are now, one row a column; `expanded` gives each real OST its own.
+
+    Parameters
+    ----------
+    constants
+        Of the stack: what looking for free blocks costs a server.
+    """
+    return TargetState(
+        at=simulation.now,
+        osts=_osts(simulation, constants),
+        mdts=_mdts(simulation),
+        column=simulation.columns.member,
+        settings=settings_of(simulation.scenario),
+    )
+
+
+def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
+    """Return the part of each OST's drives' rated life that is gone.
+
+    Drives are rated for ``drive_writes_per_day`` over five years of random writes (JESD 219), each
+    of which they amplify as a full drive does; what they wrote in fact is held against that.
+    """
+    raid, drive = scenario.osts.raid, scenario.osts.drive
+    days = drive.drive_writes_per_day * _WARRANTY_DAYS
+    rated = raid.drives / raid.shared * drive.capacity_bytes * days * fifo(drive.spare)
+    return state.flash_written_total * ((raid.data + raid.parity) / raid.data) / rated
+
+
+def _osts(simulation: Simulation, constants: Constants) -> OstState:
+    scenario, state, miniature = simulation.scenario, simulation.state, simulation.miniature
+    count = len(state.capacity_bytes)
+    nothing = np.zeros(count)
+    loops = len(CRITERIA[scenario.allocator.family])
+    users = scenario.users
+    file_bytes = users.size_median_bytes * math.exp(users.size_sigma**2 / 2.0)
+    groups = miniature.walks_per_request * state.capacity_bytes / GROUP_BYTES
+    request_s = BASE_CORE_S + groups * constants.allocator_s_per_group
+    cores = scenario.server.cores / scenario.osts.per_server
+    busy = state.write_bytes_per_s / REQUEST_BYTES * request_s / cores
+    return OstState(
+        capacity_bytes=state.capacity_bytes.copy(),
+        used_bytes=state.used_bytes.copy(),
+        inodes_total=np.floor(state.capacity_bytes / _BYTES_PER_INODE_OST),
+        inodes_used=state.used_bytes / file_bytes,
+        create_enabled=state.create_enabled,
+        degraded=state.degraded.copy(),
+        read_only=np.zeros(count, bool),
+        failed_over=state.failover_active.copy(),
+        answers=state.answers.copy(),
+        bytes_written_total=state.bytes_written_total.copy(),
+        bytes_read_total=state.bytes_read_total.copy(),
+        bytes_discarded_total=state.bytes_discarded_total.copy(),
+        client_bytes_written_total=state.client_bytes_written_total.copy(),
+        client_bytes_read_total=state.bytes_read_total.copy(),
+        last_trim_s=state.last_trim_s.copy(),
+        allocator_requests_total=state.allocator_requests_total.copy(),
+        allocator_useless_loops_total=state.useless_loops_total[:loops].T.copy(),
+        allocator_groups_considered_total=state.groups_considered_total[:loops].T.copy(),
+        free_extent_mean_bytes=miniature.free_extent_mean_bytes,
+        free_space_fragmented_fraction=np.full(count, np.nan),
+        server_cpu_fraction=np.minimum(busy, 1.0),
+        drive_percentage_used=drive_percentage_used(scenario, state),
+        drive_media_errors_total=nothing,
+        drive_write_amplification=state.amplification.copy(),
+    )
+
+
+def _mdts(simulation: Simulation) -> MdtState:
+    scenario, accounts = simulation.scenario, simulation.accounts
+    mdts = scenario.mdts
+    files, made = accounts.inodes(), accounts.creates()
+    removed = np.maximum(accounts.inodes_at_start + made - files, 0.0)
+    seconds = max((simulation.now - scenario.start).total_seconds(), 1.0)
+    busy = (made / mdts.creates_per_s + removed / mdts.removes_per_s) / seconds
+    total = np.full(mdts.count, mdts.inodes)
+    return MdtState(
+        capacity_bytes=total * _BYTES_PER_INODE_MDT,
+        used_bytes=np.minimum(files, total) * _BYTES_PER_INODE_MDT,
+        inodes_total=total,
+        inodes_used=np.minimum(files, total),
+        metadata_operations_total=made + removed,
+        # Rates of the scenario are those of the whole.
+        server_cpu_fraction=np.minimum(busy * mdts.count, 1.0),
+    )
