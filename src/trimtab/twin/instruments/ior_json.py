@@ -35,11 +35,11 @@ def printed(asked: IorAsked, result: IorResult) -> str:
         *(f"{line}\n" for line in result.warnings),
     ]
     for place, phase in enumerate(result.phases):
-        parts.append("\n, \n" if place else "")
+        parts.append(", \n" if place else "")
         parts += [f"{line}\n" for line in warnings_of(asked, phase)]
         parts.append(_result(asked, phase))
     if result.finished is not None:
-        parts += ["\n]\n\n  }\n]\n, \n", _summaries(asked, result)]
+        parts += ["]\n\n  }\n]\n, \n", _summaries(asked, result)]
         parts.append(f', \n"Finished": "{ctime(result.finished)}"\n}}\n')
     return "".join(parts)
 
@@ -99,7 +99,7 @@ def _result(asked: IorAsked, phase: IorPhase) -> str:
         "totalTime": phase.elapsed_s,
     }
     rows = ", \n".join(f'        "{name}": {value:.4f}' for name, value in figures.items())
-    return f'            {{\n        "access": "{phase.access}", \n{rows}\n      }}'
+    return f'            {{\n        "access": "{phase.access}", \n{rows}\n      }}\n'
 
 
 def _summaries(asked: IorAsked, result: IorResult) -> str:
