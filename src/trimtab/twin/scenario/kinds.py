@@ -39,7 +39,10 @@ _BYTE_UNITS: Final = tuple(
     for power, prefix in ((6, "E"), (5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "K"))
     for kind, factor in (("B", 1000), ("iB", 1024))
 )
-_RATE_UNITS: Final = (("TB/s", 10**12), ("GB/s", 10**9), ("MB/s", 10**6), ("B/s", 1))
+_RATE_UNITS: Final = (
+    *(("TB/s", 10**12), ("GB/s", 10**9), ("GiB/s", 2**30)),
+    *(("MB/s", 10**6), ("MiB/s", 2**20), ("B/s", 1)),
+)
 _TIME_UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1), ("ms", Decimal("0.001")))
 
 
@@ -153,9 +156,12 @@ def _read_operations(value: object) -> float:
 
 def _figure(said: str, unit: str) -> float:
     found = _FIGURE.fullmatch(said) if len(said) <= _TEXT_MAX else None
-    factor, base = parse_unit(found.group(2)) if found else (Decimal(1), "")
-    if found is None or base != unit:
-        noun, hint = _FIGURES[unit]
+    noun, hint = _FIGURES[unit]
+    try:
+        factor, base = parse_unit(found.group(2)) if found else (Decimal(1), "")
+    except UsageError:
+        base = factor = None
+    if found is None or factor is None or base != unit:
         raise UsageError(f"{_shown(said)} is not {noun}", hint=hint)
     return _bounded(float(Decimal(found.group(1)) * factor), said, _SMALLEST, 1e18)
 
@@ -278,6 +284,12 @@ def _fixed(value: Decimal) -> str:
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
+def _effort(said: str) -> tuple[bool, int]:
+    """Return how hard a quantity is to read: 0.1 TB and 135168 GB lose against 135.168 TB."""
+    before = len(said.partition(".")[0].rstrip("BKMGTPEis /dhmOS"))
+    return said.startswith("0.") or before > 4, len(said)
+
+
 def _in_units(
     units: Sequence[tuple[str, int | Decimal]], parse: Callable[[str], float], gap: str = ""
 ) -> Callable[[float], str]:
@@ -289,7 +301,7 @@ def _in_units(
         right = [one for one in said if _says(one, value)]
         if not right:
             raise UsageError(f"{value!r} cannot be written exactly as {said[-1]!r}")
-        return text(min(right, key=lambda one: (one.startswith("0."), len(one))))
+        return text(min(right, key=_effort))
 
     def _says(said: str, value: float) -> bool:
         try:

@@ -30,6 +30,8 @@ SIZE_MAXIMUM_BYTES: Final = 2**20
 _SHOWN_PROBLEMS = 5
 _PACKAGE: Final = "trimtab.twin.scenario"
 _EXTENDED_MAXIMUM = 8
+_EXTENDED: Final = "*"
+"""In place of the number of a change or fault that stands in the extended file."""
 _LIST_TABLE = re.compile(r"[ \t]*\[\[[ \t]*(change|fault)[ \t]*\]\]")
 _NAME = re.compile(r"[a-z0-9-]+")
 
@@ -80,7 +82,7 @@ def load_scenario(name_or_path: str | os.PathLike[str]) -> Scenario:
     """
     name = os.fspath(name_or_path)
     if is_path(name) or not isinstance(name_or_path, str):
-        return parse_scenario(_read(Path(name)), name)
+        return parse_scenario(_read(name), name)
     return _preset(name)
 
 
@@ -92,7 +94,7 @@ def scenario_text(name_or_path: str) -> str:
     UsageError
         As `load_scenario`, of what cannot be found or read.
     """
-    return _read(Path(name_or_path)) if is_path(name_or_path) else preset_text(name_or_path)
+    return _read(name_or_path) if is_path(name_or_path) else preset_text(name_or_path)
 
 
 @cache
@@ -142,8 +144,8 @@ def _extended(file: schema.ScenarioFile, source: str, text: str, depth: int) -> 
         raise _error([problem], visible(source), text)
     try:
         if is_path(table.extends):
-            path = Path(source).parent / table.extends
-            return parse_scenario(_read(path), os.fspath(path), _depth=depth + 1)
+            path = os.path.join(os.path.dirname(source), table.extends)  # noqa: PTH118, PTH120 (./ stays)
+            return parse_scenario(_read(path), path, _depth=depth + 1)
         return parse_scenario(preset_text(table.extends), table.extends, _depth=depth + 1)
     except UsageError as error:
         problem = Problem(at, error.message, error.hint)
@@ -184,31 +186,35 @@ def _own(problem: Problem, places: dict[tuple[str, int], int]) -> Problem:
         return problem
     place = places.get((noun, int(rest[0])))
     if place is None:
-        return Problem((noun,), f"of the extended scenario: {problem.message}", problem.hint)
+        message = f"of the extended scenario: {problem.message}"
+        return Problem(
+            (noun, _EXTENDED), message, "[scenario] inherit says which of its lists are kept"
+        )
     return Problem((noun, str(place), *rest[1:]), problem.message, problem.hint)
 
 
-def _read(path: Path) -> str:
-    name = f"the scenario {visible(os.fspath(path))}"
+def _read(name: str) -> str:
+    """Return the text of a file; errors call it as it was called."""
+    shown, path = visible(name), Path(name)
     try:
         if not path.is_file():
             raise UsageError(
-                f"{name} is not a file" if path.exists() else f"there is no file {name[13:]}",
+                f"{shown} is not a file" if path.exists() else f"there is no file {shown}",
                 hint=f"those that come with Trimtab: {', '.join(preset_names())}",
             )
         with path.open("rb") as stream:
             data = stream.read(SIZE_MAXIMUM_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name} cannot be read: {reason}") from error
+        raise UsageError(f"{shown} cannot be read: {reason}") from error
     if len(data) > SIZE_MAXIMUM_BYTES:
-        raise UsageError(f"{name} is larger than 1 MiB: it is something else")
+        raise UsageError(f"{shown} is larger than 1 MiB: it is something else")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         byte = f"{data[error.start]:#04x}"
-        raise UsageError(f"{visible(os.fspath(path))}:{line}: byte {byte} is not UTF-8") from error
+        raise UsageError(f"{shown}:{line}: byte {byte} is not UTF-8") from error
 
 
 def _problem(error: Any) -> Problem:
@@ -304,7 +310,8 @@ def _lines(text: str) -> Lines:
 
 
 def _told(problem: Problem, name: str, lines: Lines) -> str:
-    line = line_of(lines, problem.location)
+    own = _EXTENDED not in problem.location
+    line = line_of(lines, problem.location) if own else None
     place = name if line is None else f"{name}:{line}"
     return f"{place}: {_where(problem.location)}: {problem.message}"
 

@@ -1,0 +1,169 @@
+"""Dotted keys: each setting can be read, put elsewhere by its own type, and nothing else moves."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.twin.scenario.scenarios import scenarios
+from tests.twin.scenario.test_load import SMALL
+
+from trimtab.errors import UsageError
+from trimtab.twin.drives import PRESETS
+from trimtab.twin.scenario.facts import at_the_end
+from trimtab.twin.scenario.keys import (
+    find_key,
+    known_keys,
+    read_value,
+    replace_key,
+    replace_keys,
+    value_of,
+    with_value,
+)
+from trimtab.twin.scenario.load import load_scenario, parse_scenario
+from trimtab.twin.scenario.model import Change, Scenario
+
+
+def flat(value: Any, above: str = "") -> dict[str, Any]:
+    """Return every leaf of nested dictionaries and lists by its path."""
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    else:
+        return {above: value}
+    return {k: v for name, one in items for k, v in flat(one, f"{above}/{name}").items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("trim.every", "never", None),
+        ("trim.every", "24h", 86400.0),
+        ("allocator.c2", "25%", 0.25),
+        ("allocator.c2", "0.25", 0.25),
+        ("allocator.family", "el9", "el9"),
+        ("clients.checksums", "true", True),
+        ("osts.count", "300", 300),
+        ("osts.capacity", "from-drives", None),
+        ("osts.drive.spare", "0.2", 0.2),
+        ("users.skew", "1.5", 1.5),
+        ("users.quota_bytes", "none", None),
+        ("resolution.classes", "all", None),
+        ("resolution.classes", "8", 8),
+        ("gating.most_closed", "all", None),
+        ("scenario.seed", "7", 7),
+        ("scenario.length", "300d", 300 * 86400.0),
+        ("scenario.timezone", "UTC", "UTC"),
+        ("probe.hourly.bytes_written", "250TB", 250e12),
+        ("probe.survey.schedule", "daily at 03:00", "daily at 03:00"),
+    ],
+)
+def test_text_is_read_by_the_key_s_own_type(name, text, value) -> None:
+    base = replace(load_scenario("perlmutter"), changes=(), faults=())
+    changed = replace_key(base, name, text)
+    assert value_of(changed, name) == value
+    assert type(value_of(changed, name)) is type(value)
+    if value is not None:
+        assert replace_key(base, name, value) == changed
+
+
+def test_a_drive_is_replaced_whole() -> None:
+    base = parse_scenario(SMALL, "f.toml")
+    assert replace_key(base, "osts.drive", "pm1735").osts.drive == PRESETS["pm1735"].model
+    assert base.osts.drive == PRESETS["pm1733"].model
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenarios(), st.sampled_from(sorted(known_keys())), st.data())
+def test_one_key_changes_one_value(scenario: Scenario, name: str, data: st.DataObject) -> None:
+    other = data.draw(scenarios())
+    key = find_key(name)
+    value = value_of(other, name)
+    changed = with_value(scenario, key, value)
+    assert value_of(changed, name) == value
+    before, after = flat(asdict(scenario)), flat(asdict(changed))
+    path = "/" + "/".join(key.path)
+    assert {k for k in before | after if before.get(k) != after.get(k)} <= {
+        k for k in before | after if k == path or k.startswith(f"{path}/")
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenarios(), st.sampled_from(sorted(set(known_keys()) - {"osts.drive"})))
+def test_a_value_reads_back_from_its_own_text(scenario: Scenario, name: str) -> None:
+    import tomllib
+
+    key = find_key(name)
+    value = value_of(scenario, name)
+    in_file = tomllib.loads(f"x = {key.kind.write(value)}")["x"]
+    assert read_value(key, in_file) == value
+    assert read_value(key, str(in_file).lower() if isinstance(in_file, bool) else str(in_file)) == (
+        value
+    )
+
+
+def test_what_is_replaced_is_checked() -> None:
+    base = load_scenario("perlmutter")
+    with pytest.raises(UsageError, match=r"there is no key 'trim\.evry'") as caught:
+        replace_key(base, "trim.evry", "24h")
+    assert caught.value.hint == "did you mean 'trim.every'?"
+    with pytest.raises(UsageError, match=r"there is no key 'probe\.daily\.nodes'"):
+        replace_key(base, "probe.daily.nodes", "3")
+    with pytest.raises(UsageError, match=r"^trim.every: 'soon' is not a duration"):
+        replace_key(base, "trim.every", "soon")
+    with pytest.raises(UsageError, match=r"^osts.count: -3 is to be 1"):
+        replace_key(base, "osts.count", "-3")
+    with pytest.raises(UsageError, match=r"^with gating.limit: gating.reopen: 74.0 % is not"):
+        replace_key(base, "gating.limit", "60%")
+    with pytest.raises(UsageError, match="298 are fewer than the 300 before"):
+        replace_key(base, "osts.count", "300")
+
+
+def test_keys_that_need_one_another_are_replaced_together() -> None:
+    base = load_scenario("perlmutter")
+    changed = replace_keys(base, {"gating.limit": "60%", "gating.reopen": "55%"})
+    assert (changed.gating.limit, changed.gating.reopen) == (0.6, 0.55)
+    small = replace_keys(base, {"osts.drive": "pm1735", "osts.capacity": "from-drives"})
+    assert small.osts.drive.drive_writes_per_day == 3
+
+
+def test_what_is_replaced_is_no_longer_assumed() -> None:
+    base = load_scenario("perlmutter")
+    assert "trim.every" in base.assumptions
+    assert "trim.every" not in replace_key(base, "trim.every", "24h").assumptions
+
+
+def test_a_later_change_still_happens_unless_it_is_for_good() -> None:
+    base = load_scenario("perlmutter")
+    once = replace_key(base, "trim.every", "never")
+    assert once.trim.every_s is None
+    assert at_the_end(once).trim.every_s == 86400
+    good = replace_key(base, "trim.every", "never", for_good=True)
+    assert at_the_end(good).trim.every_s is None
+    assert len(good.changes) == len(base.changes) - 1
+    # Of a change that sets several keys the others stay.
+    placed = replace_key(base, "placement.kind", "round-robin", for_good=True)
+    end = at_the_end(placed).placement
+    assert (end.kind, end.qos_threshold_rr) == ("round-robin", 0.05)
+
+
+def test_every_change_of_a_preset_is_of_a_key_that_may_change() -> None:
+    keys = [key for key in known_keys().values() if key.changes]
+    assert {key.name.partition(".")[0] for key in keys} == {
+        *("osts", "clients", "allocator", "queue", "trim", "placement", "users"),
+        *("purge", "gating"),
+    }
+    assert not find_key("osts.drive.spare").changes
+    assert find_key("osts.count").changes
+
+
+def test_changes_are_applied_one_after_the_other() -> None:
+    base = parse_scenario(SMALL, "f.toml")
+    one = Change(base.start, {"trim.every": 60.0, "osts.count": 5})
+    two = Change(base.start, {"trim.every": None})
+    end = at_the_end(replace(base, changes=(one, two)))
+    assert (end.trim.every_s, end.osts.count) == (None, 5)
