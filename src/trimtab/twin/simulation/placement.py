@@ -148,13 +148,14 @@ def place(wanted: float, shares: Array, weight: Array, room: Array) -> Placed:
     left = wanted
     free = (shares > 0.0) & (room > 0.0)
     while left > 0.0 and free.any():
-        total = float(shares[free] @ weight[free])
-        asked = np.where(free, shares * (left / total), 0.0)
-        fits = np.minimum(asked, room - placed)
-        placed += fits
-        full = free & (asked >= room - placed + fits)
-        left = wanted - float(placed @ weight)
+        # Parts before bytes: of shares that are all tiny, the sum may be too small to divide by.
+        parts = np.where(free, shares, 0.0) / float(shares[free].max())
+        asked = left * (parts / float(parts @ weight))
+        still = room - placed
+        full = free & (asked >= still)
+        placed = np.where(full, room, placed + np.minimum(asked, still))
         if not full.any():
             return Placed(placed, 0.0)
+        left = wanted - float(placed @ weight)
         free &= ~full
-    return Placed(placed, max(left, 0.0) if wanted > 0.0 else 0.0)
+    return Placed(placed, max(left, 0.0))

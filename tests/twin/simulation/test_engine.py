@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from tests.twin.simulation.small import DAY, START, small
+from tests.twin.simulation.stand_ins import FirstOrder, slow_layout
+
+from trimtab.errors import UsageError
+from trimtab.model.event import EventKind
+from trimtab.twin.scenario.model import (
+    Allocator,
+    Change,
+    Fault,
+    Gating,
+    Lifetime,
+    Purge,
+    Resolution,
+    Scenario,
+    Trim,
+)
+from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.simulation.readings import readings
+
+HOUR = timedelta(hours=1)
+
+
+def simulation(scenario: Scenario) -> Simulation:
+    return Simulation(scenario, layout=slow_layout, rates=FirstOrder())
+
+
+def kinds(of: Simulation) -> list[EventKind]:
+    return [event.kind for event in of.events]
+
+
+def balance(of: Simulation) -> float:
+    """Return bytes that came and did not stay, go or get refused: 0."""
+    totals, stored = of.population.totals, float(of.population.used @ of.columns.weight)
+    return totals.stored_at_start + totals.written - stored - totals.deleted - totals.purged
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_every_byte_is_accounted_for(classes):
+    scenario = small(
+        10.0,
+        resolution=Resolution(classes=classes),
+        purge=Purge(enabled=True, target=0.5, min_age_s=2 * DAY),
+        faults=(
+            Fault(START + 5 * HOUR, "filling", START + 9 * HOUR, (2,), 3e9),
+            Fault(START + 30 * HOUR, "burst", START + 40 * HOUR, (), 10e9),
+        ),
+        changes=(Change(START + 50 * HOUR, {"osts.count": 12}),),
+    )
+    of = simulation(scenario)
+    for _ in range(240):
+        of.step()
+        assert balance(of) == pytest.approx(0.0, abs=of.population.totals.written * 1e-9 + 1.0)
+        held = of.accounts.held.sum()
+        assert held == pytest.approx(float(of.population.used @ of.columns.weight), rel=1e-9)
+        assert (of.state.used_bytes <= of.state.capacity_bytes * (1 + 1e-12)).all()
+    assert of.population.totals.purged > 0.0
+    assert of.columns.osts == 12
+
+
+def test_an_epoch_of_a_toy_by_hand():
+    plain = small(1.0, probes=())
+    users = replace(
+        plain.users,
+        fullness=0.5,
+        fullness_spread=0.0,
+        rhythm=0.0,
+        burstiness=0.0,
+        size_sigma=0.0,
+        size_median_bytes=1.0,
+        reread_share=0.0,
+        daily_writes_bytes=24 * 8e12,
+        lifetimes=(Lifetime(1.0, 36000.0),),
+    )
+    of = simulation(replace(plain, users=users))
+    capacity = 12 * 15.36e12 * 11 / 12 * 0.8
+    np.testing.assert_allclose(of.state.capacity_bytes, capacity)
+    np.testing.assert_allclose(of.state.used_bytes, capacity / 2)
+    of.step()
+    # 8 TB an hour over 8 OSTs, a file a byte; then a tenth of the mean life passes.
+    np.testing.assert_allclose(of.state.used_bytes, (capacity / 2 + 1e12) * np.exp(-0.1), rtol=1e-5)
+    written, deleted, purged, burst, files, resets = of.miniature.layout.calls[-1]
+    np.testing.assert_allclose(written, 1e12 / capacity, rtol=1e-5)
+    assert (purged, burst, files, resets) == ([0.0] * 8, [0.0] * 8, [0] * 8, [0.0] * 8)
+    assert sum(deleted) > 0.0
+
+
+def test_the_same_scenario_gives_the_same_bit_for_bit():
+    first, second = simulation(small()), simulation(small())
+    first.run()
+    second.run()
+    assert first.trace.jobs == second.trace.jobs
+    np.testing.assert_array_equal(first.trace.of("fullness"), second.trace.of("fullness"))
+    assert first.events == second.events
+    other = simulation(small(seed=8))
+    other.run()
+    assert other.trace.jobs != first.trace.jobs
+
+
+def test_steps_and_runs_in_parts_are_one_run():
+    whole, parts = simulation(small()), simulation(small())
+    whole.run()
+    parts.run(START + 10 * HOUR)
+    parts.step()
+    parts.run()
+    assert whole.trace.jobs == parts.trace.jobs
+    assert whole.now == parts.now == START + 72 * HOUR
+
+
+def test_a_fault_changes_nothing_of_what_users_draw():
+    fault = Fault(START + 24 * HOUR, "slow-drive", START + 48 * HOUR, (3,), 0.2)
+    calm, troubled = simulation(small()), simulation(small(faults=(fault,)))
+    calm.run()
+    troubled.run()
+    np.testing.assert_array_equal(calm.trace.of("fullness"), troubled.trace.of("fullness"))
+    differs = [
+        one.at
+        for one, other in zip(calm.trace.jobs, troubled.trace.jobs, strict=True)
+        if one != other
+    ]
+    assert differs
+    assert all(fault.at <= at < START + 48 * HOUR for at in differs)
+
+
+def test_users_get_enospc_when_nothing_is_left_and_life_goes_on():
+    scenario = small(4.0)
+    users = replace(scenario.users, daily_writes_bytes=8 * 135e12, lifetimes=(Lifetime(1.0, None),))
+    of = simulation(replace(scenario, users=users))
+    of.run()
+    assert of.state.refused_space_bytes > 0.0
+    np.testing.assert_allclose(of.state.fullness, 1.0)
+    notes = [event.detail for event in of.events if event.kind == EventKind.NOTE]
+    assert sum("ENOSPC" in note for note in notes) == 1
+    assert of.trace.jobs[-1].status == "failed"
+    assert "ENOSPC" in (of.trace.jobs[-1].reason or "")
+    assert balance(of) == pytest.approx(0.0, abs=1e6)
+
+
+def test_closed_osts_take_nothing_until_they_are_opened():
+    of = simulation(small())
+    of.set_creation(2, False)
+    before = of.state.bytes_written_total.copy()
+    for _ in range(5):
+        of.step()
+    got = of.state.bytes_written_total - before
+    assert got[2] == 0.0
+    assert (np.delete(got, 2) > 0.0).all()
+    of.set_creation(2, True)
+    of.step()
+    assert of.state.bytes_written_total[2] > before[2]
+    assert kinds(of)[:2] == [EventKind.TARGET_CLOSED, EventKind.TARGET_OPENED]
+    assert of.events[0].targets == ("OST0002",)
+
+
+def test_gating_holds_osts_near_the_limit():
+    scenario = small(20.0, gating=Gating(enabled=True, limit=0.62, reopen=0.61), probes=())
+    of = simulation(scenario)
+    of.run()
+    assert EventKind.TARGET_CLOSED in kinds(of)
+    assert EventKind.TARGET_OPENED in kinds(of)
+    closed = of.trace.of("open") == 0.0
+    full = of.trace.of("fullness")
+    # An OST that closed only ever loses until it opens again.
+    falling = np.diff(full, axis=0)[closed[:-1] & closed[1:]]
+    assert len(falling)
+    assert (falling <= 0.0).all()
+
+
+def test_a_silent_ost_hangs_jobs_and_is_missing_in_surveys():
+    fault = Fault(START + 10 * HOUR, "silent-ost", START + 30 * HOUR, (5,))
+    of = simulation(small(faults=(fault,)))
+    of.run()
+    bad = [run.at for run in of.trace.jobs if run.status == "unfinished"]
+    assert bad == [START + hour * HOUR for hour in range(10, 30)]
+    survey = of.trace.surveys[0]
+    assert survey.at == START + 20 * HOUR
+    assert np.isnan(survey.write_bytes_per_s).tolist() == [ost == 5 for ost in range(8)]
+    assert np.isfinite(of.trace.surveys[1].write_bytes_per_s).all()
+    assert not of.events, "it is silent"
+
+
+def test_without_names_jobs_do_not_start_or_do_not_end_and_surveys_do():
+    fault = Fault(START + 10 * HOUR, "name-service", START + 40 * HOUR)
+    of = simulation(small(faults=(fault,)))
+    of.run()
+    bad = {run.status for run in of.trace.jobs if run.status != "ok"}
+    assert bad == {"not_started", "unfinished"}
+    assert sum(run.status != "ok" for run in of.trace.jobs) == 30
+    assert of.trace.surveys[0].status == "ok"
+
+
+def test_a_slow_drive_is_seen_by_the_survey_and_not_by_a_job_that_clients_limit():
+    fault = Fault(START, "slow-drive", None, (3,), 0.5)
+    calm, slow = simulation(small(2.0)), simulation(small(2.0, faults=(fault,)))
+    calm.run()
+    slow.run()
+    assert slow.trace.surveys[0].write_bytes_per_s[3] == pytest.approx(
+        calm.trace.surveys[0].write_bytes_per_s[3] / 2, rel=0.2
+    )
+    assert slow.trace.jobs == calm.trace.jobs
+
+
+def test_capacity_is_added_empty_in_columns_of_its_own():
+    change = Change(START + 24 * HOUR, {"osts.count": 10}, "two more")
+    of = simulation(small(2.0, resolution=Resolution(classes=4), changes=(change,)))
+    of.run(START + 24 * HOUR)
+    assert of.columns.count == 4
+    of.step()
+    assert of.columns.count == 5
+    assert of.columns.weight.tolist() == [2.0, 2.0, 2.0, 2.0, 2.0]
+    added = [event for event in of.events if event.kind == EventKind.CAPACITY_ADDED]
+    assert added[0].targets == ("OST0008", "OST0009")
+    assert added[0].at == change.at
+    assert of.state.fullness[4] < 0.02
+    of.run()
+    fullness = of.trace.of("fullness")
+    assert np.isnan(fullness[23, 4])
+    assert np.isfinite(fullness[24:]).all()
+
+
+def test_osts_that_something_happens_to_have_columns_of_their_own():
+    fault = Fault(START, "slow-drive", None, (5,), 0.5)
+    of = simulation(small(1.0, resolution=Resolution(classes=2), faults=(fault,)))
+    assert of.columns.count == 3
+    assert of.columns.weight.tolist() == [4.0, 3.0, 1.0]
+    assert of.columns.member[5] == 2
+
+
+def test_changes_are_set_and_told_at_their_time():
+    change = Change(START + 24.5 * HOUR, {"trim.discard": True, "clients.saferet": True}, "both")
+    of = simulation(small(changes=(change,)))
+    of.run(START + 24 * HOUR)
+    assert not of.scenario.trim.discard
+    of.step()
+    assert of.scenario.trim.discard
+    assert of.scenario.clients.saferet
+    assert all(ost["discard"] for ost in of.miniature.layout.ost)
+    told = [event for event in of.events if event.kind == EventKind.CONFIG_CHANGE]
+    assert [event.at for event in told] == [change.at, change.at]
+    assert told[0].detail == "trim.discard: False -> True (both)"
+
+
+def test_what_cannot_change_is_refused_by_name():
+    of = simulation(small())
+    of.set_key("purge.enabled", True)
+    of.set_key("trim.every", "24h")
+    assert of.scenario.trim.every_s == DAY
+    for key, value, said in [
+        ("users.fullness", 0.3, "cannot change while"),
+        ("osts.count", 4, "cannot go from 8 to 4"),
+        ("trim.evry", "1d", "no key"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            of.set_key(key, value)
+    with pytest.raises(UsageError, match="no column 8"):
+        of.trim(8)
+
+
+def test_a_trim_gives_back_and_is_told_once_a_night():
+    of = simulation(small(3.0, trim=Trim(every_s=DAY)))
+    of.run()
+    trims = [event for event in of.events if event.kind == EventKind.TRIM]
+    assert len(trims) == 3
+    assert all(event.until is not None and not event.targets for event in trims)
+    assert (of.state.bytes_discarded_total > 0.0).all()
+    untrimmed = simulation(small(3.0))
+    untrimmed.run()
+    assert (of.state.amplification < untrimmed.state.amplification).all()
+    by_hand = simulation(small())
+    assert by_hand.trim(1) > 0.0
+    assert by_hand.trim(1) == pytest.approx(0.0)
+    assert by_hand.events[0].targets == ("OST0001",)
+
+
+def test_resets_reach_the_layout():
+    of = simulation(small(1.0, allocator=Allocator(reset_s=900.0)))
+    of.step()
+    assert of.miniature.layout.calls[-1][5] == [4.0] * 8
+    of.reset_allocator(3)
+    assert of.miniature.layout.calls[-1] == ("reset", [3])
+
+
+def test_readings_have_a_row_a_column_and_counters_only_grow():
+    of = simulation(small(2.0, trim=Trim(every_s=DAY)))
+    before = readings(of)
+    for _ in range(48):
+        of.step()
+        now = readings(of)
+        for name in (
+            *("bytes_written_total", "bytes_read_total", "bytes_discarded_total"),
+            *("client_bytes_written_total", "allocator_requests_total"),
+            *("allocator_useless_loops_total", "allocator_groups_considered_total"),
+            "drive_percentage_used",
+        ):
+            assert (getattr(now.osts, name) >= getattr(before.osts, name)).all(), name
+        assert (now.mdts.metadata_operations_total > before.mdts.metadata_operations_total).all()
+        before = now
+    assert len(now.osts) == 8
+    # 45 jobs of 3 TB, and what users wrote.
+    users = of.population.totals.written
+    written = now.osts.client_bytes_written_total.sum()
+    assert written == pytest.approx(users + 48 * 3e12, rel=1e-6)
+
+
+def test_progress_ends_with_all():
+    told: list[float] = []
+    simulation(small(1.0)).run(on_progress=told.append)
+    assert told[-1] == 1.0
+    assert told == sorted(told)
