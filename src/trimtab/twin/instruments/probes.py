@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,7 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.measure.obdfilter_survey.detail import read_detail
 from trimtab.measure.obdfilter_survey.reading import results
 from trimtab.measure.obdfilter_survey.summary import read_summary
+from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RawOutput, Run, RunStatus
 from trimtab.record.comparability import ASKED
@@ -33,6 +35,8 @@ _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
 """Assumed: creating or opening the files of all tasks, inside the time of the whole."""
 FIRST_NODE: Final = 1000
+LAUNCHER: Final = "slurm"
+"""What starts the probes of a simulated site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +60,25 @@ def node_names(count: int) -> tuple[str, ...]:
     return tuple(f"nid{FIRST_NODE + number:06d}" for number in range(count))
 
 
-def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") -> IorAsked:
-    """Return what a probe of the kind ``ior`` asks for: each task a file, written and read back.
+def command_of(probe: ProbeLoad) -> tuple[str, ...]:
+    """Return the command of a probe of the kind ``ior``: each task a file, written and read back.
 
     The files are whole transfers, so that they add up to the probe's bytes or just under them.
     """
     tasks = probe.nodes * probe.tasks_per_node
     transfer = probe.transfer_size_bytes
     block = max(1, int(probe.bytes_written / tasks) // transfer) * transfer
-    words = (
+    return (
         *("ior", "-a", "POSIX", "-w", "-r", "-C", "-F", "-e", "-t", str(transfer)),
-        *("-b", str(block), "-s", "1", "-o", f"{path.rstrip('/')}/{directory}/data"),
+        *("-b", str(block), "-s", "1", "-o", f"{_DIRECTORY}/data"),
     )
-    return ior_asked_of(words, tasks=tasks, nodes=probe.nodes)
+
+
+def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") -> IorAsked:
+    """Return what a probe asks of IOR; ``path`` is that of the file system."""
+    where = f"{path.rstrip('/')}/{directory}"
+    words = tuple(word.replace(_DIRECTORY, where) for word in command_of(probe))
+    return ior_asked_of(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
 
 
 def ior_result(
@@ -163,12 +173,12 @@ def ior_run(
         host=names[0] if names else None,
         trimtab_version=__version__,
         parameters={
-            ASKED: asked_parameters(asked, place.path),
+            ASKED: asked_parameters(probe),
             "layer": "client",
             "phases": [dataclasses.asdict(one) for one in measured.phases],
             "warnings": list(measured.warnings),
             "job": {
-                "launcher": "slurm",
+                "launcher": LAUNCHER,
                 "nodes": list(names),
                 "node_hours": len(names) * took_s / 3600.0,
             },
@@ -180,22 +190,25 @@ def ior_run(
     )
 
 
-def asked_parameters(asked: IorAsked, path: str) -> dict[str, object]:
-    """Return what makes runs of a probe comparable, whatever came of them."""
-    words = [re.sub(rf"^{re.escape(path)}.*", f"{_DIRECTORY}/data", word) for word in asked.argv]
-    return {
-        "api": "POSIX",
+@lru_cache(maxsize=64)
+def asked_parameters(probe: ProbeLoad) -> dict[str, object]:
+    """Return what makes runs of a probe comparable, whatever came of them.
+
+    It is what a site that runs the probe as one command keeps of a run that came to its end
+    (`trimtab.loop.command_probe`), so that its own runs go on with the series.
+    """
+    asked = ior_asked(probe, "/x")
+    began = datetime(2000, 1, 1)
+    whole = ior_result(asked, began, write_s=100.0, read_s=100.0, timeout_s=math.inf)
+    (measured,) = ior.FORMAT.read(Source("ior", print_ior(asked, whole)))
+    words = {
+        "words": list(command_of(probe)),
+        "output": None,
         "tasks": asked.tasks,
         "nodes": asked.nodes,
-        "tasks_per_node": asked.tasks_per_node,
-        "transfer_size_bytes": asked.transfer_size_bytes,
-        "block_size_bytes": asked.block_size_bytes,
-        "segments": asked.segments,
-        "file_per_process": asked.file_per_process,
-        "flush": asked.flush,
-        "direct": asked.direct,
-        "command": {"words": words, "output": None, "launcher": "slurm"},
+        "launcher": LAUNCHER,
     }
+    return {**measured.asked, "command": words}
 
 
 def survey_asked(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyAsked:

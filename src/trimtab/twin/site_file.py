@@ -1,0 +1,101 @@
+"""The site file of a simulated site, so that commands take it as they take a real one."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+
+from trimtab.model.hardware import Figure, Hardware, Parity
+from trimtab.model.site import Servers, Site, SiteLimits, SiteProbe, SiteStore
+from trimtab.site import write
+from trimtab.site.figures import parse_figure
+from trimtab.twin.instruments.layout import MDTS_PER_SERVER, layout_of, mdt_name, ost_name
+from trimtab.twin.instruments.probes import LAUNCHER, command_of
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
+
+
+def site_of(
+    scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
+) -> Site:
+    """Return the site that a scenario is.
+
+    Parameters
+    ----------
+    named
+        What the driver finds the scenario by: a preset's name or a file.
+    directory
+        The site's path on this host.
+    """
+    gating = scenario.gating
+    return Site(
+        name=scenario.name,
+        driver="twin",
+        path=os.fspath(directory),
+        timezone=scenario.timezone,
+        scenario=named,
+        servers=_servers(scenario),
+        limits=SiteLimits(fullness=gating.limit, reopen=gating.reopen),
+        probes=tuple(_probe(one) for one in scenario.probes if one.kind == "ior"),
+        store=SiteStore(url=store_url),
+        hardware=_hardware(scenario),
+    )
+
+
+def site_text(
+    scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
+) -> str:
+    """Return the text of the site file of a scenario; see `site_of`.
+
+    Raises
+    ------
+    UsageError
+        A value that no site file can hold, such as a name that no site may have.
+    """
+    site = site_of(scenario, named, directory, store_url)
+    found = (f"simulated: {scenario.title}", "nothing of it is a real file system")
+    return write.site_text(site, found=found)
+
+
+def _servers(scenario: Scenario) -> Servers:
+    layout = layout_of(scenario)
+    osses, mdses = layout.osses, layout.mdses
+    home = {ost_name(ost): osses[server] for ost, server in enumerate(layout.home.tolist())}
+    home |= {mdt_name(mdt): mdses[mdt // MDTS_PER_SERVER] for mdt in range(layout.mdts)}
+    return Servers(oss=osses, mds=mdses, home=home)
+
+
+def _probe(probe: ProbeLoad) -> SiteProbe:
+    """Return a probe of the kind ``ior`` as the one command that it is."""
+    return SiteProbe(
+        name=probe.name,
+        benchmark="ior",
+        schedule=probe.schedule,
+        launcher=LAUNCHER,
+        nodes=probe.nodes,
+        tasks_per_node=probe.tasks_per_node,
+        timeout_s=probe.timeout_s,
+        command=command_of(probe),
+    )
+
+
+def _hardware(scenario: Scenario) -> Hardware:
+    osts, drive = scenario.osts, scenario.osts.drive
+    shared = osts.raid.shared > 1
+    raid = osts.raid
+    return Hardware(
+        drive_write=_rate(drive.write_bytes_per_s),
+        drive_read=_rate(drive.read_bytes_per_s),
+        drives=-(-osts.count // raid.shared) * raid.drives,
+        drives_per_ost=None if shared else raid.drives,
+        osts=osts.count,
+        oss=-(-osts.count // osts.per_server),
+        parity=Parity(1, 1) if raid.kind == "raid10" else Parity(raid.data, raid.parity),
+        network=_rate(scenario.server.network_bytes_per_s),
+        client_network=_rate(scenario.clients.network_bytes_per_s),
+    )
+
+
+def _rate(bytes_per_s: float) -> Figure:
+    """Return a rate as a site file prints it."""
+    giga = (Decimal(repr(bytes_per_s)) / 10**9).normalize()
+    return parse_figure(f"{giga:f} GB/s", "B/s")
