@@ -26,6 +26,7 @@ from trimtab.twin.scenario.model import (
     Purge,
     Queue,
     Raid,
+    RaidKind,
     Resolution,
     Scenario,
     Server,
@@ -61,7 +62,7 @@ drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.bui
 
 @st.composite
 def raids(draw: st.DrawFn) -> Raid:
-    kind = draw(st.sampled_from(["gridraid", "draid", "raid10"]))
+    kind = draw(st.sampled_from(get_args(RaidKind)))
     data = 1 if kind == "raid10" else draw(st.integers(1, 12))
     parity = draw(st.integers(1, 3))
     spares = draw(st.integers(0, 3))
