@@ -1,0 +1,174 @@
+"""Each layer by hand, on figures that one can follow with a pencil."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.twin.constants import FITTED
+from trimtab.twin.scenario.model import Clients, DriveModel, Osts, Raid, Server
+from trimtab.twin.stack import client, drive, network, ost, raid
+from trimtab.twin.stack.hardware import E1000, E2000, hardware, platform_of
+from trimtab.twin.stack.survey import THREADS, survey
+
+DRIVE = DriveModel("d", 15e12, 4e9, 3e9, 1e6, 1e5, 0.1, 1)
+PLAIN = replace(
+    FITTED,
+    raid_write_efficiency=0.9,
+    client_path_efficiency=0.8,
+    lnet_efficiency=0.9,
+    lnet_write_slingshot=0.5,
+    memory_passes=2.0,
+    allocator_s_per_group=1e-7,
+    host_factor_e2000=2.0,
+    checksum_core_s_per_byte=1e-9,
+)
+OSTS = Osts(4, DRIVE, Raid(drives=10, spares=0))
+MACHINE = hardware(OSTS, Server(32, 50e9))
+
+
+def test_an_array_writes_its_data_share_of_the_drives() -> None:
+    assert raid.write_bytes_per_s(MACHINE, PLAIN) == pytest.approx(10 * 3e9 * 0.8 * 0.9)
+    assert raid.read_bytes_per_s(MACHINE, PLAIN) == pytest.approx(10 * 4e9)
+    mirrored = hardware(replace(OSTS, raid=Raid("raid10", 10)), Server())
+    assert raid.write_bytes_per_s(mirrored, PLAIN) == pytest.approx(10 * 3e9 * 0.5 * 0.9)
+
+
+def test_a_small_write_is_three_reads_and_three_writes() -> None:
+    assert raid.small_write_operations(Raid()) == 3
+    assert raid.small_write_operations(Raid("raid10")) == 2
+    quick = replace(PLAIN, small_write_s=1e-9)
+    assert raid.small_writes_per_s(MACHINE, quick) == pytest.approx(10 * 1e5 / 3)
+    assert raid.small_writes_per_s(MACHINE, replace(PLAIN, small_write_s=1e-4)) == 1e4
+
+
+def test_a_missing_drive_costs_the_reads_that_rebuild_its_blocks() -> None:
+    """Of 100 blocks 10 are missing: 90 read once, 10 from 8 others, on 9 drives."""
+    assert raid.degraded_read_factor(Raid(drives=10)) == pytest.approx(0.9 * 100 / (90 + 80))
+    assert raid.degraded_read_factor(Raid(drives=10), 0) == 1
+    assert raid.rebuild_factor(Raid(drives=10)) < 1 - 1 / 10
+
+
+def test_a_faster_host_shrinks_what_it_loses_and_no_more() -> None:
+    assert raid.shrunk(0.9, 1) == pytest.approx(0.9)
+    assert 0.9 < raid.shrunk(0.9, 2) < raid.shrunk(0.9, 4) < 1
+
+
+def test_drives_of_two_controllers_are_reached_by_two_links() -> None:
+    fast = replace(DRIVE, read_bytes_per_s=14e9, write_bytes_per_s=6e9)
+    shared = Osts(4, fast, Raid(drives=32, shared=4), per_server=2, link_bytes_per_s=5e9)
+    assert hardware(shared, Server()).drive_read_bytes_per_s == 10e9
+    assert hardware(shared, Server()).drives == 8
+    one = replace(shared, raid=Raid(drives=16, shared=2))
+    assert hardware(one, Server()).drive_read_bytes_per_s == 5e9
+    assert hardware(one, Server()).drive_write_bytes_per_s == 5e9
+    assert hardware(replace(one, link_bytes_per_s=None), Server()).drive_read_bytes_per_s == 14e9
+    assert hardware(shared, Server(32, 100e9)).network_bytes_per_s == 50e9
+
+
+def test_the_generation_is_told_by_the_drive() -> None:
+    assert platform_of(DRIVE) is E1000
+    assert platform_of(replace(DRIVE, write_bytes_per_s=6e9)) is E2000
+
+
+def test_write_amplification_divides_and_a_window_multiplies() -> None:
+    fresh = 10 * 3e9 * 0.8 * 0.9
+    got = ost.rates(MACHINE, np.array([1.0, 2.0]), window=np.array([1.0, 0.9]), constants=PLAIN)
+    assert got.write.tolist() == pytest.approx([fresh, fresh / 2 * 0.9])
+    assert got.read.tolist() == pytest.approx([40e9, 40e9])
+
+
+def test_looking_through_groups_takes_the_cores_that_writes_need() -> None:
+    """10,000 groups at 100 ns are 1 ms beside the base of a request."""
+    got = ost.rates(MACHINE, groups_considered=np.array([0.0, 1e4, 1e5]), constants=PLAIN)
+    per_core = [1 / (ost.BASE_CORE_S + seconds) for seconds in (0, 1e-3, 1e-2)]
+    assert got.write_processor.tolist() == pytest.approx([32 * n * 2**20 for n in per_core])
+    assert got.write[2] == got.write_processor[2] < got.write_drives[2]
+    assert got.cores_allocator[2] == pytest.approx(32 * 1e-2 / (1e-2 + ost.BASE_CORE_S))
+    assert got.cores_allocator[0] == 0
+
+
+def test_clients_pass_the_network_and_pay_for_checksums() -> None:
+    local = ost.rates(MACHINE, constants=PLAIN)
+    remote = ost.rates(MACHINE, from_clients=True, constants=PLAIN)
+    assert float(remote.write) == pytest.approx(min(float(local.write), 50e9 * 0.9 * 0.5) * 0.8)
+    assert float(remote.read) == pytest.approx(40e9 * 0.8)
+    checked = ost.rates(MACHINE, from_clients=True, checksums=True, constants=PLAIN)
+    request_s = ost.BASE_CORE_S + 2**20 * 1e-9
+    assert float(checked.write_processor) == pytest.approx(32 / request_s * 2**20)
+    assert float(ost.rates(MACHINE, checksums=True, constants=PLAIN).write) == float(local.write)
+
+
+def test_a_server_that_carries_another_ost_gives_half() -> None:
+    got = ost.rates(
+        MACHINE, groups_considered=1e5, server_share=np.array([1.0, 0.5]), constants=PLAIN
+    )
+    assert got.write[1] == pytest.approx(got.write[0] / 2)
+    network = ost.rates(MACHINE, server_share=np.array([0.5]), from_clients=True, constants=PLAIN)
+    assert network.read[0] == pytest.approx(25e9 * 0.9 * 0.8)
+
+
+@given(st.floats(1, 8), st.floats(1, 8), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0.1, 1))
+def test_nothing_that_is_worse_makes_an_ost_faster(
+    low: float, more: float, few: float, further: float, window: float
+) -> None:
+    better = ost.rates(MACHINE, low, groups_considered=few)
+    worse = ost.rates(MACHINE, low * more, groups_considered=few + further, window=window)
+    assert 0 < worse.write <= better.write
+    assert worse.read == better.read
+
+
+def test_a_node_moves_less_with_saferet_checksums_or_fewer_processes() -> None:
+    plain = replace(PLAIN, node_bytes_per_s=20e9, saferet_cost=0.25)
+    quiet = Clients(32, 100e9)
+    alone = client.processor_bytes_per_s(quiet, 10**9, constants=plain)
+    assert alone == pytest.approx(20e9)
+    saferet = client.processor_bytes_per_s(replace(quiet, saferet=True), 10**9, constants=plain)
+    assert saferet == pytest.approx(16e9)
+    checked = client.processor_bytes_per_s(replace(quiet, checksums=True), 10**9, constants=plain)
+    assert checked == pytest.approx(1 / (1 / 20e9 + 1e-9 / 64))
+    one = client.processor_bytes_per_s(quiet, 1, constants=plain)
+    assert one == pytest.approx(1 / (1 / 5e9 + 1 / 20e9))
+    assert client.processor_bytes_per_s(quiet, 10**9, 128, plain) == pytest.approx(40e9)
+
+
+def test_a_node_moves_no_more_than_its_ports() -> None:
+    limits = client.node_limits(Clients(1, 10e9), E1000, 64, constants=PLAIN)
+    assert limits.write_bytes_per_s == pytest.approx(10e9 * 0.9 * 0.5 * 0.8)
+    assert limits.read_bytes_per_s == pytest.approx(10e9 * 0.9 * 0.8)
+    assert network.write_bytes_per_s(10e9, E2000, PLAIN) == pytest.approx(9e9)
+
+
+def test_small_reads_are_the_sheets_the_lanes_or_the_cores() -> None:
+    assert drive.small_reads_per_s(1e6, 4096 * 5e5) == 5e5
+    assert drive.small_reads_per_s(1e5, 4096 * 5e5) == 1e5
+    slow = replace(PLAIN, small_read_core_s=1e-3)
+    assert ost.small_reads_per_s(MACHINE, slow) == pytest.approx(32 / 1e-3)
+    quick = replace(PLAIN, small_read_core_s=1e-9)
+    assert ost.small_reads_per_s(MACHINE, quick) == pytest.approx(10 * 4e9 / 4096)
+    assert client.small_reads_per_s(48) == client.small_reads_per_s(96) / 2
+    assert client.small_writes_per_s(200) == client.SMALL_WRITES_PER_S
+
+
+def test_a_survey_sees_the_half_speed_ost_and_what_users_take() -> None:
+    write = np.array([20e9, 10e9, 20e9])
+    users = np.array([0.0, 0.0, 4e9])
+    got = survey(write, np.full(3, 40e9), users, streams=np.full(3, 40.0))
+    assert got.write_bytes_per_s.tolist() == pytest.approx([20e9, 10e9, 16e9])
+    assert got.read_bytes_per_s.tolist() == [40e9] * 3
+
+
+def test_users_cannot_push_a_survey_below_its_share() -> None:
+    got = survey(np.array([20e9]), np.array([40e9]), np.array([100e9]), streams=np.array([64.0]))
+    assert got.write_bytes_per_s.tolist() == [20e9 * THREADS / (THREADS + 64)]
+
+
+def test_the_survey_passes_neither_network_nor_checksums() -> None:
+    """The survey's OSTs rose in the months in which checksums slowed the hourly probe."""
+    without = ost.rates(MACHINE, 1.5)
+    with_them = ost.rates(MACHINE, 1.5, checksums=True)
+    assert without.write == with_them.write
