@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from tests.twin.simulation.small import DAY, START, small
-from tests.twin.simulation.stand_ins import FirstOrder, slow_layout
+from tests.twin.simulation.stand_ins import FirstOrder, SlowLayout, slow_layout
 
 from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
@@ -29,6 +29,12 @@ HOUR = timedelta(hours=1)
 
 def simulation(scenario: Scenario) -> Simulation:
     return Simulation(scenario, layout=slow_layout, rates=FirstOrder())
+
+
+def layout_of(simulated: Simulation) -> SlowLayout:
+    layout = simulated.miniature.layout
+    assert isinstance(layout, SlowLayout)
+    return layout
 
 
 def kinds(of: Simulation) -> list[EventKind]:
@@ -85,7 +91,7 @@ def test_an_epoch_of_a_toy_by_hand():
     of.step()
     # 8 TB an hour over 8 OSTs, a file a byte; then a tenth of the mean life passes.
     np.testing.assert_allclose(of.state.used_bytes, (capacity / 2 + 1e12) * np.exp(-0.1), rtol=1e-5)
-    written, deleted, purged, burst, files, resets = of.miniature.layout.calls[-1]
+    written, deleted, purged, burst, files, resets = layout_of(of).calls[-1]
     np.testing.assert_allclose(written, 1e12 / capacity, rtol=1e-5)
     assert (purged, burst, files, resets) == ([0.0] * 8, [0.0] * 8, [0] * 8, [0.0] * 8)
     assert sum(deleted) > 0.0
@@ -240,7 +246,7 @@ def test_changes_are_set_and_told_at_their_time():
     of.step()
     assert of.scenario.trim.discard
     assert of.scenario.clients.saferet
-    assert all(ost["discard"] for ost in of.miniature.layout.ost)
+    assert all(ost["discard"] for ost in layout_of(of).ost)
     told = [event for event in of.events if event.kind == EventKind.CONFIG_CHANGE]
     assert [event.at for event in told] == [change.at, change.at]
     assert told[0].detail == "trim.discard: False -> True (both)"
@@ -281,14 +287,14 @@ def test_a_trim_gives_back_and_is_told_once_a_night():
 def test_resets_reach_the_layout():
     of = simulation(small(1.0, allocator=Allocator(reset_s=900.0)))
     of.step()
-    assert of.miniature.layout.calls[-1][5] == [4.0] * 8
+    assert layout_of(of).calls[-1][5] == [4.0] * 8
     of.reset_allocator(3)
-    assert of.miniature.layout.calls[-1] == ("reset", [3])
+    assert layout_of(of).calls[-1] == ("reset", [3])
 
 
 def test_readings_have_a_row_a_column_and_counters_only_grow():
     of = simulation(small(2.0, trim=Trim(every_s=DAY)))
-    before = readings(of)
+    before = now = readings(of)
     for _ in range(48):
         of.step()
         now = readings(of)
