@@ -212,7 +212,7 @@ def placed_job(
         read_bytes_per_s=total / read_s,
         write_s=write_s,
         read_s=read_s,
-        slowest_osts=np.unique(ost_of_task[last]),
+        slowest_osts=np.flatnonzero(np.bincount(ost_of_task[last], minlength=len(files))),
         per_ost_bytes=files * job.bytes_per_task,
         limit="ost" if by_ost else "client",
     )
@@ -227,8 +227,15 @@ def finish_s(
     the slowest is within `_EXACT` of what no sharing can better, and after `_STEPS`, from where on
     rates stay as they are (late rather than early).
     """
-    floor = _least_s(nodes, bytes_per_task)
-    bound = max(floor, _least_s(osts, bytes_per_task), bytes_per_task / process_bytes_per_s)
+    by_node, by_ost = _shares(nodes), _shares(osts)
+    least = min(float(by_node.min()), process_bytes_per_s)
+    widest = float(np.where(np.isfinite(by_node), by_node, 0.0).max())
+    if min(float(by_ost.min()), process_bytes_per_s) >= widest > 0:
+        # Nobody waits for an OST: the hourly probe on most days.
+        return bytes_per_task / by_node[nodes.passed], False
+    with np.errstate(divide="ignore"):
+        floor = float(np.divide(bytes_per_task, least))
+        bound = max(floor, float(np.divide(bytes_per_task, by_ost.min())))
     left = np.full(len(osts.passed), float(bytes_per_task))
     done = np.zeros(len(left))
     active = np.arange(len(left))
@@ -253,12 +260,10 @@ def finish_s(
         now += until
         active = active[needs > until]
     slowest = float(done.max())
-    return done, slowest > max(floor, bytes_per_task / process_bytes_per_s) * _LATE
+    return done, slowest > floor * _LATE
 
 
-def _least_s(shared: Resource, bytes_per_task: float) -> float:
-    """Return the time that the busiest of these needs for its tasks whatever the others do."""
+def _shares(shared: Resource) -> Array:
+    """Return what each task gets if these alone limit it; the least bounds the job's time."""
     flows = np.bincount(shared.passed, minlength=len(shared.capacity)).astype(np.float64)
-    share = fair_share(shared.capacity, flows, shared.others_demand, shared.others_weight)
-    slowest = float(share.min())
-    return bytes_per_task / slowest if slowest > 0 else float("inf")
+    return fair_share(shared.capacity, flows, shared.others_demand, shared.others_weight)
