@@ -20,6 +20,7 @@ from trimtab.twin.scenario.keys import (
     read_value,
     replace_key,
     replace_keys,
+    replace_running,
     value_of,
     with_value,
 )
@@ -77,7 +78,7 @@ def test_a_drive_is_replaced_whole() -> None:
     assert base.osts.drive == PRESETS["pm1733"].model
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(scenarios(), st.sampled_from(sorted(known_keys())), st.data())
 def test_one_key_changes_one_value(scenario: Scenario, name: str, data: st.DataObject) -> None:
     other = data.draw(scenarios())
@@ -92,7 +93,7 @@ def test_one_key_changes_one_value(scenario: Scenario, name: str, data: st.DataO
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(scenarios(), st.sampled_from(sorted(set(known_keys()) - {"osts.drive"})))
 def test_a_value_reads_back_from_its_own_text(scenario: Scenario, name: str) -> None:
     import tomllib
@@ -167,3 +168,23 @@ def test_changes_are_applied_one_after_the_other() -> None:
     two = Change(base.start, {"trim.every": None})
     end = at_the_end(replace(base, changes=(one, two)))
     assert (end.trim.every_s, end.osts.count) == (None, 5)
+
+
+def test_a_running_file_system_changes_whatever_was_to_change_before() -> None:
+    text = "[[change]]\nat = 2026-01-0%d\nset = { 'osts.count' = %d }\n"
+    base = parse_scenario(SMALL + text % (6, 5) + text % (7, 6), "f.toml")
+    first = replace_running(base, base.changes[0].set)
+    second = replace_running(first, base.changes[1].set)
+    assert (first.osts.count, second.osts.count) == (5, 6)
+    with pytest.raises(UsageError, match="5 are fewer than 6"):
+        replace_running(second, {"osts.count": "5"})
+
+
+def test_a_running_file_system_changes_what_belongs_together_at_once() -> None:
+    base = parse_scenario(SMALL, "f.toml")
+    both = replace_running(base, {"gating.limit": "60%", "gating.reopen": 0.5})
+    assert (both.gating.limit, both.gating.reopen) == (0.6, 0.5)
+    with pytest.raises(UsageError, match=r"^gating\.reopen: 70\.0 % is not below"):
+        replace_running(base, {"gating.limit": "60%"})
+    with pytest.raises(UsageError, match=r"users\.fullness cannot change while"):
+        replace_running(base, {"users.fullness": "60%"})

@@ -28,7 +28,7 @@ _MOST_EPOCH_S: Final = 86400.0
 def problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield why a scenario cannot be simulated, the most basic first."""
     yield from _raid(scenario.osts.raid)
-    yield from _standing(scenario)
+    yield from standing_problems(scenario)
     yield from _start(scenario)
     yield from _resolution(scenario)
     for probe in scenario.probes:
@@ -55,8 +55,8 @@ def _raid(raid: Raid) -> Iterator[Problem]:
         yield Problem((*at, "parity"), "raid10 needs a copy", "data = 1, parity = 1")
 
 
-def _standing(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what may never hold, at the start as after any change."""
+def standing_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield what may at no time be so, at the start as after any change."""
     osts = scenario.osts
     most = drives_capacity_bytes(osts)
     if most > 0 and ost_capacity_bytes(osts) > most * (1 + 1e-9):
@@ -162,8 +162,8 @@ def _changes(scenario: Scenario) -> Iterator[Problem]:
                 f"{after.osts.count} are fewer than the {now.osts.count} before: capacity only "
                 "grows, the data of an OST cannot be left out",
             )
-        before = {problem.location for problem in _standing(now)}
-        for problem in _standing(after):
+        before = {problem.location for problem in standing_problems(now)}
+        for problem in standing_problems(after):
             if problem.location not in before:
                 where = _blamed(change, problem)
                 yield Problem((*at, "set", where), problem.message, problem.hint)
@@ -200,8 +200,8 @@ def _fault(scenario: Scenario, fault: Fault, at: tuple[str, ...]) -> Iterator[Pr
             )
     if fault.kind in _OSTS_NEEDED and not fault.osts:
         yield Problem((*at, "osts"), f"{fault.kind} is of some OSTs: which?", "osts = [17]")
-    if fault.kind == "name-service" and fault.osts:
-        yield Problem((*at, "osts"), "name-service is of the whole", "leave it out")
+    if fault.kind not in _OSTS_NEEDED and fault.osts:
+        yield Problem((*at, "osts"), f"{fault.kind} is of the whole", "leave it out")
     yield from _fault_size(fault, (*at, "size"))
 
 

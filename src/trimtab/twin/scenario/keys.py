@@ -204,14 +204,7 @@ def replace_keys(
     """
     from trimtab.twin.scenario.checks import problems
 
-    changed = scenario
-    for name, value in values.items():
-        key = find_key(name, scenario)
-        try:
-            inside = read_value(key, value) if isinstance(value, str) else value
-        except UsageError as error:
-            raise UsageError(f"{name}: {error.message}", hint=error.hint) from error
-        changed = with_value(changed, key, inside)
+    changed = _with_values(scenario, values)
     kept = {at: why for at, why in scenario.assumptions.items() if at not in values}
     changed = replace(changed, assumptions=kept)
     if for_good:
@@ -222,6 +215,54 @@ def replace_keys(
         place = where if where in values else f"with {said}: {where}"
         raise UsageError(f"{place}: {problem.message}", hint=problem.hint)
     return changed
+
+
+def replace_running(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
+    """Return the scenario with settings changed as a running file system's can be.
+
+    What is only of the start is not looked at again, nor what was to change before now.
+
+    Parameters
+    ----------
+    values
+        As for `replace_keys`; all of them change at once.
+
+    Raises
+    ------
+    UsageError
+        One of them cannot change, is no value of its key, or OSTs would be taken away; or the
+        settings would contradict one another as they did not before.
+    """
+    from trimtab.twin.scenario.checks import standing_problems
+
+    for name in values:
+        if not find_key(name, scenario).changes:
+            raise UsageError(
+                f"{name} cannot change while the file system runs",
+                hint="another scenario may begin with that value",
+            )
+    changed = _with_values(scenario, values)
+    if changed.osts.count < scenario.osts.count:
+        raise UsageError(
+            f"osts.count: {changed.osts.count} are fewer than {scenario.osts.count}",
+            hint="OSTs can only be added",
+        )
+    before = {problem.location for problem in standing_problems(scenario)}
+    for problem in standing_problems(changed):
+        if problem.location not in before:
+            raise UsageError(f"{'.'.join(problem.location)}: {problem.message}", hint=problem.hint)
+    return changed
+
+
+def _with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
+    for name, value in values.items():
+        key = find_key(name, scenario)
+        try:
+            inside = read_value(key, value) if isinstance(value, str) else value
+        except UsageError as error:
+            raise UsageError(f"{name}: {error.message}", hint=error.hint) from error
+        scenario = with_value(scenario, key, inside)
+    return scenario
 
 
 def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Change]:
