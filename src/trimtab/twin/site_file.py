@@ -6,7 +6,7 @@ import os
 from decimal import Decimal
 
 from trimtab.model.hardware import Figure, Hardware, Parity
-from trimtab.model.site import Servers, Site, SiteLimits, SiteProbe, SiteStore
+from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe, SiteStore
 from trimtab.site import write
 from trimtab.site.figures import parse_figure
 from trimtab.twin.instruments.layout import MDTS_PER_SERVER, layout_of, mdt_name, ost_name
@@ -27,6 +27,7 @@ def site_of(
         The site's path on this host.
     """
     gating = scenario.gating
+    probes = tuple(_probe(one) for one in scenario.probes if one.kind == "ior")
     return Site(
         name=scenario.name,
         driver="twin",
@@ -35,7 +36,8 @@ def site_of(
         scenario=named,
         servers=_servers(scenario),
         limits=SiteLimits(fullness=gating.limit, reopen=gating.reopen),
-        probes=tuple(_probe(one) for one in scenario.probes if one.kind == "ior"),
+        probes=probes,
+        launchers=(SiteLauncher(LAUNCHER, LAUNCHER),) if probes else (),
         store=SiteStore(url=store_url),
         hardware=_hardware(scenario),
     )

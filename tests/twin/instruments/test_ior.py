@@ -82,7 +82,7 @@ def test_the_json_has_the_lines_of_the_recorded_one(name):
     asked = asked_of(words, tasks=2)
     one = {"open_s": 0.0001, "close_s": 0.1, "latency_s": 0.01}
     phases = tuple(
-        IorPhase(access, asked.aggregate_bytes, 1.5, 1.25, **one)
+        IorPhase(access, asked.aggregate_bytes, 1.5, 1.25, **one)  # type: ignore[arg-type]
         for access in ("write", "read", "write", "read")
     )
     ours = print_ior(asked, IorResult(BEGAN, BEGAN, phases, "vm", SPACE)).decode()

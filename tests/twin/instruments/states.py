@@ -1,0 +1,107 @@
+"""Made-up states and scenarios of plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from trimtab.twin.instruments.state import (
+    CRITERIA,
+    MdtState,
+    OstState,
+    SettingState,
+    TargetState,
+)
+from trimtab.twin.scenario.model import (
+    Clients,
+    DriveModel,
+    Mdts,
+    Osts,
+    ProbeLoad,
+    Scenario,
+    Server,
+    Users,
+)
+
+START = datetime(2023, 7, 1, tzinfo=UTC)
+FLAGS = ("create_enabled", "degraded", "read_only", "failed_over", "answers")
+HOURLY = ProbeLoad("hourly", "ior", "every 1h", 4, 8, 2**20, 4e12, 1800.0)
+DAILY = ProbeLoad("survey", "obdfilter-survey", "daily at 21:00")
+
+
+def state_of(
+    osts: int = 8,
+    columns: int | None = None,
+    mdts: int = 4,
+    settings: SettingState | None = None,
+    at: datetime = START,
+    hours: float = 0.0,
+) -> TargetState:
+    """Return a state in which every number is another; counters grow with ``hours``."""
+    settings = settings or SettingState()
+    count = columns or osts
+    number = np.arange(count, dtype=float)
+    criteria = len(CRITERIA[settings.family])
+    values: dict[str, np.ndarray] = {}
+    for place, one in enumerate(fields(OstState)):
+        if one.name in FLAGS:
+            values[one.name] = np.full(count, one.name in ("create_enabled", "answers"))
+        elif one.name.startswith("allocator_") and "requests" not in one.name:
+            base = 1e5 * (place + 1) + np.arange(criteria) * 1e3
+            values[one.name] = number[:, None] * 10 + base + hours * 100
+        else:
+            values[one.name] = 1e6 * (place + 1) + number + hours * 1000
+    values |= {
+        "capacity_bytes": np.full(count, 120e12),
+        "used_bytes": 80e12 + number * 1e9,
+        "inodes_total": np.full(count, 2e8),
+        "inodes_used": 1e8 + number,
+        "last_trim_s": np.full(count, START.timestamp() - 86400.0),
+        "free_space_fragmented_fraction": np.full(count, 0.25),
+        "server_cpu_fraction": 0.25 + number / 1000,
+        "drive_percentage_used": np.full(count, 0.05),
+        "drive_write_amplification": 1.5 + number / 100,
+        "drive_media_errors_total": np.zeros(count),
+    }
+    own = np.arange(mdts, dtype=float)
+    return TargetState(
+        at=at,
+        osts=OstState(**values),
+        mdts=MdtState(
+            capacity_bytes=np.full(mdts, 3e12),
+            used_bytes=1e12 + own,
+            inodes_total=np.full(mdts, 4e9),
+            inodes_used=1e9 + own,
+            metadata_operations_total=1e10 + own + hours * 1e6,
+            server_cpu_fraction=0.1 + own / 100,
+        ),
+        column=np.arange(osts) % count,
+        settings=settings,
+    )
+
+
+def changed(state: TargetState, **arrays: object) -> TargetState:
+    """Return a state with other arrays of its OSTs."""
+    return replace(state, osts=replace(state.osts, **arrays))
+
+
+def scenario_of(osts: int = 8, hours: float = 336.0, **others: object) -> Scenario:
+    """Return a scenario of that many OSTs."""
+    drive = DriveModel("PM1733", 15.36e12, 7e9, 3.2e9, 1.5e6, 135e3, 0.1, 1.0)
+    return Scenario(
+        "toy",
+        "A toy",
+        START,
+        hours * 3600.0,
+        Osts(osts, drive, per_server=2),
+        Mdts(4),
+        Server(),
+        Clients(100, 25e9),
+        Users(100, 0.6, 1e14, 1e14),
+        seed=7,
+        timezone="America/Los_Angeles",
+        probes=(HOURLY, DAILY),
+        **others,  # type: ignore[arg-type]
+    )
