@@ -26,6 +26,7 @@ PLAIN = replace(
     allocator_s_per_group=1e-7,
     host_factor_e2000=2.0,
     checksum_core_s_per_byte=1e-9,
+    process_bytes_per_s=5e9,
 )
 OSTS = Osts(4, DRIVE, Raid(drives=10, spares=0))
 MACHINE = hardware(OSTS, Server(32, 50e9))

@@ -17,10 +17,6 @@ from trimtab.twin.stack.hardware import Platform
 
 NODE_CORES: Final = 64
 """Of a node of the hourly probe (seed 002: one EPYC 7763)."""
-PROCESS_BYTES_PER_S: Final = 5e9
-"""One process alone. Bounds are printed: 691 nodes with 4 each gave 6,524 GB/s (seed 001), so it is
-at least 3.8; 8 nodes with 8 each do not reach the peak of an E2000 (seed 004, Figure 18), so it is
-under 7."""
 SMALL_READS_PER_S: Final = 1.66e9 / 4096
 """Printed: of one node with 96 processes (seed 001)."""
 SMALL_WRITES_PER_S: Final = 0.92e9 / 4096
@@ -34,7 +30,7 @@ class NodeLimits:
 
     write_bytes_per_s: float
     read_bytes_per_s: float
-    process_bytes_per_s: float = PROCESS_BYTES_PER_S
+    process_bytes_per_s: float = FITTED.process_bytes_per_s
 
 
 def processor_bytes_per_s(
@@ -45,7 +41,7 @@ def processor_bytes_per_s(
     What reading costs a client is not printed: a byte costs a read what it costs a write.
     """
     slower = 1 + constants.saferet_cost * clients.saferet
-    own_s = slower / PROCESS_BYTES_PER_S
+    own_s = slower / constants.process_bytes_per_s
     shared_s = slower / (constants.node_bytes_per_s * cores / NODE_CORES)
     if clients.checksums:
         shared_s += constants.checksum_core_s_per_byte / cores
@@ -66,7 +62,7 @@ def node_limits(
     line = clients.network_bytes_per_s
     write = network.write_bytes_per_s(line, platform, constants) * path
     read = network.read_bytes_per_s(line, constants) * path
-    return NodeLimits(min(processor, write), min(processor, read))
+    return NodeLimits(min(processor, write), min(processor, read), constants.process_bytes_per_s)
 
 
 def small_reads_per_s(tasks_per_node: int) -> float:

@@ -1,0 +1,74 @@
+"""Make the tables of docs/twin-model.md from the constants and the rows.
+
+Without arguments the page is written; with ``--check`` it is only compared.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from trimtab.twin.calibration import Figure, Row, static_rows
+from trimtab.twin.constants import TABLE
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "twin-model.md"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or return 1 if it is not what it would be."""
+    text = PAGE.read_text()
+    if "--check" in arguments:
+        return int(made(text) != text)
+    PAGE.write_text(made(text))
+    return 0
+
+
+def made(page: str) -> str:
+    """Return the page with its tables made anew."""
+    for name, lines in (("constants", _constants()), ("rows", _rows())):
+        block = "\n".join([f"<!-- {name} -->", *lines, "<!-- end -->"])
+        pattern = rf"<!-- {name} -->\n.*?<!-- end -->"
+        page, found = re.subn(pattern, lambda _, block=block: block, page, flags=re.DOTALL)
+        if found != 1:
+            raise SystemExit(f"{PAGE.name}: {found} blocks of {name}")
+    return page
+
+
+def _constants() -> list[str]:
+    lines = [
+        "| constant | value | bounds | what it stands for | fitted on |",
+        "|---|---|---|---|---|",
+    ]
+    for c in TABLE:
+        unit = "" if c.unit == "1" else f" {c.unit}"
+        lines.append(
+            f"| `{c.name}` | {c.value:.3g}{unit} | {c.low:.3g} to {c.high:.3g} | {c.meaning} | "
+            f"{', '.join(c.fitted_on)} |"
+        )
+    return lines
+
+
+def _rows() -> list[str]:
+    lines = ["| row | | printed | twin | error | |", "|---|---|---|---|---|---|"]
+    for row in static_rows():
+        if row.error is not None and row.twin is not None and isinstance(row.printed, Figure):
+            relation = {"=": "", ">=": "over ", "<=": "under "}[row.printed.relation]
+            lines.append(
+                f"| {row.id} | {row.quantity} | {relation}{_number(row.printed.value, row)} | "
+                f"{_number(row.twin, row)} | {row.error:+.1%} | "
+                f"{row.kind}{', missed' if row.missed else ''} |"
+            )
+    return lines
+
+
+def _number(value: float, row: Row) -> str:
+    if row.unit == "B/s":
+        return f"{value / 1e9:,.4g} GB/s" if value < 1e12 else f"{value / 1e12:.3g} TB/s"
+    if row.unit == "1/s":
+        return f"{value / 1e3:,.0f} k/s"
+    return f"{value:.4g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
