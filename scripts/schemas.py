@@ -23,6 +23,7 @@ from trimtab.report.documents import (
     survey,
     sweep,
     twin,
+    whatif,
 )
 from trimtab.site.schema import json_schema
 
@@ -49,8 +50,10 @@ DOCUMENTS = {
     "correlate": correlate.CorrelateDocument,
     "event": events.EventsDocument,
     "size": size.SizeDocument,
+    "whatif": whatif.WhatIfDocument,
     "twin": twin.AmplificationDocument,
     "twin-list": twin.ScenariosDocument,
+    "twin-run": twin.RunDocument,
     "twin-show": twin.ScenarioDocument,
     "error": check.FailureDocument,
 }

@@ -66,6 +66,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.size",
         "Say how many drives a file system takes, how long they last, how to trim them.",
     ),
+    "whatif": (
+        "trimtab.cli.whatif",
+        "Say what a policy would do: trims, limits, thresholds, swept over a simulation.",
+    ),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

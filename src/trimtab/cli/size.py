@@ -42,7 +42,10 @@ _RATE = options.Quantity("rate", _rate)
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
 @click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
 @click.option("--raid", default="8+2+1", show_default=True, help="Data, parity, spare drives.")
-@click.option("--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True)
+@click.option(
+    "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,
+    help="Drives that one OST lies on.",
+)  # fmt: skip
 @click.option(
     "--fullness", type=options.FRACTION, default=0.75, help="Limit that is not to be passed."
 )
@@ -53,9 +56,15 @@ _RATE = options.Quantity("rate", _rate)
 @click.option("--write-bandwidth", type=_RATE, help='Wanted of the whole: "4 TB/s".')
 @click.option("--mean-file", type=options.SIZE, help="Mean size of a file, for inodes.")
 @click.option("--files", type=float, help="How many files, in place of their size.")
-@click.option("--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True)
+@click.option(
+    "--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True,
+    help="Objects of a file.",
+)  # fmt: skip
 @click.option("--years", type=float, default=5.0, show_default=True, help="That it is to last.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
+    help="The same seed gives the same figures.",
+)  # fmt: skip
 @click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
 @options.as_json
 def command(as_json: bool, explained: bool, **said: Any) -> None:

@@ -40,7 +40,7 @@ def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None
 
     Examples
     --------
-    >>> fullest([(0.5, 20.0), (0.7, 10.0), (0.9, 6.0)], 12.0)
+    >>> round(fullest([(0.5, 20.0), (0.7, 10.0), (0.9, 6.0)], 12.0), 3)
     0.66
     """
     if curve[0][1] < wanted:

@@ -1,0 +1,136 @@
+"""A sweep over a scenario, from its name to its figures: runs in processes, kept in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.loop.sites import open_site
+from trimtab.loop.workers import processors, side_by_side
+from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
+from trimtab.twin.scenario.model import Scenario
+from trimtab.visible import visible
+from trimtab.whatif.runs import Kept, Model, twin
+from trimtab.whatif.sweep import Swept, sweep
+from trimtab.whatif.vary import MOST, combinations, parse_axis
+
+_SEEDS_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What is asked.
+
+    Attributes
+    ----------
+    where
+        A preset, a scenario's file, or a site whose driver is the twin.
+    vary
+        ``NAME=VALUES`` each.
+    until_s
+        Simulated time; ``None``: all of the scenario.
+    workers
+        Processes; ``None``: one a processor. The figures do not depend on it.
+    results
+        Where figures are kept; ``None``: nowhere.
+    """
+
+    where: str
+    vary: tuple[str, ...] = ()
+    seeds: int = 1
+    until_s: float | None = None
+    classes: int | None = None
+    workers: int | None = None
+    most: int = MOST
+    results: Path | None = None
+
+
+def what_if(
+    asked: WhatIf,
+    progress: Callable[[str, float], None] = lambda text, fraction: None,
+    *,
+    model: Model = twin,
+) -> tuple[Scenario, Swept]:
+    """Return the scenario that was varied, and what became of it.
+
+    Raises
+    ------
+    UsageError
+        There is no such scenario, setting or value, or too much is asked.
+    ToolError
+        A worker was killed.
+    """
+    if not 1 <= asked.seeds <= _SEEDS_MOST:
+        raise UsageError(f"--seeds: {asked.seeds} is to be 1 to {_SEEDS_MOST}")
+    scenario = scenario_of(asked.where)
+    if asked.classes is not None:
+        from trimtab.twin.scenario.keys import replace_key
+
+        scenario = replace_key(scenario, "resolution.classes", str(asked.classes))
+    until_s = scenario.length_s if asked.until_s is None else asked.until_s
+    if until_s > scenario.length_s:
+        raise UsageError(
+            f"--until: {until_s / 86400:.0f} days are more than the scenario has "
+            f"({scenario.length_s / 86400:.0f})",
+            hint="a scenario's length is its own key: scenario.length",
+        )
+    cases = combinations(scenario, [parse_axis(one) for one in asked.vary], most=asked.most)
+    hint = "fewer --workers need less memory; what was done is kept, so start it again"
+    workers = asked.workers if asked.workers is not None else processors()
+    with side_by_side(min(workers, len(cases) * asked.seeds), hint=hint) as together:
+        swept = sweep(
+            cases,
+            seeds=asked.seeds,
+            until_s=until_s,
+            together=together,
+            kept=Kept(asked.results),
+            progress=progress,
+            model=model,
+        )
+    return scenario, swept
+
+
+def scenario_of(where: str) -> Scenario:
+    """Return a preset, the scenario of a file, or that of a twin's site, in this order.
+
+    Raises
+    ------
+    UsageError
+        There is none, or the site is a real one.
+    """
+    if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
+        return load_scenario(where)
+    site = open_site(where).site
+    if site.driver != "twin" or site.scenario is None:
+        raise UsageError(
+            f"{visible(where[:80])} is a real site: nothing is known here of what its users do",
+            hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
+        )
+    named = site.scenario
+    if site.source is not None and is_path(named) and not Path(named).is_absolute():
+        named = str(Path(site.source).parent / named)
+    return load_scenario(named)
+
+
+def _is_site_file(path: Path) -> bool:
+    from trimtab.site.load import parse_toml, read_text
+
+    if not path.is_file():
+        return False
+    return "site" in parse_toml(read_text(path, "scenario"), visible(str(path)))
+
+
+def default_results(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where figures of runs are kept if nothing else is said: they can be worked out again.
+
+    Examples
+    --------
+    >>> default_results({"XDG_CACHE_HOME": "/c"}).as_posix()
+    '/c/trimtab/whatif.jsonl'
+    """
+    cache = environment.get("XDG_CACHE_HOME", "")
+    directory = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+    return directory / "trimtab" / "whatif.jsonl"

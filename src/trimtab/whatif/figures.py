@@ -1,0 +1,204 @@
+"""What a simulated run comes to, in a few figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.judge.frame import frame_of
+from trimtab.judge.rolling import rolling
+from trimtab.model.check import HistoryPoint
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.simulation.population import Population
+from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.simulation.state import State
+from trimtab.twin.simulation.trace import Trace
+
+_GOAL: Final = 0.08
+_WINDOW_S: Final = 48 * 3600.0
+_RUNS_LEAST: Final = 24
+_SPAN_LEAST: Final = timedelta(hours=36)
+_ALMOST_ALL: Final = 0.99
+_DAY_S: Final = 86400.0
+
+
+class Simulated(Protocol):
+    """A simulation that has run: `trimtab.twin.simulation.engine.Simulation`."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """As it is at the end."""
+        ...
+
+    @property
+    def trace(self) -> Trace:
+        """How it was."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """How it is at the end."""
+        ...
+
+    @property
+    def population(self) -> Population:
+        """Bytes of users by age."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """Which OSTs columns stand for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FigureKind:
+    """A figure of a run.
+
+    Attributes
+    ----------
+    unit
+        As `trimtab.units.format_value` knows it.
+    """
+
+    name: str
+    title: str
+    unit: str
+
+
+KINDS: Final = (
+    FigureKind("ior_write", "IOR write, mean", "B/s"),
+    FigureKind("ior_read", "IOR read, mean", "B/s"),
+    FigureKind("ior_cov", "COV of IOR write over 48 h, median", "1"),
+    FigureKind("ior_cov_missed", "48 h with a COV over 8 %", "1"),
+    FigureKind("ior_unfinished", "IOR runs that did not finish", "1"),
+    FigureKind("ost_write", "OST write by survey, mean", "B/s"),
+    FigureKind("ost_write_least", "OST write by survey, least", "B/s"),
+    FigureKind("write_amplification", "write amplification", "B/B"),
+    FigureKind("flash_drive_writes_per_day", "flash drive writes a day", "B/B"),
+    FigureKind("fullness", "fullness at the end", "1"),
+    FigureKind("fullest", "fullest OST ever", "1"),
+    FigureKind("purged", "purged", "B"),
+    FigureKind("horizon", "99 % of the bytes were used within", "s"),
+    FigureKind("refused_space", "refused for want of space", "B"),
+    FigureKind("refused_quota", "refused by quotas", "B"),
+    FigureKind("closed", "OSTs closed, mean", "1"),
+    FigureKind("useless_loops", "useless allocator loops a request", "B/B"),
+)
+
+
+def figures_of(simulated: Simulated, elapsed_s: float) -> dict[str, float | None]:
+    """Return the figures of a run; ``None`` where it has nothing to tell.
+
+    Parameters
+    ----------
+    elapsed_s
+        Simulated time that has passed.
+    """
+    trace, weight = simulated.trace, simulated.columns.weight
+    found: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
+    found |= of_jobs(trace.jobs)
+    found |= of_surveys(trace.surveys)
+    found |= _of_flash(simulated, elapsed_s)
+    fullness = trace.of("fullness").astype(np.float64)
+    found["fullness"] = _weighted(simulated.state.fullness, weight)
+    found["fullest"] = float(np.nanmax(fullness)) if fullness.size else None
+    found["purged"] = simulated.population.totals.purged
+    found["horizon"] = _horizon_s(simulated.population.by_age().sum(axis=0))
+    found["refused_space"] = simulated.state.refused_space_bytes
+    found["refused_quota"] = simulated.state.refused_quota_bytes
+    open_, useless = (trace.of(name).astype(np.float64) for name in ("open", "useless_per_request"))
+    found["closed"] = None if (share := _over_time(open_, weight)) is None else 1 - share
+    found["useless_loops"] = _over_time(useless, weight)
+    return found
+
+
+def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
+    """Return rates and spread of IOR runs; those that did not finish count as 0 in the spread."""
+    began = [one for one in jobs if one.status in ("ok", "unfinished")]
+    ok = [one for one in jobs if one.status == "ok"]
+    covs = _covs(began)
+    return {
+        "ior_write": _mean([one.write_bytes_per_s for one in ok]),
+        "ior_read": _mean([one.read_bytes_per_s for one in ok]),
+        "ior_cov": float(np.median(covs)) if covs else None,
+        "ior_cov_missed": sum(one > _GOAL for one in covs) / len(covs) if covs else None,
+        "ior_unfinished": 1 - len(ok) / len(jobs) if jobs else None,
+    }
+
+
+def _covs(jobs: Sequence[JobRun]) -> list[float]:
+    """Return the COV over the 48 h up to each run that has enough runs before it."""
+    points = [
+        HistoryPoint(one.at, "write_bandwidth", one.write_bytes_per_s or 0.0,
+                     one.status != "ok", f"{one.probe} {number}")
+        for number, one in enumerate(jobs)
+    ]  # fmt: skip
+    if not points:
+        return []
+    enough = points[0].at + _SPAN_LEAST
+    return [
+        one.cov
+        for one in rolling(frame_of(points), goal=_GOAL, window_s=_WINDOW_S)
+        if one.cov is not None and one.n >= _RUNS_LEAST and one.at >= enough
+    ]
+
+
+def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
+    """Return mean and least of all OSTs in all surveys; what did not answer is left out."""
+    rates = [one.write_bytes_per_s for one in surveys if one.status == "ok"]
+    values = np.concatenate(rates) if rates else np.empty(0)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return {"ost_write": None, "ost_write_least": None}
+    return {"ost_write": float(values.mean()), "ost_write_least": float(values.min())}
+
+
+def _of_flash(simulated: Simulated, elapsed_s: float) -> Mapping[str, float | None]:
+    """Return amplification of all writes, and drive writes a day of the flash."""
+    state, weight, osts = simulated.state, simulated.columns.weight, simulated.scenario.osts
+    written = float(state.bytes_written_total @ weight)
+    if written <= 0 or elapsed_s <= 0:
+        return {}
+    flash = float(state.flash_written_total @ weight)
+    raid = osts.raid
+    drives = float(weight.sum()) * raid.drives / raid.shared
+    share = 0.5 if raid.kind == "raid10" else raid.data / (raid.data + raid.parity)
+    daily = flash / share / drives / (elapsed_s / _DAY_S)
+    return {
+        "write_amplification": flash / written,
+        "flash_drive_writes_per_day": daily / osts.drive.capacity_bytes,
+    }
+
+
+def _horizon_s(by_day: NDArray[np.float64]) -> float | None:
+    """Return within which age, in whole days, all but a hundredth of the bytes lie."""
+    whole = float(by_day.sum())
+    if whole <= 0:
+        return None
+    return float((np.searchsorted(np.cumsum(by_day), _ALMOST_ALL * whole) + 1) * _DAY_S)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _weighted(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    return float(values @ weight / weight.sum())
+
+
+def _over_time(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float | None:
+    """Return the mean over epochs and OSTs; columns that were not there yet are left out."""
+    if not values.size:
+        return None
+    there = np.isfinite(values)
+    weights = np.where(there, weight[None, : values.shape[1]], 0.0)
+    return float((np.where(there, values, 0.0) * weights).sum() / weights.sum())

@@ -1,0 +1,144 @@
+"""Runs of a sweep: each a scenario, a seed and a time, answered anywhere with the same figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab import __version__
+from trimtab.twin.scenario.model import Scenario
+from trimtab.whatif.figures import Simulated, figures_of
+
+Figures = Mapping[str, float | None]
+Model = Callable[[Scenario, float], Simulated]
+"""Runs a scenario for so many seconds."""
+_NOT_PHYSICS: Final = ("source", "title", "assumptions")
+
+
+def twin(scenario: Scenario, until_s: float) -> Simulated:
+    """Run the twin; one thread, since each processor has a run of its own."""
+    from trimtab.twin.simulation.engine import Simulation
+
+    simulation = Simulation(scenario, threads=1)
+    simulation.run(simulation.now + timedelta(seconds=until_s))
+    return simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run; it can be sent to another process.
+
+    Attributes
+    ----------
+    scenario
+        With the seed that it is run with.
+    until_s
+        Simulated time.
+    """
+
+    scenario: Scenario
+    until_s: float
+    model: Model = twin
+
+    def answer(self) -> Figures:
+        """Return its figures."""
+        return figures_of(self.model(self.scenario, self.until_s), self.until_s)
+
+    @property
+    def key(self) -> str:
+        """What its figures depend on, as a hash: scenario, time, and the code."""
+        values = asdict(self.scenario)
+        for name in _NOT_PHYSICS:
+            del values[name]
+        model = f"{self.model.__module__}.{self.model.__qualname__}"
+        said = [_plain(values), self.until_s, model, code_version()]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, floats with all their digits."""
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
+
+
+@cache
+def code_version() -> str:
+    """Return the version with a hash of the simulation's own files: figures of others are stale."""
+    import trimtab._core
+
+    package = Path(__file__).parents[1]
+    files = sorted(
+        path
+        for part in ("twin", "whatif", "judge")
+        for path in (package / part).rglob("*")
+        if path.suffix in {".py", ".toml"}
+    )
+    digest = hashlib.sha256()
+    for path in (*files, Path(trimtab._core.__file__)):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return f"{__version__}+{digest.hexdigest()[:16]}"
+
+
+def seeded(scenario: Scenario, seeds: int) -> Iterator[Scenario]:
+    """Yield the scenario with its own seed and those that follow it."""
+    for number in range(seeds):
+        yield replace(scenario, seed=scenario.seed + number)
+
+
+class Kept:
+    """Figures of runs in a file of JSON lines, one a run, so that a sweep can be taken up again.
+
+    Parameters
+    ----------
+    path
+        ``None``: they are kept in memory only.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._figures: dict[str, Figures] = {}
+        for line in self._lines():
+            try:
+                read = json.loads(line)
+                self._figures[read["key"]] = read["figures"]
+            except (ValueError, KeyError, TypeError):
+                continue  # the line that was being written when it was killed
+
+    def _lines(self) -> Sequence[str]:
+        if self._path is None or not self._path.exists():
+            return ()
+        return self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def get(self, key: str) -> Figures | None:
+        """Return the figures of a run, if they are there."""
+        return self._figures.get(key)
+
+    def put(self, key: str, figures: Figures) -> None:
+        """Keep the figures of a run."""
+        self._figures[key] = figures
+        if self._path is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        whole = json.dumps({"key": key, "figures": dict(figures)}, allow_nan=False)
+        # A line that was cut off has no end: the next one begins on its own.
+        with self._path.open("a+b") as file:
+            torn = file.tell() > 0 and not self._ends_whole()
+            file.write((b"\n" if torn else b"") + whole.encode() + b"\n")
+
+    def _ends_whole(self) -> bool:
+        assert self._path is not None
+        with self._path.open("rb") as file:
+            file.seek(-1, 2)
+            return file.read(1) == b"\n"

@@ -1,0 +1,158 @@
+"""What is varied: ``trim=never,nightly`` and ``fullness=0.6:0.95:0.05`` as scenarios."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import product
+from typing import Final
+
+from trimtab.errors import UsageError
+from trimtab.twin.scenario.keys import find_key, replace_keys
+from trimtab.twin.scenario.model import Scenario
+from trimtab.visible import visible
+from trimtab.whatif.words import WORDS, settings_of
+
+MOST: Final = 200
+"""Combinations that are run without being told that so many are meant."""
+_VALUES_MOST: Final = 1000
+_TEXT_MOST: Final = 1000
+_NUMBER = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([A-Za-z%/]{0,8})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One setting, and the texts of its values."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One scenario of a sweep, and what was set in it."""
+
+    settings: tuple[tuple[str, str], ...]
+    scenario: Scenario
+
+    @property
+    def title(self) -> str:
+        """Its settings in words."""
+        return ", ".join(f"{name} {text}" for name, text in self.settings) or "as it is"
+
+
+def parse_axis(text: str) -> Axis:
+    """Return what ``NAME=VALUE,VALUE`` or ``NAME=FROM:TO:STEP`` names; both ends are within.
+
+    Raises
+    ------
+    UsageError
+        It is neither, a value comes twice, or there are too many.
+
+    Examples
+    --------
+    >>> parse_axis("fullness=60%:70%:5%,90%").values
+    ('60%', '65%', '70%', '90%')
+    """
+    name, equals, listed = text.partition("=")
+    name = name.strip()
+    if not equals or not name or not listed.strip() or len(text) > _TEXT_MOST:
+        raise UsageError(
+            f"--vary: {visible(text[:60])!r} is not NAME=VALUES", hint="trim=never,weekly,nightly"
+        )
+    values = [one for part in listed.split(",") for one in _values(name, part.strip())]
+    if len(values) > _VALUES_MOST:
+        raise UsageError(f"--vary: {visible(name[:60])} has over {_VALUES_MOST} values")
+    for value in values:
+        if values.count(value) > 1:
+            raise UsageError(f"--vary: {visible(name[:60])} has {visible(value[:40])!r} twice")
+    return Axis(name, tuple(values))
+
+
+def _values(name: str, part: str) -> Sequence[str]:
+    if not part:
+        raise UsageError(f"--vary: a value of {visible(name[:60])} is empty")
+    found = [_NUMBER.match(one.strip()) for one in part.split(":")]
+    if len(found) != 3 or None in found:
+        return (part,)
+    numbers = [Decimal(one.group(1)) for one in found if one is not None]
+    units = {one.group(2) for one in found if one is not None and one.group(2)}
+    if len(units) > 1:
+        raise UsageError(f"--vary: {visible(part)!r} has several units", hint="1d:7d:2d")
+    first, last, step = numbers
+    if step <= 0 or last < first:
+        raise UsageError(
+            f"--vary: {visible(part)!r} is no range", hint="FROM:TO:STEP, as 0.6:0.9:0.1"
+        )
+    count = int((last - first) / step) + 1
+    if count > _VALUES_MOST:
+        raise UsageError(f"--vary: {visible(part)!r} has {count:,} values, over {_VALUES_MOST}")
+    unit = units.pop() if units else ""
+    return [f"{(first + place * step).normalize():f}{unit}" for place in range(count)]
+
+
+def combinations(
+    scenario: Scenario, axes: Sequence[Axis], *, most: int = MOST
+) -> tuple[Combination, ...]:
+    """Return every combination of values, each as a scenario.
+
+    A setting that is varied stays as it is varied: what the scenario changes of it on its way is
+    left out.
+
+    Raises
+    ------
+    UsageError
+        There is no such setting or value, no such scenario is possible, two axes set the same
+        key, or there are more than ``most`` combinations.
+    """
+    _check_names(scenario, axes)
+    count = math.prod(len(axis.values) for axis in axes)
+    if count > most:
+        raise UsageError(
+            f"these are {count:,} combinations, more than {most:,}",
+            hint=f"leave some out, or say --most {count}",
+        )
+    return tuple(
+        _combined(scenario, tuple(zip((axis.name for axis in axes), values, strict=True)))
+        for values in product(*(axis.values for axis in axes))
+    )
+
+
+def _combined(scenario: Scenario, settings: tuple[tuple[str, str], ...]) -> Combination:
+    keys: dict[str, object] = {}
+    for name, text in settings:
+        keys.update(settings_of(name, text))
+    try:
+        changed = replace_keys(scenario, keys, for_good=True) if keys else scenario
+    except UsageError as error:
+        said = " ".join(f"{name}={text}" for name, text in settings)
+        raise UsageError(f"--vary {visible(said)}: {error.message}", hint=error.hint) from error
+    return Combination(settings, changed)
+
+
+def _check_names(scenario: Scenario, axes: Sequence[Axis]) -> None:
+    set_by: dict[str, str] = {}
+    for axis in axes:
+        if axis.name not in WORDS:
+            _check_key(scenario, axis.name)
+        for key in {key for text in axis.values for key in settings_of(axis.name, text)}:
+            if key in set_by:
+                raise UsageError(
+                    f"--vary: {set_by[key]} and {axis.name} both set {key}",
+                    hint="vary one of them",
+                )
+        for text in axis.values:
+            set_by.update(dict.fromkeys(settings_of(axis.name, text), axis.name))
+
+
+def _check_key(scenario: Scenario, name: str) -> None:
+    try:
+        find_key(name, scenario)
+    except UsageError as error:
+        near = difflib.get_close_matches(name[:60], WORDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else error.hint
+        raise UsageError(f"--vary: {error.message}", hint=hint) from error

@@ -1,0 +1,136 @@
+"""From the name of a scenario or site to a sweep, and the command that prints it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.command import trimtab
+
+from trimtab.cli.render.whatif import print_swept
+from trimtab.errors import UsageError
+from trimtab.loop.whatif import WhatIf, default_results, scenario_of, what_if
+from trimtab.twin.scenario.load import load_scenario
+
+SMALL = """
+[scenario]
+name = "small"
+extends = "template"
+length = "2d"
+inherit = ["probes"]
+[resolution]
+classes = 1
+groups = 1
+superblock_units = 16
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def site_file(directory: Path, driver: str, scenario: str) -> Path:
+    path = directory / "site.toml"
+    path.write_text(
+        f'[site]\nname = "site"\ndriver = "{driver}"\npath = "{directory}"\n{scenario}\n'
+    )
+    return path
+
+
+def test_presets_files_and_sites_name_scenarios(tmp_path, small):
+    assert scenario_of("perlmutter") == load_scenario("perlmutter")
+    assert scenario_of(str(small)).name == "small"
+    site = site_file(tmp_path, "twin", 'scenario = "small.toml"')
+    assert scenario_of(str(site)).name == "small"
+
+
+def test_a_real_site_is_refused_with_a_way_on(tmp_path):
+    site = site_file(tmp_path, "local", "")
+    with pytest.raises(UsageError, match="real site") as caught:
+        scenario_of(str(site))
+    assert "twin show template" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("name", ["nowhere.toml", "/no/such/site", "no-such-preset"])
+def test_nothing_of_that_name(name):
+    with pytest.raises(UsageError):
+        scenario_of(name)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"until_s": 3 * 86400.0}, "--until"),
+        ({"seeds": 0}, "--seeds"),
+        ({"vary": ("trim",)}, "--vary"),
+        ({"vary": ("trim=never,nightly",), "most": 1}, "2 combinations"),
+        ({"classes": 0}, "resolution.classes"),
+    ],
+)
+def test_refusals_come_before_anything_runs(small, changed, message):
+    def never(scenario, until_s):
+        raise AssertionError
+
+    with pytest.raises(UsageError, match=message):
+        what_if(replace(WhatIf(str(small)), **changed), model=never)
+
+
+def test_the_same_with_any_number_of_workers(small):
+    asked = WhatIf(str(small), ("trim=never,nightly",), seeds=2, until_s=43200.0, workers=1)
+    alone, together = (what_if(replace(asked, workers=n))[1] for n in (1, 3))
+    assert alone == together
+    assert alone.rows[0].figure("write_amplification").n == 2
+
+
+def test_the_command_prints_and_takes_up_what_was_done(small, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    arguments = ("whatif", small, "--vary", "trim=never,nightly", "--until", "0.01mo",
+                 "--seeds", 2, "--workers", 1, "--results", kept)  # fmt: skip
+    first = trimtab(*arguments, store=tmp_path / "t.db")
+    assert first.code == 0, first.stderr
+    assert "trim never" in first.stdout
+    assert "simulation" in first.stdout
+    assert "taken up" not in first.stdout
+    again = trimtab(*arguments, "--json", store=tmp_path / "t.db")
+    assert again.code == 0, again.stderr
+    assert again.document["until_s"] == pytest.approx(0.01 * 365.25 / 12 * 86400)
+    assert len(kept.read_text().splitlines()) == 4
+    combination = again.document["combinations"][1]
+    assert combination["settings"] == {"trim": "nightly"}
+    figures = {one["name"]: one for one in combination["figures"]}
+    assert figures["fullness"]["n"] == 2
+    assert figures["fullness"]["difference"] is not None
+
+
+def test_refusals_of_the_command(small, tmp_path):
+    store = tmp_path / "t.db"
+    wrong = trimtab("whatif", small, "--vary", "trimm=never", store=store)
+    assert wrong.code == 2
+    assert "did you mean" in wrong.stderr
+    assert trimtab("whatif", small, "--again", "--results", "x", store=store).code == 2
+
+
+def test_no_setting_of_integrity_is_ever_recommended(small, capsys):
+    asked = WhatIf(str(small), ("clients.checksums=on,off",), until_s=7200.0, workers=1)
+    print_swept(*what_if(asked))
+    text = capsys.readouterr().out
+    assert "never recommended off" in text
+    assert "recommended:" not in text
+
+
+def test_the_cache_is_the_users():
+    assert default_results({"XDG_CACHE_HOME": "relative"}).parts[-3:] == (
+        ".cache", "trimtab", "whatif.jsonl",
+    )  # fmt: skip
+
+
+def test_kept_lines_are_json(small, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    what_if(WhatIf(str(small), until_s=7200.0, workers=1, results=kept))
+    (line,) = kept.read_text().splitlines()
+    assert set(json.loads(line)) == {"key", "figures"}
