@@ -1,0 +1,70 @@
+"""A sizing as people see it, and the refusals of its command."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.command import trimtab
+
+from trimtab.cli.render.size import print_sizing, shown
+from trimtab.twin.drives import preset
+from trimtab.whatif.sizing.amplifying import Miniature
+from trimtab.whatif.sizing.asked import Asked
+from trimtab.whatif.sizing.figure import Figure
+from trimtab.whatif.sizing.sizing import Sizing, size
+
+COARSE = Miniature(groups=4, superblock_units=32, seeds=1)
+
+
+@pytest.fixture(scope="module")
+def found() -> Sizing:
+    asked = Asked(
+        daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
+        write_bytes_per_s=9e12,
+    )  # fmt: skip
+    return size(asked, miniature=COARSE)
+
+
+def test_figures_stand_in_peoples_units(found, capsys):
+    print_sizing(found, explained=False)
+    text = capsys.readouterr().out
+    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "0.0619", "not met",
+                  "GB/s wanted", "<- asked", "does not hold these bytes", "assumed"):  # fmt: skip
+        assert words in text
+    assert "- (neither --files nor --mean-file tells how many)" in text
+    assert "raw less sold size" not in text
+
+
+def test_every_figure_is_explained_when_asked(found, capsys):
+    print_sizing(found, explained=True)
+    text = capsys.readouterr().out
+    for section in found.sections:
+        for figure in section.figures:
+            assert figure.title in text
+            if figure.value is not None:
+                assert figure.formula, figure.name
+                assert figure.source, figure.name
+                assert f"{figure.formula}; {figure.source}" in text
+
+
+def test_no_value_is_a_reason_and_no_zero():
+    figure = Figure("x", "x", None, "B", "", "", "nobody knows")
+    assert shown(figure) == "- (nobody knows)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--osts", 3), "--daily-writes"),
+        (("--osts", 3, "--daily-writes", "1TB", "--raid", "8-2"), "--raid"),
+        (("--osts", 3, "--daily-writes", "1TB", "--raid", "10+2+1"), "--drives-per-ost"),
+        (("--osts", 3, "--daily-writes", "1TB", "--drive", "floppy"), "pm1733"),
+        (("--osts", 3, "--daily-writes", "1TB", "--write-bandwidth", "4 TB"), "--write-bandwidth"),
+        (("--osts", 3, "--daily-writes", "1TB", "--fullness", "1"), "--fullness"),
+        (("--daily-writes", "1TB"), "--retention"),
+        (("--capacity", "1TB", "--osts", 1, "--daily-writes", "1TB"), "--capacity"),
+    ],
+)
+def test_refusals_name_the_option(arguments, said, tmp_path):
+    ended = trimtab("size", *arguments, store=tmp_path / "t.db")
+    assert ended.code == 2
+    assert said in ended.stderr
