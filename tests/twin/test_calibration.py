@@ -50,7 +50,7 @@ def test_the_layers_say_something_of_every_row_that_is_not_data() -> None:
 
 
 def test_the_committed_constants_are_what_the_fit_gives() -> None:
-    fitted = fit_twin.fit(fit_twin.free_constants())
+    fitted = fit_twin.with_allocator(fit_twin.fit(fit_twin.free_constants()))
     for name in NAMES:
         assert getattr(fitted, name) == pytest.approx(getattr(FITTED, name), rel=2e-3), name
 

@@ -8,21 +8,12 @@ from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.stack.hardware import Platform
 
 SELFTEST: Final = {
-    # partitions: 1 MB write, read in bytes/s; 4 KB write, read in RPC/s
+    # CPU partitions: 1 MB write, read in bytes/s; 4 KB write, read in RPC/s
     4: (99_034e6, 94_444e6, 405_668.0, 414_891.0),
     8: (99_002e6, 99_033e6, 427_851.0, 428_617.0),
     16: (98_953e6, 99_031e6, 454_760.0, 457_183.0),
 }
 """Printed: LNet selftest of one E2000 server with one NUMA node per socket (seed 004, Table 4)."""
-
-BEST_NUMA_NODES: Final = {
-    ("e1000", "throughput"): 2,
-    ("e1000", "iops"): 4,
-    ("e2000", "throughput"): 1,
-    ("e2000", "iops"): 1,
-}
-"""Printed: NUMA nodes per socket with ldiskfs (seed 004, 3.2.1). E2000 read IOPS are slightly
-better at 4 with 16 partitions; ZFS needs 1."""
 
 GROUP_UPLINK_BYTES_PER_S: Final = 14.4e12
 """Printed: from one group of four racks of Perlmutter's storage to compute, each way (seed 002)."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimtab.twin.constants import FITTED, Constants
-from trimtab.twin.stack import network, raid
+from trimtab.twin.stack import drive, network, raid
 from trimtab.twin.stack.hardware import Hardware
 
 REQUEST_BYTES: Final = 1024**2
@@ -119,10 +119,8 @@ def rates(
 
 def small_reads_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
     """Return random 4 KiB reads of one OST through clients: its drives, or its cores."""
-    from trimtab.twin.stack import drive
-
-    drives = machine.drives * drive.small_reads_per_s(
+    of_drives = machine.drives * drive.small_reads_per_s(
         machine.drive_read_iops, machine.drive_read_bytes_per_s
     )
-    cores = machine.cores * machine.platform.host(constants) / constants.small_read_core_s
-    return min(drives, cores)
+    of_cores = machine.cores * machine.platform.host(constants) / constants.small_read_core_s
+    return min(of_drives, of_cores)
