@@ -38,11 +38,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One entry of the timeline; ``until`` and ``osts`` are of faults."""
+    """One entry of the timeline; faults that end have ``until``."""
 
     at: datetime
     what: str
-    kind: str
     until: datetime | None = None
 
 
@@ -82,8 +81,8 @@ def local(at: datetime, scenario: Scenario) -> str:
 
 def timeline(scenario: Scenario) -> tuple[Moment, ...]:
     """Return changes and faults in the order of time."""
-    told = [Moment(one.at, told_change(scenario, one), "change") for one in scenario.changes]
-    told += [Moment(one.at, told_fault(one), "fault", one.until) for one in scenario.faults]
+    told = [Moment(one.at, told_change(scenario, one)) for one in scenario.changes]
+    told += [Moment(one.at, told_fault(one), one.until) for one in scenario.faults]
     return tuple(sorted(told, key=lambda moment: moment.at))
 
 

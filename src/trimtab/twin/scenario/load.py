@@ -21,7 +21,7 @@ from trimtab.site.checks import Problem
 from trimtab.site.load import parse_toml
 from trimtab.site.locate import Lines, key_lines, line_of
 from trimtab.twin.scenario import schema
-from trimtab.twin.scenario.build import Builder
+from trimtab.twin.scenario.build import Builder, moment
 from trimtab.twin.scenario.checks import problems
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
@@ -120,16 +120,15 @@ def parse_scenario(text: str, source: str, *, _depth: int = 0) -> Scenario:
     try:
         file = schema.ScenarioFile.model_validate(values)
     except ValidationError as error:
-        raise _error([_problem(one) for one in error.errors(include_url=False)], name, text) from (
-            error
-        )
+        found = [_problem(one) for one in error.errors(include_url=False)]
+        raise _error(found, name, text) from error
     base = _extended(file, source, text, _depth)
     builder = Builder(file, base)
     scenario = builder.scenario(source)
     if scenario is None:
         raise _error(builder.problems, name, text)
-    added = _added_first(scenario, base, file)
-    if found := [_own(problem, added) for problem in problems(scenario)]:
+    places = _places(scenario, base, file)
+    if found := [_own(problem, places) for problem in problems(scenario)]:
         raise _error(found, name, text)
     return scenario
 
@@ -152,7 +151,7 @@ def _extended(file: schema.ScenarioFile, source: str, text: str, depth: int) -> 
         raise _error([problem], visible(source), text) from error
 
 
-def _added_first(
+def _places(
     scenario: Scenario, base: Scenario | None, file: schema.ScenarioFile
 ) -> dict[tuple[str, int], int]:
     """Return where each change and fault of the scenario stands in the file's own list."""
@@ -167,16 +166,9 @@ def _added_first(
     ):
         own = [number for number, item in enumerate(items) if id(item) not in kept]
         # Both are in the order of time; a stable sort left equal times in the order of the file.
-        order = sorted(range(len(tables)), key=lambda n: _time_of(scenario, tables[n]))
+        order = sorted(range(len(tables)), key=lambda n: moment(tables[n].at, scenario.timezone))
         places |= {(noun, number): place for number, place in zip(own, order, strict=True)}
     return places
-
-
-def _time_of(scenario: Scenario, table: schema.ChangeTable | schema.FaultTable) -> Any:
-    """Return the time of an entry of the file, for its place among the others."""
-    from trimtab.twin.scenario.build import moment
-
-    return moment(table.at, scenario.timezone)
 
 
 def _own(problem: Problem, places: dict[tuple[str, int], int]) -> Problem:
