@@ -141,3 +141,63 @@ def show(scenario: str, as_toml: bool, as_json: bool) -> None:
         from trimtab.cli.render.twin import print_scenario
 
         print_scenario(found)
+
+
+@command.command("run")
+@click.argument("scenario", metavar="SCENARIO")
+@click.option(
+    "--until", "until_s", type=options.DURATION, help="How long to simulate. Default: to its end."
+)
+@click.option(
+    "--directory",
+    metavar="DIR",
+    help="Gets the store, the truth, the site file and the diary. Default: ./NAME.",
+)
+@click.option(
+    "--snapshots",
+    "snapshot_every_s",
+    type=options.DURATION,
+    default="1h",
+    show_default=True,
+    help="Time between snapshots of all targets.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another than the scenario's.")
+@options.store
+@options.as_json
+def run(
+    scenario: str,
+    as_json: bool,
+    store_url: str | None,
+    directory: str | None,
+    seed: int | None,
+    **said: Any,
+) -> None:
+    """Let a scenario pass and keep what its site would have seen, with the truth beside it.
+
+    Writes into DIR: NAME.db (runs, surveys, snapshots, events), NAME.truth.parquet and .jsonl (what
+    was really so), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,
+    `watch` and `check` take it as they take a real site), scenario.toml and life.jsonl, its diary.
+
+    SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.twin_run import Wanted, run_twin
+    from trimtab.twin.scenario.load import load_scenario
+
+    found = load_scenario(scenario)
+    if seed is not None:
+        found = replace(found, seed=seed)
+    wanted = Wanted(found, Path(directory or found.name), store_url, **said)
+    with progress_bar(silent=as_json) as progress:
+        kept = run_twin(wanted, progress=progress)
+    if as_json:
+        from trimtab.report.documents.twin import run_document
+
+        click.echo(run_document(kept).to_json())
+    else:
+        from trimtab.cli.render.twin import print_run
+
+        print_run(kept)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from trimtab.cli.render.text import console
 from trimtab.twin.amplification import Amplification
 from trimtab.twin.drives import Preset
+from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
 from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Scenario
@@ -110,3 +111,26 @@ def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
     for name, value in told:
         table.add_row(f"  {visible(name)}", visible(value))
     out.print(table)
+
+
+def print_run(kept: TwinRun) -> None:
+    """Print what was kept of a simulated stretch, and how to go on."""
+    out = console()
+    scenario = kept.scenario
+    title = f"simulated: {visible(scenario.title)}"
+    out.print(title, style="bold", soft_wrap=True)
+    span = f"{facts.local(kept.start, scenario)} to {facts.local(kept.end, scenario)}"
+    out.print(f"  {span} {scenario.timezone}, seed {scenario.seed}")
+    runs = ", ".join(f"{count:,} {status.value}" for status, count in kept.statuses.items())
+    rows = [
+        ("runs", runs or "none"),
+        ("surveys", f"{kept.surveys:,}"),
+        ("snapshots", f"{kept.snapshots:,}"),
+        ("events", f"{kept.events:,}"),
+        ("store", kept.store),
+        *(("truth", str(path)) for path in kept.truth),
+        ("site file", str(kept.site_file)),
+    ]
+    _print_rows("kept", rows)
+    out.print()
+    out.print(f"go on with: trimtab status {visible(str(kept.site_file))}", soft_wrap=True)

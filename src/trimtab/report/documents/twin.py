@@ -1,4 +1,4 @@
-"""``trimtab twin wa|list|show --json``."""
+"""``trimtab twin wa|list|show|run --json``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 
 from trimtab.report.documents.base import Document, fields
 from trimtab.twin.amplification import Amplification
+from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
 from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Scenario
@@ -208,4 +209,37 @@ def scenario_document(scenario: Scenario) -> ScenarioDocument:
             for one in scenario.faults
         ],
         assumptions=dict(scenario.assumptions),
+    )
+
+
+class RunDocument(Document):
+    """What was kept of a simulated stretch."""
+
+    scenario: str
+    start: datetime
+    end: datetime
+    seed: int
+    store: str
+    site_file: str
+    truth: list[str]
+    runs: dict[str, int]
+    surveys: int
+    snapshots: int
+    events: int
+
+
+def run_document(kept: TwinRun) -> RunDocument:
+    """Return what was kept as its JSON document."""
+    return RunDocument(
+        scenario=kept.scenario.name,
+        start=kept.start,
+        end=kept.end,
+        seed=kept.scenario.seed,
+        store=kept.store,
+        site_file=str(kept.site_file),
+        truth=[str(path) for path in kept.truth],
+        runs={status.value: count for status, count in kept.statuses.items()},
+        surveys=kept.surveys,
+        snapshots=kept.snapshots,
+        events=kept.events,
     )

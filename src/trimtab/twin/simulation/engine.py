@@ -8,8 +8,9 @@ very end of an epoch belongs to it (a change there to the next).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,10 @@ from trimtab.site.schedule import find_zone
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
-from trimtab.twin.simulation import changes, policies
+from trimtab.twin.simulation import changes, guests, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.columns import columns_of, with_more
-from trimtab.twin.simulation.demand import Demand, unevenness
+from trimtab.twin.simulation.demand import Demand, competing, unevenness
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
     KINDS,
@@ -45,7 +46,7 @@ from trimtab.twin.simulation.placement import (
 )
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
-from trimtab.twin.simulation.probes import Agenda, Moment, run_job, run_survey
+from trimtab.twin.simulation.probes import RUN_SPREAD, Agenda, Moment, run_job, run_survey
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.streams import stream
@@ -112,6 +113,7 @@ class Simulation:
         self._operations = Operations(scenario, self.now, self.zone, self.log)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
         self._start_users()
+        self._user_rate = np.zeros(self.columns.count)
         self.miniature = Miniature(scenario, self.state.fullness, layout, threads)
 
     @property
@@ -181,8 +183,9 @@ class Simulation:
         self._operations.trim(
             self.scenario, self.state, self.columns, self.miniature, start=start, end=end
         )
+        self._user_rate = written / seconds
         for probe, at in due:
-            self._measure(probe, at, faults, shares=shares, even=even, rate=written / seconds)
+            self._measure(probe, at, faults, shares=shares, even=even)
         self._record(end)
         self.now = end
         self._epoch += 1
@@ -232,6 +235,72 @@ class Simulation:
         self._check_column(column)
         self.miniature.layout.reset([column])
 
+    def end_probes(self) -> None:
+        """Start none of the scenario's own probes from now on."""
+        self._agenda = Agenda((), self.now, self.scenario.timezone)
+
+    def write(self, bytes_of_osts: Sequence[tuple[float, str]]) -> None:
+        """Let a guest write to real OSTs now: bytes, and the numbers that get so many."""
+        self._guest(bytes_of_osts, 1.0)
+
+    def remove(self, bytes_of_osts: Sequence[tuple[float, str]]) -> None:
+        """Let a guest remove what it wrote."""
+        self._guest(bytes_of_osts, -1.0)
+
+    def meet(
+        self,
+        ost_of_task: NDArray[np.int64],
+        *,
+        at: datetime,
+        nodes: int,
+        tasks_per_node: int,
+        bytes_per_task: float,
+        access: Literal["write", "read"],
+    ) -> tuple[Array, float]:
+        """Return what each task of a guest's job gets now, bytes/s, and when the slowest is done.
+
+        Each has a file on one OST.
+
+        Parameters
+        ----------
+        ost_of_task
+            Number of the real OST of each task's file.
+        at
+            Aware; within the epoch that began last.
+        """
+        faults = active(self._faults, at, at)
+        shares, even = self._shares()
+        moment = self._moment(at, faults, shares=shares, even=even)
+        could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
+        draws = stream(self.scenario.seed, "competing", int(at.timestamp()))
+        rates, last_s = guests.task_rates(
+            self.scenario,
+            could,
+            competing(moment.user_rate, draws),
+            ost_of_task,
+            nodes=nodes,
+            tasks_per_node=tasks_per_node,
+            bytes_per_task=bytes_per_task,
+            access=access,
+        )
+        factor = guests.luck(self.scenario, at.timestamp(), RUN_SPREAD, access)
+        return rates * factor, last_s / factor
+
+    def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
+        each = guests.unfolded(bytes_of_osts, self.columns.osts)
+        change = guests.of_columns(each, self.columns.member, self.columns.weight)
+        state = self.state
+        state.guest_bytes = np.maximum(state.guest_bytes + sign * change, 0.0)
+        self._count_space()
+        nothing = np.zeros(self.columns.count)
+        self.miniature.serve(
+            state,
+            written=change if sign > 0.0 else nothing,
+            deleted=change if sign < 0.0 else nothing,
+        )
+        if sign > 0.0:
+            state.client_bytes_written_total += change
+
     def _check_column(self, column: int) -> None:
         if not 0 <= column < self.columns.count:
             raise UsageError(
@@ -257,6 +326,7 @@ class Simulation:
             return
         self.columns = with_more(old, count, self.scenario.resolution.classes, self._apart)
         more = self.columns.count - old.count
+        self._user_rate = np.pad(self._user_rate, (0, more))
         self.state.add(more, ost_capacity_bytes(self.scenario.osts))
         self.population.add_columns(self.columns.weight)
         self.miniature.add(more)
@@ -363,7 +433,7 @@ class Simulation:
         return deleted
 
     def _count_space(self) -> None:
-        self.state.used_bytes = self.population.used
+        self.state.used_bytes = self.population.used + self.state.guest_bytes
 
     def _bursts(
         self, due: list[tuple[ProbeLoad, datetime]]
@@ -444,8 +514,21 @@ class Simulation:
         *,
         shares: Array,
         even: bool,
-        rate: Array,
     ) -> None:
+        moment = self._moment(at, faults, shares=shares, even=even)
+        if probe.kind == "ior":
+            self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
+        else:
+            self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
+
+    def _moment(
+        self,
+        at: datetime,
+        faults: tuple[Fault, ...],
+        *,
+        shares: Array,
+        even: bool,
+    ) -> Moment:
         troubles = self._conditions(active(faults, at, at), at, at)
         member, state = self.columns.member, self.state
         server = carriers(troubles.moved, self.scenario.osts.per_server)
@@ -460,11 +543,7 @@ class Simulation:
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
         if troubles.silent.any():
             chosen = np.where(troubles.silent, chosen.max(initial=0.0), chosen)
-        moment = Moment(terms, rate[member], chosen, even, state.available_bytes[member])
-        if probe.kind == "ior":
-            self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
-        else:
-            self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
+        return Moment(terms, self._user_rate[member], chosen, even, state.available_bytes[member])
 
     def _record(self, end: datetime) -> None:
         state = self.state

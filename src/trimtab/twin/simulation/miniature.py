@@ -106,6 +106,25 @@ class Miniature:
         state.groups_considered_total += passed[3 + loops :] * rate * real
         state.amplification = self._window.amplification
 
+    def serve(self, state: State, *, written: Array, deleted: Array) -> None:
+        """Write and delete between two epochs: bytes on one OST of each column."""
+        part = 1.0 / state.capacity_bytes
+        before = self._counts
+        nothing = [0.0] * self._columns
+        self.layout.advance(
+            written=(written * part).tolist(),
+            deleted=(deleted * part).tolist(),
+            purged=nothing,
+            burst=nothing,
+            burst_files=[0] * self._columns,
+            resets=nothing,
+        )
+        self._look()
+        state.bytes_written_total += written
+        copied = (self._counts - before)[1] * state.capacity_bytes / self.units
+        state.flash_written_total += written + copied
+        state.allocator_requests_total += written / REQUEST_BYTES
+
     def trim(self, columns: NDArray[np.int64]) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
         return np.array(self.layout.trim(columns.tolist()))

@@ -20,6 +20,8 @@ class State:
 
     Attributes
     ----------
+    guest_bytes
+        Part of what is used: files of probes that the scenario does not know.
     closed_by_gating, closed_by_hand
         Why a column takes no new files.
     answers
@@ -42,6 +44,7 @@ class State:
 
     capacity_bytes: Array
     used_bytes: Array
+    guest_bytes: Array
     closed_by_gating: Bools
     closed_by_hand: Bools
     answers: Bools

@@ -42,6 +42,10 @@ class Trace:
         self._row += 1
         self._ends.append(end_s)
 
+    def last(self) -> dict[str, NDArray[np.float32]]:
+        """Return the values of the last epoch, by name."""
+        return dict(zip(NAMES, self._blocks[-1][self._row - 1], strict=True))
+
     @property
     def ends_s(self) -> NDArray[np.float64]:
         """End of each epoch, seconds since 1970 UTC."""

@@ -1,0 +1,241 @@
+"""Let a scenario pass, and keep what a site would have seen of it.
+
+::
+
+    Simulation ──epoch──> probes' outputs, snapshots, events ──> store      what a site sees
+               └────────> Truth beside the store                            what was really so
+    diary and site file ──> `trimtab status NAME.toml`, `watch`, `check` ... go on where it ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.launch.interruption import interruptible
+from trimtab.loop.stores import open_store
+from trimtab.model.run import RunStatus
+from trimtab.twin.instruments.failures import FailureKind, failure_of
+from trimtab.twin.instruments.ior import Space
+from trimtab.twin.kept import TwinRun
+from trimtab.twin.life import DIARY, Life
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.scenario.write import to_toml as scenario_toml
+from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.simulation.probes import JobRun
+from trimtab.twin.simulation.readings import readings
+from trimtab.twin.site_file import site_text
+from trimtab.twin.site_store import SiteWriter
+from trimtab.twin.truth import cause_of
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+Progress = Callable[[str, float], None]
+
+SCENARIO_FILE: Final = "scenario.toml"
+"""The scenario as it ran: the life goes on by it, whatever becomes of the preset."""
+_FAILURES: Final[Mapping[str, FailureKind]] = {
+    "failed": "no-space",
+    "not_started": "name-service",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be simulated, and where it is kept.
+
+    Attributes
+    ----------
+    directory
+        Gets the store, the truth, the site file and the diary.
+    store_url
+        Another store than the one in ``directory``.
+    until_s
+        Since the scenario's start; ``None``: to its end.
+    snapshot_every_s
+        Between snapshots; at least an epoch.
+    """
+
+    scenario: Scenario
+    directory: Path
+    store_url: str | None = None
+    until_s: float | None = None
+    snapshot_every_s: float = 3600.0
+
+
+def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
+    """Return what was kept of a scenario.
+
+    Raises
+    ------
+    UsageError
+        It is to end before it begins, or after its end.
+    RefusedError
+        A life is kept in the directory already.
+    UnreadableError
+        Something could not be written.
+    Interrupted
+        A person or the system stopped it; what was simulated until then is kept, and the diary
+        goes on from there.
+    """
+    scenario, directory = wanted.scenario, wanted.directory
+    start = scenario.start.astimezone(UTC)
+    until = start + timedelta(seconds=_length_s(wanted))
+    _prepare(directory)
+    simulation = Simulation(scenario)
+    url = wanted.store_url or f"sqlite:///{(directory / f'{scenario.name}.db').absolute()}"
+    with interruptible(), open_store(url, create=True) as store:
+        keeper = _Keeper(wanted, simulation, store)
+        try:
+            keeper.run(until, progress)
+        finally:
+            kept = keeper.close()
+    return kept
+
+
+def _length_s(wanted: Wanted) -> float:
+    length_s = wanted.scenario.length_s
+    until_s = length_s if wanted.until_s is None else wanted.until_s
+    if not 0.0 < until_s <= length_s:
+        raise UsageError(
+            f"--until is {until_s / 86400:g} days and the scenario has {length_s / 86400:g}",
+            hint="a longer one: [scenario] length",
+        )
+    return until_s
+
+
+def _prepare(directory: Path) -> None:
+    if (directory / DIARY).exists():
+        raise RefusedError(
+            f"{directory} holds the life of a twin already",
+            hint="name another with --directory, or remove it",
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnreadableError(f"{directory} cannot be made: {error.strerror}") from error
+
+
+class _Keeper:
+    """Keeps what instruments show while a simulation runs."""
+
+    def __init__(self, wanted: Wanted, simulation: Simulation, store: Store) -> None:
+        self._wanted = wanted
+        self._simulation = simulation
+        self._store = store
+        self._writer = SiteWriter(store, wanted.scenario)
+        self._probes: dict[str, ProbeLoad] = {one.name: one for one in wanted.scenario.probes}
+        self._next_snapshot = simulation.now
+        self._jobs = self._surveys = self._events = self._snapshots = 0
+        self._statuses: dict[RunStatus, int] = {}
+        for happening in (*wanted.scenario.changes, *wanted.scenario.faults):
+            if self._writer.truth is not None:
+                self._writer.truth.cause(cause_of(happening))
+
+    def run(self, until: datetime, progress: Progress) -> None:
+        """Let time pass and keep what is seen."""
+        simulation = self._simulation
+        whole = (until - simulation.now).total_seconds()
+        while simulation.now < until:
+            simulation.step()
+            self._keep()
+            left = (until - simulation.now).total_seconds()
+            progress("simulating", min(1.0, 1.0 - left / whole))
+
+    def close(self) -> TwinRun:
+        """Keep the last of it, with the diary and the site file."""
+        self._writer.close()
+        scenario, simulation = self._wanted.scenario, self._simulation
+        directory = self._wanted.directory.absolute()
+        life = Life(scenario, directory, watched_from=simulation.now, simulation=simulation)
+        life.begin()
+        site_file, own = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
+        url = self._store.location.url
+        _write(own, scenario_toml(scenario))
+        _write(site_file, site_text(scenario, str(own), directory, url))
+        truth = self._writer.truth
+        return TwinRun(
+            scenario=scenario,
+            start=scenario.start.astimezone(UTC),
+            end=simulation.now,
+            store=str(self._store.location),
+            site_file=site_file,
+            truth=() if truth is None else (truth.table, truth.lines),
+            statuses=self._statuses,
+            surveys=self._surveys,
+            snapshots=self._snapshots,
+            events=self._events,
+        )
+
+    def _keep(self) -> None:
+        simulation, writer = self._simulation, self._writer
+        trace = simulation.trace
+        for job in trace.jobs[self._jobs :]:
+            self._job(job)
+        self._jobs = len(trace.jobs)
+        for survey in trace.surveys[self._surveys :]:
+            rates = {"write": survey.write_bytes_per_s, "read": survey.read_bytes_per_s}
+            writer.survey(survey.at, self._probes[survey.probe], rates)
+        self._surveys = len(trace.surveys)
+        for event in simulation.events[self._events :]:
+            writer.event(
+                event.at,
+                event.kind,
+                event.detail,
+                until=event.until,
+                targets=event.targets,
+                source=event.source,
+            )
+        self._events = len(simulation.events)
+        if writer.truth is not None:
+            writer.truth.epoch(simulation.now, trace.last())
+        if simulation.now >= self._next_snapshot:
+            writer.snapshot(readings(simulation))
+            self._snapshots += 1
+            self._next_snapshot += timedelta(seconds=self._wanted.snapshot_every_s)
+
+    def _job(self, job: JobRun) -> None:
+        probe, place = self._probes[job.probe], self._writer.place
+        status = {
+            "ok": RunStatus.OK,
+            "unfinished": RunStatus.UNFINISHED,
+            "failed": RunStatus.FAILED,
+            "not_started": RunStatus.NOT_STARTED,
+        }[job.status]
+        self._statuses[status] = self._statuses.get(status, 0) + 1
+        if job.status in _FAILURES:
+            failure = failure_of(_FAILURES[job.status], path=place.path)
+            self._writer.ior_run(job.at, probe, failure)
+            return
+        never = float("inf")
+        self._writer.ior(
+            job.at,
+            probe,
+            write_s=never if job.write_s is None else job.write_s,
+            read_s=never if job.read_s is None else job.read_s,
+            space=self._space(),
+        )
+
+    def _space(self) -> Space:
+        simulation = self._simulation
+        state, weight = simulation.state, simulation.columns.weight
+        capacity = float(state.capacity_bytes @ weight)
+        inodes = self._wanted.scenario.mdts.inodes * self._wanted.scenario.mdts.count
+        return Space(
+            capacity,
+            float(state.used_bytes @ weight) / capacity,
+            inodes,
+            float(simulation.accounts.inodes().sum()) / max(inodes, 1.0),
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be written: {error.strerror}") from error

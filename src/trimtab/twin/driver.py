@@ -1,0 +1,236 @@
+"""The twin behind the driver protocol: a simulated file system that looks like a real one.
+
+What is set, is set for all OSTs: a scenario has one value of each setting. What is done to one
+target (trimmed, closed, its allocator reset) is done to the column that stands for it, so it takes
+a scenario with a column for each OST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from trimtab.drivers.protocol import Clock, Placement, TrimResult
+from trimtab.errors import RefusedError, UsageError
+from trimtab.launch.process import ProcessResult
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
+from trimtab.model.trim import TrimPractice
+from trimtab.twin.guest import Guest
+from trimtab.twin.instruments.layout import layout_of, mdt_name, ost_name
+from trimtab.twin.instruments.snapshots import DRIVER, SOURCE, snapshot_of
+from trimtab.twin.launcher import TwinLauncher, find_twin_launcher
+from trimtab.twin.life import Life
+from trimtab.twin.programs import Programs
+from trimtab.twin.simulation.readings import readings
+from trimtab.twin.site_store import devices_of
+from trimtab.visible import visible
+
+ABLE: Final = frozenset(
+    {"settings", "set", "trim", "creation", "allocator-reset", "placement", "launcher"}
+)
+_KEYS: Final = {
+    "ldiskfs/md0/mb_c1_threshold": "allocator.c1",
+    "ldiskfs/md0/mb_c2_threshold": "allocator.c2",
+    "ldiskfs/md0/mb_c3_threshold": "allocator.c3",
+    "lod/qos_threshold_rr": "placement.qos_threshold_rr",
+    "lod/qos_prio_free": "placement.qos_prio_free",
+}
+"""Percentages on a real system, fractions in a scenario."""
+_THROTTLING: Final = "drives/queue/wbt_lat_usec"
+_TRIM_S: Final = 60.0
+"""Of one OST, assumed: seed 003 shows minutes for 30 TiB that were never trimmed."""
+
+
+class TwinDriver:
+    """A simulated file system.
+
+    Parameters
+    ----------
+    path
+        Where its client nodes have it mounted.
+    """
+
+    name = DRIVER
+    capabilities = ABLE
+
+    def __init__(self, life: Life, path: str) -> None:
+        self.life = life
+        self.guest = Guest(life, path)
+        self.programs = Programs(self.guest)
+
+    @property
+    def clock(self) -> Clock:
+        """Returns the simulated time."""
+        return lambda: self.life.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let simulated time pass, and note how far it came."""
+        self.life.pass_by(seconds)
+        self.life.keep_time()
+
+    def targets(self) -> tuple[Target, ...] | NotAvailable:
+        """Return all OSTs and MDTs."""
+        return tuple(one.target for one in self.snapshot(self.life.now).targets)
+
+    def snapshot(self, at: datetime) -> Snapshot:
+        """Return the telemetry of all targets as it is now."""
+        simulation = self.life.simulation
+        state = readings(simulation)
+        seen = snapshot_of(
+            state,
+            layout_of(simulation.scenario, simulation.columns.osts),
+            devices=devices_of(simulation.scenario),
+            seed=simulation.scenario.seed,
+        )
+        return replace(seen, at=at)
+
+    def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
+        """Return every named setting of a target."""
+        found = self.snapshot(self.life.now).of(self._checked(target))
+        return {} if found is None else dict(found.settings)
+
+    def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
+        """Write a setting, of all targets, and return it as read back."""
+        there = self.settings(target)
+        if name not in there:
+            raise UsageError(f"there is no setting {visible(name[:80])!r} on {target}")
+        if name == _THROTTLING:
+            self._set_throttling(value)
+        elif name in _KEYS:
+            self._set_key(_KEYS[name], _percent(name, value) / 100.0)
+        else:
+            raise RefusedError(f"{name} cannot be set on the twin")
+        return self.settings(target)[name]
+
+    def trim(
+        self, target: str, start: int = 0, length: int | None = None
+    ) -> TrimResult | NotAvailable:
+        """Hand the free space of an OST to its drives.
+
+        A stretch counts when it is the last of those that cover the OST.
+        """
+        column = self._column(target)
+        if start < 0 or (length is not None and length <= 0):
+            raise UsageError(f"{start} and {length} are not the start and length of a range")
+        if isinstance(column, NotAvailable):
+            return column
+        capacity = float(self.life.simulation.state.capacity_bytes[column])
+        part = 1.0 if length is None else min(1.0, length / capacity)
+        begin = min(1.0, start / capacity)
+        self.life.pass_by(_TRIM_S * part)
+        given = self.life.do("trim", column=column, start=begin, length=part)
+        return TrimResult(target, start, length, round(given))
+
+    def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
+        """Return how the scenario trims."""
+        column = self._column(target)
+        if isinstance(column, NotAvailable):
+            return column
+        simulation = self.life.simulation
+        trim, state = simulation.scenario.trim, simulation.state
+        every = () if trim.every_s is None else (f"every {trim.every_s / 3600:g} h (scenario)",)
+        return TrimPractice(
+            mount_option="discard" if trim.discard else None,
+            timer_active=False,
+            scheduled=every,
+            trimmed_since_mount=not bool(state.last_trim_s[column] != state.last_trim_s[column]),
+            discarded_bytes=round(float(state.bytes_discarded_total[column])),
+            sources={"mount_option": SOURCE, "timer_active": SOURCE, "scheduled": SOURCE},
+            reasons={} if trim.discard else {"mount_option": "the scenario mounts without discard"},
+        )
+
+    def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
+        """Open or close an OST to new files."""
+        return self._act(target, lambda column: ("creation", {"enabled": enabled}))
+
+    def reset_allocator(self, target: str) -> NotAvailable | None:
+        """Set the allocator's goal back to the first group."""
+        return self._act(target, lambda column: ("reset", {}))
+
+    def placement(self, path: str) -> Placement | NotAvailable:
+        """Return where a probe's file lies."""
+        try:
+            targets = self.guest.targets(path)
+        except UsageError as error:
+            return NotAvailable(error.message)
+        return Placement(path, targets, 2**20 if len(targets) > 1 else None)
+
+    def run(
+        self, server: str | None, argv: Sequence[str], timeout_s: float
+    ) -> ProcessResult | NotAvailable:
+        """Return that servers of the twin run nothing."""
+        return NotAvailable("no programs run on the servers of the twin")
+
+    def launcher(self, name: str) -> TwinLauncher | NotAvailable:
+        """Return the launcher of a kind; its nodes are simulated."""
+        return find_twin_launcher(name, self.programs)
+
+    def _act(
+        self, target: str, deed: Callable[[int], tuple[str, dict[str, object]]]
+    ) -> NotAvailable | None:
+        column = self._column(target)
+        if isinstance(column, NotAvailable):
+            return column
+        name, how = deed(column)
+        self.life.do(name, column=column, **how)
+        return None
+
+    def _column(self, target: str) -> int | NotAvailable:
+        """Return the column that stands for an OST alone.
+
+        Raises
+        ------
+        UsageError
+            There is no such target.
+        RefusedError
+            Its column stands for others too.
+        """
+        columns = self.life.simulation.columns
+        self._checked(target)
+        if not target.startswith("OST"):
+            return NotAvailable("an MDT of the twin is not trimmed, closed or reset")
+        column = int(columns.member[int(target[3:], 16)])
+        if columns.weight[column] > 1:
+            raise RefusedError(
+                f"{target} is simulated together with {int(columns.weight[column]) - 1} others",
+                hint='write classes = "none" into [resolution] of the scenario',
+            )
+        return column
+
+    def _checked(self, target: str) -> str:
+        simulation = self.life.simulation
+        known = {ost_name(number) for number in range(simulation.columns.osts)}
+        known |= {mdt_name(number) for number in range(simulation.scenario.mdts.count)}
+        if target not in known:
+            raise UsageError(f"there is no target {visible(target[:80])!r}")
+        return target
+
+    def _set_throttling(self, value: str) -> None:
+        try:
+            latency_s = int(value) / 1e6
+        except ValueError:
+            latency_s = -1.0
+        if not 0.0 <= latency_s <= 60.0:
+            raise UsageError(f"{_THROTTLING} does not take {visible(value[:40])!r}")
+        self._set_key("queue.writeback_throttling", latency_s > 0.0)
+        if latency_s > 0.0:
+            self._set_key("queue.target_latency", latency_s)
+
+    def _set_key(self, key: str, value: object) -> None:
+        self.life.do("set", key=key, value=value)
+
+
+def _percent(name: str, value: str) -> float:
+    """Return the number of a percentage as a setting takes it.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    text = value.strip().removesuffix("%")
+    if not text.isdecimal() or int(text) > 100:
+        raise UsageError(f"{name} does not take {visible(value[:40])!r}", hint="0 to 100")
+    return float(text)

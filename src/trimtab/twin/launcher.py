@@ -1,0 +1,122 @@
+"""Launchers of the twin: the nodes are simulated, and there is no queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Final, Self
+
+from trimtab.errors import UsageError
+from trimtab.launch.allocation import Allocation, Demand, Execute, Waiting
+from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
+from trimtab.model.telemetry import NotAvailable
+from trimtab.twin.instruments.probes import node_names
+from trimtab.twin.programs import Programs
+
+KINDS: Final = ("local", "mpi", "slurm")
+VERSION: Final = "simulated"
+
+
+class TwinLauncher:
+    """Starts programs on simulated nodes, under the name of the launcher that a site would use."""
+
+    def __init__(self, kind: str, programs: Programs) -> None:
+        self.kind = kind
+        self.name = f"twin {kind}"
+        self.version = VERSION
+        self.processes = kind != "local"
+        self._programs = programs
+
+    def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
+        """Return ``argv`` unchanged: the twin is told the number of tasks beside it."""
+        return tuple(argv)
+
+    def allocate(
+        self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
+    ) -> Allocation:
+        """Return nodes, which are always free.
+
+        Raises
+        ------
+        UsageError
+            More than the file system has.
+        """
+        there = self._programs.life.scenario.clients.nodes
+        if demand.nodes > there:
+            raise UsageError(f"{demand.nodes} nodes are asked for, and the twin has {there}")
+        return TwinAllocation(self, demand, self._programs)
+
+
+class TwinAllocation:
+    """Simulated nodes for the time of one probe; see `trimtab.launch.allocation.Allocation`."""
+
+    def __init__(self, launcher: TwinLauncher, demand: Demand, programs: Programs) -> None:
+        self._launcher = launcher
+        self._demand = demand
+        self._programs = programs
+        self._began: datetime | None = None
+        self._ended: datetime | None = None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names, in their order."""
+        return node_names(self._demand.nodes)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """See `Allocation`; there is no job and no queue."""
+        began, ended = self._began, self._ended
+        hours = None
+        if began is not None and ended is not None:
+            hours = (ended - began).total_seconds() / 3600.0 * self._demand.nodes
+        return {
+            "launcher": self._launcher.kind,
+            "version": self._launcher.version,
+            "job_id": None,
+            "name": self._demand.name,
+            "state": None,
+            "node_list": ",".join(self.nodes),
+            "nodes": list(self.nodes),
+            "submitted_at": None,
+            "started_at": None if began is None else began.isoformat(),
+            "ended_at": None if ended is None else ended.isoformat(),
+            "queued_s": None,
+            "node_hours": hours,
+            "reason": "the nodes are simulated",
+        }
+
+    def execute(
+        self,
+        argv: Sequence[str],
+        *,
+        tasks: int,
+        timeout_s: float,
+        on_progress: Callable[[float], None] | None = None,
+        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+    ) -> ProcessResult:
+        """Return how a program ran as so many tasks."""
+        return self._programs.execute(
+            argv, timeout_s=timeout_s, tasks=tasks, nodes=self._demand.nodes
+        )
+
+    def __enter__(self) -> Self:
+        """Note the time."""
+        self._began = self._programs.life.now
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Note the time."""
+        self._ended = self._programs.life.now
+
+
+def find_twin_launcher(kind: str, programs: Programs) -> TwinLauncher | NotAvailable:
+    """Return the launcher of a kind, or why there is none."""
+    if kind not in KINDS:
+        return NotAvailable(f"there is no launcher {kind!r}; the twin plays {', '.join(KINDS)}")
+    return TwinLauncher(kind, programs)

@@ -1,0 +1,140 @@
+"""The mount of a simulated file system as one path on a client node: what a check looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from trimtab.drivers.local.counters import DeviceBytes
+from trimtab.drivers.protocol import Clock, Placement
+from trimtab.errors import UsageError
+from trimtab.launch.process import ProcessResult
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.telemetry import (
+    TELEMETRY_UNITS,
+    NotAvailable,
+    Reading,
+    Setting,
+    Snapshot,
+    Target,
+    TargetSnapshot,
+)
+from trimtab.model.trim import TrimPractice
+from trimtab.twin.driver import TwinDriver
+from trimtab.twin.instruments.snapshots import DRIVER, SOURCE
+from trimtab.twin.launcher import TwinLauncher
+from trimtab.visible import visible
+
+_SERVERS: Final = "a client does not see it; the servers do"
+
+
+class TwinPath:
+    """A path on the simulated mount.
+
+    Raises
+    ------
+    UsageError
+        There is no such path.
+    """
+
+    name = DRIVER
+    capabilities = frozenset({"settings", "launcher", "placement"})
+
+    def __init__(self, driver: TwinDriver, path: str) -> None:
+        state = driver.guest.describe(path)
+        if not state.exists:
+            raise UsageError(f"{visible(path)} does not exist on the twin")
+        self._driver = driver
+        scenario = driver.life.scenario
+        self.description = PathDescription(
+            path=path,
+            real_path=path.rstrip("/") or "/",
+            mount_point=driver.guest.path,
+            kind="lustre",
+            fs_type="lustre",
+            source=f"twin:/{scenario.name}",
+            options=("rw",),
+            fs_uuid=f"twin:{scenario.name}:{scenario.seed}",
+            notes=("it is simulated",),
+        )
+
+    @property
+    def clock(self) -> Clock:
+        """Returns the simulated time."""
+        return self._driver.clock
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return the file system as one target."""
+        return (Target(self.description.mount_point, "file-system"),)
+
+    def snapshot(self, at: datetime) -> Snapshot:
+        """Return what ``df`` sees."""
+        space = self._driver.guest.space()
+        known: Mapping[str, float | bool] = {
+            "capacity_bytes": space.capacity_bytes,
+            "used_bytes": space.used_bytes,
+            "available_bytes": space.available_bytes,
+            "inodes_total": space.inodes,
+            "inodes_free": space.inodes_free,
+            "read_only": False,
+        }
+        readings = tuple(
+            Reading(name, known[name], SOURCE)
+            if name in known
+            else Reading(name, None, reason=_SERVERS)
+            for name in TELEMETRY_UNITS
+        )
+        return Snapshot(at, self.name, True, (TargetSnapshot(self.targets()[0], readings),))
+
+    def drive_bytes(self) -> Mapping[str, DeviceBytes]:
+        """Return nothing: a client sees no drives."""
+        return {}
+
+    @contextmanager
+    def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:
+        """Say that a client has no allocator."""
+        yield NotAvailable(_SERVERS)
+
+    def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
+        """Return what a client is set to."""
+        simulation = self._driver.life.simulation
+        clients = simulation.scenario.clients
+        return {
+            "osc/checksums": Setting("osc/checksums", str(int(clients.checksums)), SOURCE),
+        }
+
+    def set(self, target: str, name: str, value: str) -> NotAvailable:
+        """Say that a client sets nothing."""
+        return NotAvailable("a client of the twin sets nothing")
+
+    def trim(self, target: str, start: int = 0, length: int | None = None) -> NotAvailable:
+        """Say that a client trims nothing."""
+        return NotAvailable("a client trims nothing; the OSTs are trimmed on their servers")
+
+    def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
+        """Say that a client does not see it."""
+        return NotAvailable(_SERVERS)
+
+    def set_creation(self, target: str, enabled: bool) -> NotAvailable:
+        """Say that a client cannot."""
+        return NotAvailable("a client opens and closes no targets")
+
+    def reset_allocator(self, target: str) -> NotAvailable:
+        """Say that a client cannot."""
+        return NotAvailable(_SERVERS)
+
+    def placement(self, path: str) -> Placement | NotAvailable:
+        """Return where a probe's file lies."""
+        return self._driver.placement(path)
+
+    def run(
+        self, server: str | None, argv: Sequence[str], timeout_s: float
+    ) -> ProcessResult | NotAvailable:
+        """Say that nothing runs there."""
+        return self._driver.run(server, argv, timeout_s)
+
+    def launcher(self, name: str) -> TwinLauncher | NotAvailable:
+        """Return the launcher of a kind."""
+        return self._driver.launcher(name)

@@ -1,0 +1,91 @@
+"""What comes from outside the scenario: files of probes that somebody else starts, and their rates.
+
+Guests' bytes are none of the users': no lifetime, no quota and no purge takes them; they are there
+until they are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation.measures import OstRates
+from trimtab.twin.simulation.streams import stream
+from trimtab.twin.stack import client, hardware
+from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S, finish_s
+from trimtab.twin.stack.sharing import Resource, max_min
+
+Array = NDArray[np.float64]
+
+
+def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
+    """Return a value for each real OST: 0, or that of the ranges it stands in.
+
+    Examples
+    --------
+    >>> unfolded([(8.0, "0-1"), (7.0, "3")], 5).tolist()
+    [8.0, 8.0, 0.0, 7.0, 0.0]
+    """
+    values = np.zeros(osts)
+    for value, ranges in folded:
+        for part in ranges.split(","):
+            first, _, last = part.partition("-")
+            values[int(first) : int(last or first) + 1] = value
+    return values
+
+
+def of_columns(values: Array, member: NDArray[np.int64], weight: Array) -> Array:
+    """Return the mean of each column's real OSTs."""
+    return np.bincount(member, values, minlength=len(weight)) / weight
+
+
+def task_rates(
+    scenario: Scenario,
+    could: OstRates,
+    competing: Array,
+    ost_of_task: NDArray[np.int64],
+    *,
+    nodes: int,
+    tasks_per_node: int,
+    bytes_per_task: float,
+    access: Literal["write", "read"],
+) -> tuple[Array, float]:
+    """Return what each task of a job gets while all of them run, and when the slowest is done.
+
+    Parameters
+    ----------
+    could
+        What each real OST gives to clients now.
+    competing
+        What users ask of each meanwhile.
+
+    Returns
+    -------
+    tuple
+        Bytes per second, and seconds for ``bytes_per_task`` each; ``inf``: one never ends.
+    """
+    machine = hardware.hardware(scenario.osts, scenario.server)
+    limits = client.node_limits(scenario.clients, machine.platform, tasks_per_node)
+    per_node = limits.write_bytes_per_s if access == "write" else limits.read_bytes_per_s
+    node = np.arange(len(ost_of_task)) // tasks_per_node
+    shared = Resource(node, np.full(nodes, per_node))
+    osts = Resource(
+        ost_of_task,
+        could.write if access == "write" else could.read,
+        competing,
+        np.ceil(competing / USER_STREAM_BYTES_PER_S),
+    )
+    process = limits.process_bytes_per_s
+    rates = max_min([shared, osts], np.full(len(ost_of_task), process))
+    done, _ = finish_s(shared, osts, bytes_per_task, process)
+    return rates, float(done.max())
+
+
+def luck(scenario: Scenario, at_s: float, spread: float, access: str) -> float:
+    """Return the factor that one phase of a probe has to itself, with a mean of 1."""
+    draws = stream(scenario.seed, "guest", access, int(at_s))
+    return float(np.exp(spread * draws.standard_normal() - spread**2 / 2.0))
