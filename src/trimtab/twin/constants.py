@@ -55,6 +55,8 @@ HELD_OUT: Final = (
     "16-read-peak",
     "figure-3-write",
     "figure-3-read",
+    "figure-3-fio-e1000",
+    "figure-3-fio-e2000",
     "30-e1000-single",
     "30-e1000-dual",
     "30-e2000-single",

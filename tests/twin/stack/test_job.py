@@ -177,3 +177,8 @@ def test_a_placed_job_takes_the_files_where_they_are() -> None:
     assert result.write_s == pytest.approx(1.0)
     assert result.read_s == pytest.approx(0.75)
     assert result.per_ost_bytes.tolist() == [3e9, 1e9]
+
+
+def test_a_job_of_no_bytes_has_no_bandwidth() -> None:
+    result = probe(np.full(8, 1e9), job=IorJob(1, 2, 0.0))
+    assert (result.write_bytes_per_s, result.write_s) == (0, 0)

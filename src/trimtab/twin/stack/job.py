@@ -208,8 +208,8 @@ def placed_job(
     last = written >= write_s * _NEAR if np.isfinite(write_s) else np.isinf(written)
     files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
     return JobResult(
-        write_bytes_per_s=total / write_s,
-        read_bytes_per_s=total / read_s,
+        write_bytes_per_s=total / write_s if write_s > 0 else 0.0,
+        read_bytes_per_s=total / read_s if read_s > 0 else 0.0,
         write_s=write_s,
         read_s=read_s,
         slowest_osts=np.flatnonzero(np.bincount(ost_of_task[last], minlength=len(files))),

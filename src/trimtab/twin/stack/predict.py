@@ -33,6 +33,9 @@ E2000_F: Final = Osts(4, PM1743, _SHARED, per_server=2, link_bytes_per_s=GEN5_LI
 E2000_2X16: Final = Osts(2, PM1743, Raid(drives=16), link_bytes_per_s=GEN5_LINK)
 E2000_4X16: Final = replace(E2000_F, raid=Raid(drives=16, shared=2))
 
+_E1000_BOTH = replace(E1000_F, raid=Raid(drives=24, shared=2))
+"""All drives from both servers at once, as fio reads them."""
+
 _E1000_SERVER = Server(32, 50e9)
 _E2000_SERVER = Server(32, 100e9)
 _CPU_NODE = Clients(3072, 25e9)
@@ -158,6 +161,10 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
         "16-write-peak": Prediction(e2000[True], host),
         "16-read-peak": Prediction(e2000[False], "memory of two servers / passes"),
         "figure-3-write": Prediction(e2000[True] / sheet_2[True] - e1000[True] / sheet[True], host),
+        "figure-3-fio-e1000": Prediction(
+            _of(_E1000_BOTH, False, False, constants) / sheet[False], "memory of two servers"
+        ),
+        "figure-3-fio-e2000": Prediction(e2000[False] / sheet_2[False], "memory of two servers"),
         "figure-3-read": Prediction(
             e2000[False] / sheet_2[False] - e1000[False] / sheet[False],
             "memory over 14 GB/s a drive, less x2 links over 7.5",
