@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -31,6 +32,11 @@ def mdt_name(number: int) -> str:
     return f"MDT{number:04x}"
 
 
+@lru_cache(maxsize=64)
+def _numbered(word: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{word}{number:04d}" for number in range(count))
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How many there are of everything.
@@ -50,12 +56,12 @@ class Layout:
     @property
     def osses(self) -> tuple[str, ...]:
         """Names of the OSSs."""
-        return tuple(f"oss{number:04d}" for number in range(-(-self.osts // self.per_server)))
+        return _numbered("oss", -(-self.osts // self.per_server))
 
     @property
     def mdses(self) -> tuple[str, ...]:
         """Names of the MDSs."""
-        return tuple(f"mds{number:04d}" for number in range(-(-self.mdts // MDTS_PER_SERVER)))
+        return _numbered("mds", -(-self.mdts // MDTS_PER_SERVER))
 
     @property
     def home(self) -> NDArray[np.int64]:

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trimtab.model.telemetry import Snapshot
+from trimtab.model.telemetry import Snapshot, TargetSnapshot
 from trimtab.record.batch import frame_of, packed
 from trimtab.twin.instruments.layout import Layout
-from trimtab.twin.instruments.snapshots import ost_columns, ost_settings, rest_of, snapshot_of
+from trimtab.twin.instruments.snapshots import (
+    DRIVER,
+    machine_values,
+    mdt_targets,
+    ost_columns,
+    ost_settings,
+    snapshot_of,
+)
 from trimtab.twin.instruments.state import TargetState, expanded
 
 if TYPE_CHECKING:
@@ -37,6 +44,8 @@ class _Template:
         Name and label of a reading to its place among an OST's rows.
     numbers, integers, texts
         One a row; what is missing is 0 here, and ``is_number`` and ``is_integer`` tell.
+    cpu_rows, network_rows
+        Where the two readings of each server stand.
     flags
         Create, degraded and read-only of each OST, by which the texts of settings were made.
     """
@@ -49,6 +58,8 @@ class _Template:
     is_number: pl.Series
     is_integer: pl.Series
     texts: list[str | None]
+    cpu_rows: np.ndarray
+    network_rows: np.ndarray
     flags: list[tuple[bool, bool, bool]]
 
 
@@ -104,6 +115,8 @@ class Panel:
             is_number=frame["number"].is_not_null(),
             is_integer=frame["integer"].is_not_null(),
             texts=frame["text"].to_list(),
+            cpu_rows=_of_machines(frame, "server_cpu_fraction"),
+            network_rows=_of_machines(frame, "network_bytes_total"),
             flags=[self._flags(whole, number) for number in range(osts)],
         )
 
@@ -142,16 +155,32 @@ class Panel:
                 template.flags[number] = flags
                 own = self._settings(whole, number)
                 template.texts[(number + 1) * rows - len(own) : (number + 1) * rows] = own
-        # Few rows are of MDTs and machines: they are made anew, and stand behind those of OSTs.
-        rest = frame_of(rest_of(whole, self.layout))
-        template.numbers[end:] = rest["number"].fill_null(0.0).to_numpy()
-        template.integers[end:] = rest["integer"].fill_null(0).to_numpy()
-        template.texts[end:] = rest["text"].to_list()
+        # Few rows are of MDTs: they are made anew, and stand behind those of OSTs.
+        mdts = frame_of(_alone(mdt_targets(whole, self.layout), whole))
+        place = slice(end, end + mdts.height)
+        template.numbers[place] = mdts["number"].fill_null(0.0).to_numpy()
+        template.integers[place] = mdts["integer"].fill_null(0).to_numpy()
+        template.texts[place] = mdts["text"].to_list()
+        busy, moved = machine_values(whole, self.layout)
+        template.numbers[template.cpu_rows] = busy
+        template.integers[template.network_rows] = moved
         return template.frame.with_columns(
             number=pl.when(template.is_number).then(pl.Series(template.numbers)),
             integer=pl.when(template.is_integer).then(pl.Series(template.integers)),
             text=pl.Series(template.texts, dtype=pl.String),
         )
+
+
+def _of_machines(frame: pl.DataFrame, name: str) -> np.ndarray:
+    """Return the rows of a reading of machines, in their order."""
+    parts, names = frame["part"].cast(str), frame["name"].cast(str)
+    return (
+        ((parts == "host reading") & (names == name)).fill_null(value=False).arg_true().to_numpy()
+    )
+
+
+def _alone(targets: list[TargetSnapshot], whole: TargetState) -> Snapshot:
+    return Snapshot(whole.at, DRIVER, complete=True, targets=tuple(targets))
 
 
 def _is_there(value: object) -> bool:

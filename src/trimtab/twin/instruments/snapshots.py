@@ -7,7 +7,6 @@ snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lust
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from math import isnan
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.model.telemetry import (
+    TELEMETRY_UNITS,
     HostSnapshot,
     Reading,
     Setting,
@@ -49,7 +49,11 @@ _KERNELS: Final[Mapping[AllocatorFamily, str]] = {
     "optimize-scan": "5.14.0-362.13.1_lustre.el9.x86_64",
     "el9": "5.14.0-503.11.1_lustre.el9.x86_64",
 }
-_CLIENT_KERNEL: Final = "5.14.21-150400.24.69-default"
+_CLIENT_KERNELS: Final = {
+    False: "5.14.21-150400.24.69-default",
+    True: "5.14.21-150400.24.81-default",
+}
+"""Without and with the mitigation, which comes with a kernel of its own."""
 
 Columns = dict[tuple[str, str | None], list[float | int | str | bool | None]]
 """Name and label of a reading to one value a target."""
@@ -66,21 +70,12 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
         Of the scenario: targets of one column get small differences from it.
     """
     whole = expanded(state, seed)
-    rest = rest_of(whole, layout)
-    return replace(
-        rest,
-        complete=bool(whole.osts.answers.all()),
-        targets=(*_osts(whole, layout, _Texts(whole.settings, devices)), *rest.targets),
-    )
-
-
-def rest_of(whole: TargetState, layout: Layout) -> Snapshot:
-    """Return the snapshot of an expanded state without its OSTs: MDTs and machines."""
+    osts = _osts(whole, layout, _Texts(whole.settings, devices))
     return Snapshot(
-        at=whole.at.astimezone(UTC),
+        at=state.at.astimezone(UTC),
         driver=DRIVER,
-        complete=True,
-        targets=tuple(_mdts(whole, layout)),
+        complete=bool(whole.osts.answers.all()),
+        targets=(*osts, *mdt_targets(whole, layout)),
         hosts=_hosts(whole, layout),
     )
 
@@ -249,8 +244,6 @@ def _osts(whole: TargetState, layout: Layout, texts: _Texts) -> list[TargetSnaps
 
 def _silent(target: str) -> TargetSnapshot:
     """Return what can be known of a target that nobody is connected to."""
-    from trimtab.model.telemetry import TELEMETRY_UNITS
-
     known = {"import_state": "DISCONN", "create_enabled": False}
     why = f"{target} is not connected (DISCONN); no server serves it"
     readings = tuple(
@@ -260,7 +253,8 @@ def _silent(target: str) -> TargetSnapshot:
     return TargetSnapshot(Target(target, "ost", None), readings)
 
 
-def _mdts(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
+def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
+    """Return what is known of each MDT."""
     mdts, settings = state.mdts, state.settings
     texts = _named({
         "mdt/readonly": "0",
@@ -299,6 +293,7 @@ def _mdts(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
             Reading(name, value, SOURCE, None if value is not None else _WHY_MDT[name], label)
             for (name, label), value in values.items()
         )
+        readings += _MDT_UNKNOWN
         found.append(TargetSnapshot(Target(mdt_name(number), "mdt", server), readings, texts))
     return found
 
@@ -311,9 +306,35 @@ _WHY_MDT: Final[Mapping[str, str]] = {
 }
 
 
+_MDT_KNOWN: Final = frozenset(
+    {
+        *("capacity_bytes", "used_bytes", "available_bytes", "inodes_total", "inodes_free"),
+        *("create_enabled", "read_only", "errors_total", "server", "failover_active"),
+        *("import_state", "wbt_latency_s", "server_cpu_fraction", "network_bytes_total"),
+        "metadata_operations_total",
+        *_WHY_MDT,
+    }
+)
+_MDT_UNKNOWN: Final = tuple(
+    Reading(name, None, reason="of an MDT it is not simulated")
+    for name in TELEMETRY_UNITS
+    if name not in _MDT_KNOWN
+)
+
+
 def _mds_network(mdts: MdtState) -> np.ndarray:
     place = np.arange(len(mdts)) // MDTS_PER_SERVER
     return np.bincount(place, weights=mdts.metadata_operations_total * _BYTES_PER_OPERATION)
+
+
+def machine_values(state: TargetState, layout: Layout) -> tuple[list[float], list[int]]:
+    """Return CPU and network bytes of each server, OSSs first, of an expanded state."""
+    cpu = np.zeros(len(layout.osses))
+    np.maximum.at(cpu, serving_of(state, layout), state.osts.server_cpu_fraction)
+    mds = np.zeros(len(layout.mdses))
+    np.maximum.at(mds, np.arange(layout.mdts) // MDTS_PER_SERVER, state.mdts.server_cpu_fraction)
+    moved = [*whole_of(_network(state, layout)), *whole_of(_mds_network(state.mdts))]
+    return [*cpu.tolist(), *mds.tolist()], moved
 
 
 def _hosts(state: TargetState, layout: Layout) -> tuple[HostSnapshot, ...]:
@@ -322,18 +343,11 @@ def _hosts(state: TargetState, layout: Layout) -> tuple[HostSnapshot, ...]:
         "kernel_release": _KERNELS[state.settings.family],
         "health_check": "healthy",
     })  # fmt: skip
-    cpu = np.zeros(len(layout.osses))
-    np.maximum.at(cpu, serving_of(state, layout), state.osts.server_cpu_fraction)
-    mds = np.zeros(len(layout.mdses))
-    np.maximum.at(mds, np.arange(layout.mdts) // MDTS_PER_SERVER, state.mdts.server_cpu_fraction)
-    named = [*layout.osses, *layout.mdses]
-    busy = [*cpu.tolist(), *mds.tolist()]
-    moved = [*whole_of(_network(state, layout)), *whole_of(_mds_network(state.mdts))]
+    named, (busy, moved) = (*layout.osses, *layout.mdses), machine_values(state, layout)
     checksums = "1" if state.settings.checksums else "0"
     client = _named({
         "lustre_version": "2.15.3",
-        "kernel_release": _CLIENT_KERNEL,
-        "spec_rstack_overflow": "Mitigation: safe RET" if state.settings.saferet else "Vulnerable",
+        "kernel_release": _CLIENT_KERNELS[state.settings.saferet],
         "checksums": checksums,
         "llite_checksums": checksums,
         "checksum_type": "crc32c",

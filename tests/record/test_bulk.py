@@ -1,0 +1,97 @@
+"""Runs, events and encoded snapshots kept many at once are what they are kept one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import identifier_of
+from trimtab.model.run import RawOutput, Run, RunStatus, Sample
+from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.record.batch import encode, frame_of, packed
+from trimtab.record.store import Store
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def run(place: int) -> Run:
+    at = AT + place * HOUR
+    return Run(
+        identifier_of(at, "run"),
+        ("one", "two")[place % 2],
+        "hourly",
+        "ior",
+        RunStatus.OK,
+        at,
+        parameters={"spec": {"tasks": 4}},
+        samples=(Sample("write_bandwidth", 1e9 + place, 0), Sample("read_bandwidth", 2e9, 0)),
+        outputs=(RawOutput("command", ("ior",), b"text %d" % (place // 2), b"said"),),
+    )
+
+
+def event(place: int) -> Event:
+    at = AT + place * HOUR
+    return Event(identifier_of(at, "event"), "one", EventKind.TRIM, at, f"trim {place}", "test")
+
+
+def snapshot(place: int) -> Snapshot:
+    readings = (Reading("used_bytes", 10**12 + place, "df"),)
+    target = TargetSnapshot(Target("OST0000", "ost", "oss0"), readings)
+    return Snapshot(AT + place * HOUR, "twin", place != 1, (target,))
+
+
+@pytest.fixture(params=["one by one", "at once"])
+def store(request, tmp_path):
+    with Store.open(tmp_path / "t.db") as opened:
+        runs, events = [run(n) for n in range(5)], [event(n) for n in range(3)]
+        snapshots = [(identifier_of(one.at, "s"), one) for one in map(snapshot, range(3))]
+        if request.param == "at once":
+            opened.add_runs(runs)
+            opened.add_events(events)
+            rows = [(name, one.at, one.complete, encode(one)) for name, one in snapshots]
+            opened.add_batches("one", "twin", rows)
+        else:
+            for one in runs:
+                opened.add_run(one)
+            for one in events:
+                opened.add_event(one)
+            for name, one in snapshots:
+                opened.add_snapshot("one", one, identifier=name)
+        yield opened
+
+
+def test_what_is_kept_is_the_same(store):
+    for place in range(5):
+        assert store.run(run(place).id, outputs=True) == run(place)
+    assert store.events() == tuple(event(place) for place in range(3))
+    assert store.snapshots("one") == tuple(snapshot(place) for place in (2, 1, 0))
+    assert store.integrity(contents=True) == ()
+
+
+def test_a_taken_id_is_told_and_nothing_is_added(store):
+    with pytest.raises(UsageError, match="already kept"):
+        store.add_runs([run(7), run(0)])
+    with pytest.raises(UsageError, match="already kept"):
+        store.add_events([event(7), event(0)])
+    assert len(store.runs()) == 5
+    assert len(store.events()) == 3
+
+
+def test_a_snapshot_under_a_taken_id_stays_as_it_was(store):
+    other = replace(snapshot(0), targets=())
+    row = (identifier_of(other.at, "s"), other.at, True, packed(frame_of(other), level=1))
+    store.add_batches("one", "twin", [row])
+    assert store.snapshots("one")[-1] == snapshot(0)
+
+
+def test_nothing_at_once_is_nothing(store):
+    before = (store.runs(), store.events(), store.snapshots("one"))
+    store.add_runs([])
+    store.add_events([])
+    store.add_batches("one", "twin", [])
+    assert (store.runs(), store.events(), store.snapshots("one")) == before
