@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.twin.stack import slow_sharing
 
 from trimtab.twin.stack.client import NodeLimits
-from trimtab.twin.stack.job import IorJob, balance, finish_s, ior_job, place, placed_job
-from trimtab.twin.stack.sharing import Resource
+from trimtab.twin.stack.job import IorJob, balance, ior_job, place, placed_job
 
 NODE = NodeLimits(20e9, 25e9, 5e9)
 PROBE = IorJob(32, 64, 61e9)
@@ -28,33 +27,41 @@ def probe(write, *, competing=None, is_open=None, job=PROBE, seed=1, **options):
     )
 
 
-@settings(max_examples=60)
+RATES = st.floats(1.0, 20.0)
+
+
+@settings(max_examples=200)
 @given(st.data())
 def test_a_job_ends_when_one_that_shares_anew_at_each_end_does(data: st.DataObject) -> None:
     nodes, osts = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
     each = data.draw(st.integers(1, 3))
-    node = np.arange(nodes * each) // each
-    ost = np.array(
-        data.draw(st.lists(st.integers(0, osts - 1), min_size=len(node), max_size=len(node)))
+    ost = data.draw(
+        st.lists(st.integers(0, osts - 1), min_size=nodes * each, max_size=nodes * each)
     )
-    rates = st.floats(1.0, 20.0)
-    node_rates = data.draw(st.lists(rates, min_size=nodes, max_size=nodes))
-    ost_rates = data.draw(st.lists(rates, min_size=osts, max_size=osts))
-    demand = data.draw(st.lists(st.floats(0.01, 30) | st.just(0.0), min_size=osts, max_size=osts))
-    streams = np.ceil(demand)
-    done, _ = finish_s(
-        Resource(node, np.array(node_rates)),
-        Resource(ost, np.array(ost_rates), np.array(demand), streams),
-        10.0,
-        6.0,
+    of_node = data.draw(RATES)
+    rates = np.array(data.draw(st.lists(RATES, min_size=osts, max_size=osts)))
+    asked = st.floats(0.01, 30) | st.just(0.0)
+    users = np.array(data.draw(st.lists(asked, min_size=osts, max_size=osts)))
+    streams = np.ceil(users)
+    got = placed_job(
+        np.array(ost),
+        rates,
+        rates * 2,
+        clients=NodeLimits(of_node, of_node, 6.0),
+        job=IorJob(nodes, each, 10.0),
+        competing=users,
+        streams=streams,
     )
-    slow_nodes = [slow_sharing.Shared(rate) for rate in node_rates]
-    slow_osts = [
-        slow_sharing.Shared(*values) for values in zip(ost_rates, demand, streams, strict=True)
-    ]
-    paths = [[slow_nodes[n], slow_osts[o]] for n, o in zip(node, ost, strict=True)]
-    exact = slow_sharing.ends(paths, [6.0] * len(node), 10.0)
-    assert done.max() == pytest.approx(max(exact), rel=0.01)
+    slow_nodes = [slow_sharing.Shared(of_node) for _ in range(nodes)]
+    slow_osts = [slow_sharing.Shared(*v) for v in zip(rates, users, streams, strict=True)]
+    paths = [[slow_nodes[n // each], slow_osts[o]] for n, o in enumerate(ost)]
+    ends = slow_sharing.ends(paths, [6.0] * len(ost), 10.0)
+    assert got.write_s == pytest.approx(max(ends), rel=1e-6)
+    last = {o for o, end in zip(ost, ends, strict=True) if end >= max(ends) * (1 - 1e-7)}
+    assert last <= set(got.slowest_osts.tolist())
+    plain = [slow_sharing.Shared(2 * rate) for rate in rates]
+    alone = [[slow_nodes[n // each], plain[o]] for n, o in enumerate(ost)]
+    assert got.read_s == pytest.approx(max(slow_sharing.ends(alone, [6.0] * len(ost), 10.0)))
 
 
 def test_round_robin_leaves_no_ost_more_than_one_file_ahead() -> None:

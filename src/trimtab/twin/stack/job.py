@@ -2,7 +2,7 @@
 
 File per process: each task writes a file on an OST, then reads it back. Tasks share their node and
 their OST fairly with each other and with what users do there. A job takes as long as its slowest
-task, so its bandwidth is all bytes over the longest time.
+task (`trimtab.twin.stack.sharing` says when that is), so its bandwidth is all bytes over that time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED
 from trimtab.twin.stack.client import NodeLimits
-from trimtab.twin.stack.sharing import Array, Indices, Resource, fair_share, max_min
+from trimtab.twin.stack.sharing import Array, Indices, Resource, shares, slowest_rate
 
 USER_STREAM_BYTES_PER_S: Final = FITTED.node_bytes_per_s / 64
 """A process of a user moves what one of 64 on a node can: how many a demand comes from."""
-_STEPS = 8
-_EXACT = 1.002
-_LATE = 1.01
 _NEAR = 0.995
 """OSTs whose tasks end within 0.5 % of the last count as slowest."""
 
@@ -188,82 +185,44 @@ def placed_job(
     """
     node = np.arange(job.tasks) // job.tasks_per_node
 
-    def ends(rate: Array, users: Array | None, per_node: float) -> tuple[Array, bool]:
-        processes = streams
-        if users is None or not users.any():
-            users = processes = None
-        elif processes is None:
-            processes = np.ceil(users / USER_STREAM_BYTES_PER_S)
-        return finish_s(
-            Resource(node, np.full(job.nodes, per_node)),
-            Resource(ost_of_task, rate, users, processes),
-            job.bytes_per_task,
-            clients.process_bytes_per_s,
-        )
+    def rate_and_shares(
+        rate: Array, users: Array | None, per_node: float
+    ) -> tuple[float, float, Array]:
+        nodes = Resource(node, np.full(job.nodes, per_node))
+        of_osts = shares(_osts(ost_of_task, rate, users, streams))
+        of_clients = slowest_rate([nodes], clients.process_bytes_per_s)
+        return min(of_clients, float(of_osts.min())), of_clients, of_osts
 
-    written, by_ost = ends(per_ost_write, competing, clients.write_bytes_per_s)
-    read, _ = ends(per_ost_read, competing_read, clients.read_bytes_per_s)
-    total = job.tasks * job.bytes_per_task
-    write_s, read_s = float(written.max()), float(read.max())
-    last = written >= write_s * _NEAR if np.isfinite(write_s) else np.isinf(written)
+    write, of_clients, of_osts = rate_and_shares(
+        per_ost_write, competing, clients.write_bytes_per_s
+    )
+    read, _, _ = rate_and_shares(per_ost_read, competing_read, clients.read_bytes_per_s)
     files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
+    # Nodes are alike: where they limit, all tasks are last, wherever their files lie.
+    last = of_osts <= write / _NEAR if write < of_clients else files > 0
+    moves = job.bytes_per_task > 0
     return JobResult(
-        write_bytes_per_s=total / write_s if write_s > 0 else 0.0,
-        read_bytes_per_s=total / read_s if read_s > 0 else 0.0,
-        write_s=write_s,
-        read_s=read_s,
-        slowest_osts=np.flatnonzero(np.bincount(ost_of_task[last], minlength=len(files))),
+        write_bytes_per_s=job.tasks * write * moves,
+        read_bytes_per_s=job.tasks * read * moves,
+        write_s=_seconds(job.bytes_per_task, write),
+        read_s=_seconds(job.bytes_per_task, read),
+        slowest_osts=np.flatnonzero(last),
         per_ost_bytes=files * job.bytes_per_task,
-        limit="ost" if by_ost else "client",
+        limit="ost" if write < of_clients else "client",
     )
 
 
-def finish_s(
-    nodes: Resource, osts: Resource, bytes_per_task: float, process_bytes_per_s: float
-) -> tuple[Array, bool]:
-    """Return when each task is done, seconds, and whether OSTs make the last of them late.
-
-    Who ends leaves its share to the others, so sharing is worked out anew then; it ends early where
-    the slowest is within `_EXACT` of what no sharing can better, and after `_STEPS`, from where on
-    rates stay as they are (late rather than early).
-    """
-    by_node, by_ost = _shares(nodes), _shares(osts)
-    least = min(float(by_node.min()), process_bytes_per_s)
-    widest = float(np.where(np.isfinite(by_node), by_node, 0.0).max())
-    if min(float(by_ost.min()), process_bytes_per_s) >= widest > 0:
-        # Nobody waits for an OST: the hourly probe on most days.
-        return bytes_per_task / by_node[nodes.passed], False
-    with np.errstate(divide="ignore"):
-        floor = float(np.divide(bytes_per_task, least))
-        bound = max(floor, float(np.divide(bytes_per_task, by_ost.min())))
-    left = np.full(len(osts.passed), float(bytes_per_task))
-    done = np.zeros(len(left))
-    active = np.arange(len(left))
-    now = 0.0
-    for step in range(_STEPS):
-        rates = max_min(
-            [
-                replace(nodes, passed=nodes.passed[active]),
-                replace(osts, passed=osts.passed[active]),
-            ],
-            np.full(active.size, process_bytes_per_s),
-        )
-        with np.errstate(divide="ignore"):
-            needs = left[active] / rates
-        done[active] = now + needs
-        soonest, latest = float(needs.min()), float(needs.max())
-        if now + latest <= bound * _EXACT or soonest * _EXACT >= latest or step == _STEPS - 1:
-            break
-        # Who ends almost together ends in one step.
-        until = min(soonest * _EXACT, latest)
-        left[active] -= rates * until
-        now += until
-        active = active[needs > until]
-    slowest = float(done.max())
-    return done, slowest > floor * _LATE
+def _osts(
+    ost_of_task: Indices, rate: Array, users: Array | None, streams: Array | None
+) -> Resource:
+    if users is None or not users.any():
+        return Resource(ost_of_task, rate)
+    if streams is None:
+        streams = np.ceil(users / USER_STREAM_BYTES_PER_S)
+    return Resource(ost_of_task, rate, users, streams)
 
 
-def _shares(shared: Resource) -> Array:
-    """Return what each task gets if these alone limit it; the least bounds the job's time."""
-    flows = np.bincount(shared.passed, minlength=len(shared.capacity)).astype(np.float64)
-    return fair_share(shared.capacity, flows, shared.others_demand, shared.others_weight)
+def _seconds(size_bytes: float, bytes_per_s: float) -> float:
+    if size_bytes == 0:
+        return 0.0
+    return size_bytes / bytes_per_s if bytes_per_s > 0 else float("inf")

@@ -7,6 +7,12 @@ has less (D. Bertsekas and R. Gallager, Data Networks, 1992, 6.5).
 Filling one resource after another takes as many rounds as there are levels. Here every resource
 that is the tightest of *all* flows through it is closed in the same round: others can only become
 wider while they wait, so the order among those does not matter.
+
+When the slowest of tasks with equal bytes is done needs no filling at all. Let s be the least share
+that any resource gives its flows when all of them are active, or what one task moves alone if that
+is less. No task ever gets less than s, since shares only rise while others stop or end; and where
+the share is s, n tasks need n x bytes / (n x s), since fewer of them together get no more than all
+did. So the slowest is done at bytes / s exactly.
 """
 
 from __future__ import annotations
@@ -55,6 +61,25 @@ def fair_share(
         if demand is not None and weight is not None:
             share = np.maximum((capacity - demand) / flows, capacity / (flows + weight))
     return np.where(flows > 0, np.maximum(share, 0.0), np.inf)
+
+
+def shares(resource: Resource) -> Array:
+    """Return what each flow gets of each resource while all flows are active, as if it alone
+    limited them; ``inf`` for one that no flow passes.
+    """
+    flows = np.bincount(resource.passed, minlength=len(resource.capacity)).astype(np.float64)
+    return fair_share(resource.capacity, flows, resource.others_demand, resource.others_weight)
+
+
+def slowest_rate(resources: Sequence[Resource], limit: float) -> float:
+    """Return the rate at which the last of flows with equal bytes moves them, start to end.
+
+    Parameters
+    ----------
+    limit
+        What each flow asks for at most.
+    """
+    return min([limit, *(float(shares(resource).min()) for resource in resources)])
 
 
 def max_min(resources: Sequence[Resource], limits: Array) -> Array:
