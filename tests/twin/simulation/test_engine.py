@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,6 +18,7 @@ from trimtab.twin.scenario.model import (
     Gating,
     Lifetime,
     Purge,
+    Queue,
     Resolution,
     Scenario,
     Trim,
@@ -319,3 +321,62 @@ def test_progress_ends_with_all():
     simulation(small(1.0)).run(on_progress=told.append)
     assert told[-1] == 1.0
     assert told == sorted(told)
+
+
+def test_a_window_slows_what_the_survey_sees():
+    def throttled(scenario, amplification):
+        slow = 0.9 if scenario.queue.writeback_throttling else 1.0
+        return np.full(len(amplification), slow)
+
+    def survey(**changed):
+        of = Simulation(small(1.0, **changed), layout=slow_layout, windows=throttled)
+        of.run()
+        return of.trace.surveys[0].write_bytes_per_s
+
+    off = survey(queue=Queue(writeback_throttling=False))
+    np.testing.assert_allclose(survey(), 0.9 * off, rtol=0.02)
+
+
+def test_a_rebuilding_ost_is_degraded_and_slower_and_one_moved_shares_a_server():
+    faults = (
+        Fault(START, "failed-drive", START + 30 * HOUR, (1,)),
+        Fault(START, "failover", START + 30 * HOUR, (3,)),
+    )
+    of = Simulation(small(2.0, faults=faults), layout=slow_layout)
+    of.run(START + 21 * HOUR)
+    assert of.state.degraded.tolist() == [ost == 1 for ost in range(8)]
+    assert of.state.server.tolist() == [0, 1, 2, 2, 4, 5, 6, 7]
+    write = of.trace.surveys[0].write_bytes_per_s
+    assert write[1] < 0.8 * write[0]
+    assert kinds(of) == [EventKind.REBUILD, EventKind.FAILOVER]
+    assert of.events[0].until == START + 30 * HOUR
+    of.run()
+    assert not of.state.degraded.any()
+    assert of.state.server.tolist() == list(range(8))
+
+
+def test_a_purge_brings_it_under_its_target_and_says_how_old_it_went():
+    purge = Purge(enabled=True, target=0.5, min_age_s=7 * DAY)
+    of = simulation(small(3.0, purge=purge, probes=()))
+    of.run()
+    told = [event for event in of.events if event.kind == EventKind.PURGE]
+    assert "days ago" in told[0].detail
+    whole = float(of.state.used_bytes @ of.columns.weight) / float(
+        of.state.capacity_bytes @ of.columns.weight
+    )
+    assert whole == pytest.approx(0.5, abs=0.04)
+    slow = simulation(small(3.0, purge=replace(purge, bytes_per_day=1e12), probes=()))
+    slow.run()
+    # The first pass is due at the end of the first day, so it begins in that day's last hour.
+    assert slow.population.totals.purged == pytest.approx(49 / 24 * 1e12)
+
+
+def test_ids_of_events_are_unique_uuids_of_their_time():
+    of = simulation(small(3.0, trim=Trim(every_s=DAY)))
+    of.run()
+    ids = [uuid.UUID(event.id) for event in of.events]
+    assert len(set(ids)) == len(ids) > 0
+    assert {one.version for one in ids} == {7}
+    assert [one.int >> 80 for one in ids] == [
+        int(event.at.timestamp() * 1000) for event in of.events
+    ]

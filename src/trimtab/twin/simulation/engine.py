@@ -35,7 +35,7 @@ from trimtab.twin.simulation.faults import (
     conditions,
 )
 from trimtab.twin.simulation.layout import Layout
-from trimtab.twin.simulation.measures import OstTerms, Rates
+from trimtab.twin.simulation.measures import OstTerms, Rates, Windows, no_windows
 from trimtab.twin.simulation.miniature import Miniature
 from trimtab.twin.simulation.operations import Operations
 from trimtab.twin.simulation.placement import (
@@ -69,6 +69,8 @@ class Simulation:
         Makes the miniature OSTs; ``None``: those of the Rust core.
     rates
         Ceilings of the layers above; ``None``: those of `trimtab.twin.stack`.
+    windows
+        What seconds of collection and throttling leave of writes.
     threads
         Of the core; the result does not depend on it. ``None``: one a processor.
 
@@ -93,6 +95,7 @@ class Simulation:
         *,
         layout: Callable[[Scenario, int, int | None], Layout] | None = None,
         rates: Rates | None = None,
+        windows: Windows = no_windows,
     ) -> None:
         self.scenario = scenario
         self.now = scenario.start.astimezone(UTC)
@@ -104,6 +107,7 @@ class Simulation:
         self.trace = Trace()
         self._epoch = 0
         self._rates = rates or StackRates()
+        self._windows = windows
         self._agenda = Agenda(scenario.probes, self.now, scenario.timezone)
         self._changes = sorted(scenario.changes, key=lambda one: one.at)
         self._faults: list[Fault] = sorted(scenario.faults, key=lambda one: one.at)
@@ -535,7 +539,7 @@ class Simulation:
         terms = OstTerms(
             state.amplification[member],
             self.miniature.walks_per_request[member],
-            np.ones(len(member)),
+            self._windows(self.scenario, state.amplification)[member],
             server,
             troubles,
         )

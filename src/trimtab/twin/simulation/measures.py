@@ -73,6 +73,19 @@ class JobRates:
     slowest: int
 
 
+class Windows(Protocol):
+    """What seconds of collection and writeback throttling leave of writes."""
+
+    def __call__(self, scenario: Scenario, amplification: Array) -> Array:
+        """Return the factor of each column, 0 to 1, of what amplification leaves."""
+        ...
+
+
+def no_windows(scenario: Scenario, amplification: Array) -> Array:
+    """Return 1: amplification alone slows writes."""
+    return np.ones_like(amplification)
+
+
 class Rates(Protocol):
     """Ceilings of the layers: `trimtab.twin.simulation.stacked`, and what tests put there."""
 

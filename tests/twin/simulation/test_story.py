@@ -1,0 +1,107 @@
+"""What trims, thresholds and fullness do to a small Perlmutter, on the real layout and stack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from tests.twin.simulation.small import DAY, DRIVE, START, small
+
+from trimtab.twin.scenario.model import Allocator, Lifetime, Osts, Resolution, Scenario, Trim
+from trimtab.twin.simulation.engine import Simulation
+
+DAYS = 16.0
+
+
+def perlmutter(fullness: float, **changed: object) -> Scenario:
+    """Return eight OSTs that stay about as full as they are, a column of two each."""
+    plain = small(DAYS, osts=Osts(8, DRIVE, capacity_bytes=133e12), **changed)
+    lasting = fullness / 0.076 * DAY
+    users = replace(
+        plain.users,
+        fullness=fullness,
+        fullness_spread=0.005,
+        daily_writes_bytes=8 * 133e12 * 0.076,
+        lifetimes=(Lifetime(1.0, lasting),),
+        rhythm=0.0,
+        burstiness=0.0,
+    )
+    return replace(plain, users=users, resolution=Resolution(classes=4))
+
+
+def last_week(of: Simulation) -> dict[str, float]:
+    """Return means over the last week."""
+    week = [run for run in of.trace.surveys if run.at > of.now - timedelta(days=7)]
+    write = np.concatenate([run.write_bytes_per_s for run in week])
+    rows = 7 * 24
+    return {
+        "amplification": float(of.trace.of("amplification")[-rows:].mean()),
+        "useless": float(of.trace.of("useless_per_request")[-rows:].mean()),
+        "write": float(write.mean()),
+        "fullness": float(of.trace.of("fullness")[-rows:].mean()),
+    }
+
+
+def ran(scenario: Scenario) -> dict[str, float]:
+    of = Simulation(scenario)
+    of.run()
+    return last_week(of)
+
+
+def test_nightly_trims_give_writes_back_where_collection_limits_them():
+    never, nightly = ran(perlmutter(0.74)), ran(perlmutter(0.74, trim=Trim(every_s=DAY)))
+    assert never["fullness"] == pytest.approx(0.74, abs=0.02)
+    # Uniform writes to a full drive would be 4.35 (FIFO, spare 0.12), to one that knows of every
+    # deletion 1.6: what lies between is layout.
+    assert 1.6 < never["amplification"] < 4.35
+    assert 1.2 < nightly["amplification"] < 1.8
+    assert never["write"] / nightly["write"] == pytest.approx(
+        nightly["amplification"] / never["amplification"], rel=0.05
+    )
+
+
+def test_discard_gives_at_least_what_nightly_trims_give():
+    nightly = ran(perlmutter(0.74, trim=Trim(every_s=DAY)))
+    discard = ran(perlmutter(0.74, trim=Trim(discard=True)))
+    assert discard["amplification"] < nightly["amplification"]
+
+
+def test_over_three_quarters_full_the_default_thresholds_search_in_vain():
+    default = ran(perlmutter(0.81))
+    raised = ran(perlmutter(0.81, allocator=Allocator(c2=0.25)))
+    assert ran(perlmutter(0.70))["useless"] == 0.0
+    assert default["useless"] > 0.005
+    assert raised["useless"] < default["useless"] / 20
+    assert raised["write"] > 1.2 * default["write"]
+
+
+def test_the_fuller_the_slower():
+    found = [ran(perlmutter(full)) for full in (0.5, 0.65, 0.8)]
+    amplification = [one["amplification"] for one in found]
+    assert amplification == sorted(amplification)
+    assert [one["write"] for one in found] == sorted((one["write"] for one in found), reverse=True)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_bit(threads):
+    scenario = perlmutter(0.7, trim=Trim(every_s=DAY))
+    one, many = Simulation(scenario, 1), Simulation(scenario, threads)
+    until = START + timedelta(days=3)
+    one.run(until)
+    many.run(until)
+    for name in ("fullness", "amplification", "useless_per_request", "walks_per_request"):
+        np.testing.assert_array_equal(one.trace.of(name), many.trace.of(name))
+    assert one.trace.jobs == many.trace.jobs
+    np.testing.assert_array_equal(
+        one.trace.surveys[-1].write_bytes_per_s, many.trace.surveys[-1].write_bytes_per_s
+    )
+
+
+def test_a_quiet_probe_varies_by_some_percent():
+    of = Simulation(replace(small(10.0), seed=3))
+    of.run()
+    rates = np.array([run.write_bytes_per_s for run in of.trace.jobs])
+    assert len(rates) == 240
+    assert 0.03 < rates.std() / rates.mean() < 0.08
