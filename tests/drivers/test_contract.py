@@ -1,4 +1,4 @@
-"""One suite that every driver passes: in memory; local on ext4, xfs and a directory; Lustre."""
+"""One suite that every driver passes: in memory; local on ext4, xfs, a directory; Lustre; twin."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from _pytest.mark import ParameterSet
 from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
 from tests.support.memory_driver import MemoryDriver
+from tests.support.small_twin import small_life
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.driver import LustreDriver
@@ -24,6 +25,7 @@ from trimtab.launch.process import ProcessResult, execute
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import TELEMETRY_UNITS, NotAvailable, Setting, Snapshot
 from trimtab.model.trim import TrimPractice
+from trimtab.twin.driver import TwinDriver
 
 AT = datetime(2026, 11, 20, 3, 4, 5, 678901, tzinfo=UTC)
 MIB = 1024**2
@@ -101,22 +103,43 @@ def _lustre(_directory: Path, _cleanup: ExitStack) -> Case:
     )
 
 
+def _twin(_directory: Path, _cleanup: ExitStack) -> Case:
+    life = small_life()
+    driver = TwinDriver(life, "/twin")
+    driver.guest.make_directory("/twin", ".trimtab-probe-contract")
+    file = "/twin/.trimtab-probe-contract/data"
+    sizes = {file: 0.0}
+
+    def write(size: int) -> None:
+        sizes[file] += size
+        driver.guest.write(sizes)
+
+    def free() -> None:
+        driver.guest.remove("/twin", ".trimtab-probe-contract")
+
+    return Case(driver, write, free, file)
+
+
 CASES = {
     "memory": _memory,
     "local-ext4": _loop("ext4"),
     "local-xfs": _loop("xfs"),
     "local-directory": _directory,
     "lustre": _lustre,
+    "twin": _twin,
 }
 
 
-OWN = ("memory", "local-ext4", "local-xfs")
+OWN = ("memory", "local-ext4", "local-xfs", "twin")
 """Those whose file system is the test's own, to trim and to set."""
+
+
+KERNEL = ("local-ext4", "local-xfs")
 
 
 def _parameters(names: Iterable[str]) -> list[ParameterSet]:
     return [
-        pytest.param(name, marks=[pytest.mark.kernel] if name in OWN[1:] else []) for name in names
+        pytest.param(name, marks=[pytest.mark.kernel] if name in KERNEL else []) for name in names
     ]
 
 

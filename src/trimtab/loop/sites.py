@@ -120,10 +120,9 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
         from trimtab.drivers.lustre.driver import LustreDriver
 
         return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
-    raise UsageError(
-        f"{site.name}: the driver {site.driver!r} is not there yet",
-        hint="local and lustre are",
-    )
+    from trimtab.loop.twin_site import open_twin
+
+    return open_twin(site)
 
 
 def reach_of(site: Site) -> Reach:
@@ -134,7 +133,11 @@ def reach_of(site: Site) -> Reach:
     UsageError
         Of a twin: its scenario cannot be read.
     """
-    return THIS_HOST
+    if site.driver != "twin":
+        return THIS_HOST
+    from trimtab.loop.twin_site import open_twin, twin_reach
+
+    return twin_reach(open_twin(site))
 
 
 def lustre_name(site: Site) -> str:

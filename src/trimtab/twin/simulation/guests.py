@@ -6,6 +6,7 @@ until they are removed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -16,8 +17,8 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.stack import client, hardware
-from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S, finish_s
-from trimtab.twin.stack.sharing import Resource, max_min
+from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S
+from trimtab.twin.stack.sharing import Resource, max_min, slowest_rate
 
 Array = NDArray[np.float64]
 
@@ -81,8 +82,8 @@ def task_rates(
     )
     process = limits.process_bytes_per_s
     rates = max_min([shared, osts], np.full(len(ost_of_task), process))
-    done, _ = finish_s(shared, osts, bytes_per_task, process)
-    return rates, float(done.max())
+    slowest = slowest_rate([shared, osts], process)
+    return rates, bytes_per_task / slowest if slowest > 0.0 else math.inf
 
 
 def luck(scenario: Scenario, at_s: float, spread: float, access: str) -> float:
