@@ -15,7 +15,12 @@ from trimtab.twin.scenario.model import ProbeLoad, Scenario
 
 
 def site_of(
-    scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
+    scenario: Scenario,
+    named: str,
+    directory: str | os.PathLike[str],
+    store_url: str,
+    *,
+    osts: int | None = None,
 ) -> Site:
     """Return the site that a scenario is.
 
@@ -25,6 +30,8 @@ def site_of(
         What the driver finds the scenario by: a preset's name or a file.
     directory
         The site's path on this host.
+    osts
+        Now, where some were added since the start.
     """
     gating = scenario.gating
     probes = tuple(_probe(one) for one in scenario.probes if one.kind == "ior")
@@ -34,17 +41,22 @@ def site_of(
         path=os.fspath(directory),
         timezone=scenario.timezone,
         scenario=named,
-        servers=_servers(scenario),
+        servers=_servers(scenario, osts),
         limits=SiteLimits(fullness=gating.limit, reopen=gating.reopen),
         probes=probes,
         launchers=(SiteLauncher(LAUNCHER, LAUNCHER),) if probes else (),
         store=SiteStore(url=store_url),
-        hardware=_hardware(scenario),
+        hardware=_hardware(scenario, osts or scenario.osts.count),
     )
 
 
 def site_text(
-    scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
+    scenario: Scenario,
+    named: str,
+    directory: str | os.PathLike[str],
+    store_url: str,
+    *,
+    osts: int | None = None,
 ) -> str:
     """Return the text of the site file of a scenario; see `site_of`.
 
@@ -53,13 +65,13 @@ def site_text(
     UsageError
         A value that no site file can hold, such as a name that no site may have.
     """
-    site = site_of(scenario, named, directory, store_url)
+    site = site_of(scenario, named, directory, store_url, osts=osts)
     found = (f"simulated: {scenario.title}", "nothing of it is a real file system")
     return write.site_text(site, found=found)
 
 
-def _servers(scenario: Scenario) -> Servers:
-    layout = layout_of(scenario)
+def _servers(scenario: Scenario, osts: int | None) -> Servers:
+    layout = layout_of(scenario, osts)
     osses, mdses = layout.osses, layout.mdses
     home = {ost_name(ost): osses[server] for ost, server in enumerate(layout.home.tolist())}
     home |= {mdt_name(mdt): mdses[mdt // MDTS_PER_SERVER] for mdt in range(layout.mdts)}
@@ -80,17 +92,15 @@ def _probe(probe: ProbeLoad) -> SiteProbe:
     )
 
 
-def _hardware(scenario: Scenario) -> Hardware:
-    osts, drive = scenario.osts, scenario.osts.drive
-    shared = osts.raid.shared > 1
-    raid = osts.raid
+def _hardware(scenario: Scenario, count: int) -> Hardware:
+    osts, drive, raid = scenario.osts, scenario.osts.drive, scenario.osts.raid
     return Hardware(
         drive_write=_rate(drive.write_bytes_per_s),
         drive_read=_rate(drive.read_bytes_per_s),
-        drives=-(-osts.count // raid.shared) * raid.drives,
-        drives_per_ost=None if shared else raid.drives,
-        osts=osts.count,
-        oss=-(-osts.count // osts.per_server),
+        drives=-(-count // raid.shared) * raid.drives,
+        drives_per_ost=None if raid.shared > 1 else raid.drives,
+        osts=count,
+        oss=-(-count // osts.per_server),
         parity=Parity(1, 1) if raid.kind == "raid10" else Parity(raid.data, raid.parity),
         network=_rate(scenario.server.network_bytes_per_s),
         client_network=_rate(scenario.clients.network_bytes_per_s),

@@ -166,6 +166,8 @@ def test_every_command_of_a_probe_is_understood():
         (["ior", "-z", "-o", "f"], "-z"),
         (["ior", "--unheard-of", "-o", "f"], "--unheard-of"),
         (["ior", "-O", "useO_DIRECT=1", "-o", "f"], "useO_DIRECT"),
+        (["ior", "-O", "summaryFormat=CSV", "-o", "f"], "CSV"),
+        (["ior", "-O", "verbose=2", "-o", "f"], "verbose"),
         (["ior", "-a", "MPIIO", "-o", "f"], "MPIIO"),
         (["ior", "-t", "many", "-o", "f"], "many"),
         (["ior", "-o"], "-o"),

@@ -19,7 +19,7 @@ MIB: Final = 2**20
 _FLAGS: Final = frozenset("wrkFeC")
 _VALUES: Final = frozenset("atbsioDlO")
 _LONG: Final = frozenset({"--posix.odirect"})
-_DIRECTIVES: Final = frozenset({"minTimeDuration", "summaryFormat", "verbose"})
+_DIRECTIVES: Final = frozenset({"minTimeDuration", "summaryFormat"})
 _PACKETS: Final = frozenset({"random", "timestamp"})
 
 
@@ -162,6 +162,9 @@ def asked_of(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorAsked:
     packet = values.get("l", "timestamp")
     if values.get("a", "POSIX") != "POSIX" or packet not in _PACKETS:
         _refuse(f"-a {values['a']}" if packet in _PACKETS else f"-l {packet}")
+    form = directives.get("summaryFormat", "default")
+    if form not in ("default", "JSON"):
+        _refuse(f"-O summaryFormat={form}")
     return IorAsked(
         argv=tuple(argv),
         tasks=tasks,
@@ -180,7 +183,7 @@ def asked_of(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorAsked:
         deadline_s=_size(values, "D", 0),
         minimum_duration_s=_size(directives, "minTimeDuration", 0),
         packet=packet,
-        json=directives.get("summaryFormat", "default") == "JSON",
+        json=form == "JSON",
     )
 
 

@@ -183,7 +183,7 @@ def _of_target(spec: SurveySpec, test: str, client: str, place: int, rate: float
         f" {spec.objects}t{_FIRST_OBJECT + spec.objects - 1} p{pages}\n"
     )
     if not (np.isfinite(rate) and rate > 0):
-        return f"{head}error: test_brw: #1 - Connection timed out on write\n"
+        return f"{head}error: test_brw: #1 - Connection timed out on {test}\n"
     elapsed_s = spec.size_bytes / rate
     second = f"{spec.threads}/{spec.threads} Total: {rate / spec.record_bytes:.6f}/second\n"
     return (
