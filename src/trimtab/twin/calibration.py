@@ -39,8 +39,8 @@ class Target:
     id
         Number of the row in the list of targets, and what of it.
     seed
-        The document: ``000`` NERSC 2024 paper, ``001`` its slides, ``002`` SC21, ``003`` ETH 2021,
-        ``004`` HPE 2025.
+        The document, as docs/sources.md numbers it: ``000`` paper of NERSC, 2024, ``001`` its
+        slides, ``002`` SC21, ``003`` ETH, 2021, ``004`` HPE, 2025.
     printed
         The number in base units, or the words where there is none.
     unit

@@ -1,4 +1,4 @@
-"""The network between clients and servers: line rate, LNet, and the tables of seed 004."""
+"""The network between clients and servers: line rate, LNet, and the tables of source 004."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SELFTEST: Final = {
     8: (99_002e6, 99_033e6, 427_851.0, 428_617.0),
     16: (98_953e6, 99_031e6, 454_760.0, 457_183.0),
 }
-"""Printed: LNet selftest of one E2000 server with one NUMA node per socket (seed 004, Table 4)."""
+"""Printed: LNet selftest of one E2000 server, one NUMA node per socket (source 004, Table 4)."""
 
 GROUP_UPLINK_BYTES_PER_S: Final = 14.4e12
-"""Printed: from one group of four racks of Perlmutter's storage to compute, each way (seed 002)."""
+"""Printed: from a group of four racks of Perlmutter's storage to compute, each way (source 002)."""
 
 
 def write_bytes_per_s(

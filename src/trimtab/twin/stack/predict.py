@@ -23,7 +23,7 @@ PM1733: Final = DriveModel("pm1733", _TB, 3.5e9, 3.2e9, 1450e3, 135e3, 0.127, 1)
 PM1733A: Final = DriveModel("pm1733a", _TB, 7.5e9, 4.1e9, 1550e3, 135e3, 0.127, 1)
 PM1743: Final = DriveModel("pm1743", _TB, 14e9, 6e9, 2500e3, 300e3, 0.127, 1)
 GEN5_LINK: Final = 7 * 1024**3
-"""Printed: about 7 GiB/s to one slot from one controller (seed 004)."""
+"""Printed: about 7 GiB/s to one slot from one controller (source 004)."""
 GEN4_LINK: Final = GEN5_LINK / 2
 
 PERLMUTTER: Final = Osts(274, PM1733, capacity_bytes=133e12)
@@ -233,7 +233,7 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
 
 
 def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
-    """Return the rows of Figures 4 and 18 of seed 004: one scalable unit, from clients."""
+    """Return the rows of Figures 4 and 18 of source 004: one scalable unit, from clients."""
 
     def small(osts: Osts, server: Server, write: bool) -> float:
         machine = hardware(osts, server, E2000 if osts is E2000_F else E1000)
