@@ -128,7 +128,7 @@ class _Keeper:
         self._wanted = wanted
         self._simulation = simulation
         self._store = store
-        self._writer = SiteWriter(store, wanted.scenario)
+        self._writer = SiteWriter(store, wanted.scenario, path=str(wanted.directory.absolute()))
         self._probes: dict[str, ProbeLoad] = {one.name: one for one in wanted.scenario.probes}
         self._next_snapshot = simulation.now
         self._jobs = self._surveys = self._events = self._snapshots = 0

@@ -25,6 +25,7 @@ from trimtab.model.trim import TrimPractice
 from trimtab.twin.driver import TwinDriver
 from trimtab.twin.instruments.snapshots import DRIVER, SOURCE
 from trimtab.twin.launcher import TwinLauncher
+from trimtab.twin.site_store import identity_of
 from trimtab.visible import visible
 
 _SERVERS: Final = "a client does not see it; the servers do"
@@ -56,7 +57,7 @@ class TwinPath:
             fs_type="lustre",
             source=f"twin:/{scenario.name}",
             options=("rw",),
-            fs_uuid=f"twin:{scenario.name}:{scenario.seed}",
+            fs_uuid=identity_of(scenario),
             notes=("it is simulated",),
         )
 

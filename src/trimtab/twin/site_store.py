@@ -46,10 +46,15 @@ SURVEY_BYTES: Final = 64 * 2**30
 _BATCH: Final = 250
 
 
-def place_of(scenario: Scenario) -> Place:
-    """Return where the probes of a scenario run."""
+def identity_of(scenario: Scenario) -> str:
+    """Return what tells the file system of a scenario from others."""
+    return f"twin:{scenario.name}:{scenario.seed}"
+
+
+def place_of(scenario: Scenario, path: str | None = None) -> Place:
+    """Return where the probes of a scenario run; ``path`` is its mount, by default its name."""
     word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
-    return Place(scenario.name, word, f"/{scenario.name}", scenario.timezone)
+    return Place(scenario.name, word, path or f"/{scenario.name}", scenario.timezone)
 
 
 def devices_of(scenario: Scenario) -> str:
@@ -70,11 +75,16 @@ class SiteWriter:
     """
 
     def __init__(
-        self, store: Store, scenario: Scenario, *, survey: SurveySpec | None = None
+        self,
+        store: Store,
+        scenario: Scenario,
+        *,
+        path: str | None = None,
+        survey: SurveySpec | None = None,
     ) -> None:
         self.store = store
         self.scenario = scenario
-        self.place = place_of(scenario)
+        self.place = place_of(scenario, path)
         self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
         path = store.location.path
         self.truth = None if path is None else Truth(Path(path))
@@ -85,7 +95,7 @@ class SiteWriter:
         store.ensure_site(
             scenario.name,
             driver=DRIVER,
-            identity=f"twin:{scenario.name}:{scenario.seed}",
+            identity=f"{identity_of(scenario)}:{self.place.path}",
             path=self.place.path,
             timezone=scenario.timezone,
         )
