@@ -254,6 +254,13 @@ def test_changes_are_set_and_told_at_their_time():
     assert told[0].detail == "trim.discard: False -> True (both)"
 
 
+def test_settings_that_belong_together_change_together():
+    both = {"gating.limit": 0.5, "gating.reopen": 0.45}
+    of = simulation(small(changes=(Change(START + HOUR, both),)))
+    of.run(START + 3 * HOUR)
+    assert (of.scenario.gating.limit, of.scenario.gating.reopen) == (0.5, 0.45)
+
+
 def test_what_cannot_change_is_refused_by_name():
     of = simulation(small())
     of.set_key("purge.enabled", True)
@@ -261,7 +268,7 @@ def test_what_cannot_change_is_refused_by_name():
     assert of.scenario.trim.every_s == DAY
     for key, value, said in [
         ("users.fullness", 0.3, "cannot change while"),
-        ("osts.count", 4, "cannot go from 8 to 4"),
+        ("osts.count", 4, "4 are fewer than 8"),
         ("trim.evry", "1d", "no key"),
     ]:
         with pytest.raises(UsageError, match=said):

@@ -7,8 +7,7 @@ very end of an epoch belongs to it (a change there to the next).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -19,18 +18,17 @@ from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.site.schedule import find_zone
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.keys import value_of
+from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
-from trimtab.twin.simulation import changes, guests, policies
+from trimtab.twin.simulation import guests, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.columns import columns_of, with_more
-from trimtab.twin.simulation.demand import Demand, competing, unevenness
+from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
     KINDS,
     Conditions,
     active,
-    added_bytes,
     carriers,
     conditions,
 )
@@ -40,7 +38,6 @@ from trimtab.twin.simulation.miniature import Miniature
 from trimtab.twin.simulation.operations import Operations
 from trimtab.twin.simulation.placement import (
     is_round_robin,
-    place,
     striped_shares,
     weighted_shares,
 )
@@ -51,11 +48,10 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.trace import Trace
+from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_WEEKS_8_DAYS = 56.0
-_ALMOST_ALL = 1.0 - 1e-9
 
 
 class Simulation:
@@ -113,12 +109,22 @@ class Simulation:
         self._faults: list[Fault] = sorted(scenario.faults, key=lambda one: one.at)
         self._told = 0
         self._calm: Conditions | None = None
-        self._demand = Demand(scenario.seed)
         self._operations = Operations(scenario, self.now, self.zone, self.log)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
-        self._start_users()
+        self.usage = Usage(scenario, self.state, self.columns, self.zone, self.log)
+        self._count_space()
         self._user_rate = np.zeros(self.columns.count)
         self.miniature = Miniature(scenario, self.state.fullness, layout, threads)
+
+    @property
+    def population(self) -> Population:
+        """Bytes by column, lifetime and age."""
+        return self.usage.population
+
+    @property
+    def accounts(self) -> Accounts:
+        """Bytes by user."""
+        return self.usage.accounts
 
     @property
     def events(self) -> list[Event]:
@@ -158,10 +164,20 @@ class Simulation:
         faults = active(self._faults, start, end)
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
-        self._begin_day(end)
+        day = int((end - self.scenario.start).total_seconds() // COHORT_S)
+        self.usage.begin_day(day, self.scenario.users)
         shares, even = self._shares()
-        written = self._write(faults, start, end, shares)
-        deleted = self._delete(seconds)
+        written = self.usage.write(
+            self.scenario,
+            self.state,
+            self.columns,
+            shares,
+            epoch=self._epoch,
+            faults=faults,
+            start=start,
+            end=end,
+        )
+        deleted = self.usage.delete(seconds)
         purged = self._operations.purge(
             self.scenario,
             self.population,
@@ -196,12 +212,11 @@ class Simulation:
 
     def apply(self, change: Change) -> None:
         """Set what a change sets, and keep an event of it."""
-        for key, value in change.set.items():
-            self._set(key, value, max(change.at, self.now), change.detail)
+        self._set(change.set, max(change.at, self.now), change.detail)
 
     def set_key(self, key: str, value: object) -> None:
-        """Set one setting by its dotted key; see `trimtab.twin.simulation.changes.changed`."""
-        self._set(key, value, self.now, "")
+        """Set one setting by its dotted key; see `trimtab.twin.scenario.keys.replace_running`."""
+        self._set({key: value}, self.now, "")
 
     def trim(self, column: int, start: float = 0.0, length: float = 1.0) -> float:
         """Trim an OST of a column now; return the bytes that its drives let go.
@@ -311,18 +326,19 @@ class Simulation:
                 f"there is no column {column}", hint=f"there are 0 to {self.columns.count - 1}"
             )
 
-    def _set(self, key: str, value: object, at: datetime, detail: str) -> None:
-        before = value_of(self.scenario, key)
-        self.scenario = changes.changed(self.scenario, key, value)
-        if key == "osts.count":
-            self._grow(at, detail)
-            return
-        if key.startswith("users."):
+    def _set(self, values: Mapping[str, object], at: datetime, detail: str) -> None:
+        before = self.scenario
+        self.scenario = replace_running(before, values)
+        more = f" ({detail})" if detail else ""
+        for key in values:
+            old, new = value_of(before, key), value_of(self.scenario, key)
+            if key == "osts.count":
+                self._grow(at, detail)
+            else:
+                self.log.add(EventKind.CONFIG_CHANGE, at, f"{key}: {old!r} -> {new!r}{more}")
+        if self.scenario.users != before.users:
             self.accounts.plan(self.scenario.users)
-        if key.startswith(("allocator.", "trim.")):
-            self.miniature.configure(self.scenario)
-        said = f"{key}: {before!r} -> {value!r}" + (f" ({detail})" if detail else "")
-        self.log.add(EventKind.CONFIG_CHANGE, at, said)
+        self.miniature.configure(self.scenario)
 
     def _grow(self, at: datetime, detail: str) -> None:
         old, count = self.columns, self.scenario.osts.count
@@ -339,28 +355,6 @@ class Simulation:
         said = f"{old.osts} -> {count} OSTs" + (f" ({detail})" if detail else "")
         self.log.add(EventKind.CAPACITY_ADDED, at, said, osts=added)
 
-    def _start_users(self) -> None:
-        scenario, users = self.scenario, self.scenario.users
-        draws = stream(scenario.seed, "fullness")
-        spread = draws.standard_normal(self.columns.osts)[self.columns.first]
-        full = users.fullness + users.fullness_spread * spread
-        full += users.fullness - float(full @ self.columns.weight) / self.columns.osts
-        self.population = Population(self.columns.weight, users.lifetimes)
-        stored = np.clip(full, 0.0, 1.0) * self.state.capacity_bytes
-        self.population.fill(stored, users.daily_writes_bytes)
-        by_life = self.population.stored @ self.columns.weight
-        self.accounts = Accounts(users, scenario.seed, by_life, scenario.mdts.count)
-        self._count_space()
-
-    def _begin_day(self, end: datetime) -> None:
-        day = int((end - self.scenario.start).total_seconds() // COHORT_S)
-        if day == self.population.today:
-            return
-        users = self.scenario.users
-        rate = -math.log1p(-min(users.reread_share, _ALMOST_ALL)) / _WEEKS_8_DAYS
-        self.population.new_day(day, rate)
-        self.accounts.plan(users)
-
     def _shares(self) -> tuple[Array, bool]:
         """Return how often one OST of each column gets a new file, and whether files go around."""
         state, placement = self.state, self.scenario.placement
@@ -375,66 +369,6 @@ class Simulation:
             server = self.columns.first // self.scenario.osts.per_server
             shares = weighted_shares(room, weight, server, placement.qos_prio_free)
         return striped_shares(shares, weight, placement.stripe_count), even
-
-    def _write(
-        self, faults: tuple[Fault, ...], start: datetime, end: datetime, shares: Array
-    ) -> Array:
-        """Place what users write in an epoch; return bytes on one OST of each column."""
-        users, weight, state = self.scenario.users, self.columns.weight, self.state
-        seconds = (end - start).total_seconds()
-        self._busy = self._demand.step(self._epoch, start, self.zone, users, seconds)
-        wanted = users.daily_writes_bytes / DAY_S * seconds * self._busy
-        asked = self.accounts.shares * wanted
-        filling, burst = added_bytes(faults, start, end, self.columns.osts)
-        if burst > 0.0:
-            asked += self.accounts.burst(burst, stream(self.scenario.seed, "burst", start.day))
-        accepted = self.accounts.accept(asked)
-        state.refused_quota_bytes += accepted.refused
-        uneven = unevenness(
-            accepted.total * shares, weight, users, stream(self.scenario.seed, "files", self._epoch)
-        )
-        placed = place(
-            accepted.total, shares * uneven, weight, np.maximum(state.available_bytes, 0.0)
-        )
-        self._no_space(placed.refused, end)
-        lives = np.array([life.share for life in users.lifetimes])
-        part = 1.0 - placed.refused / accepted.total if accepted.total > 0.0 else 1.0
-        self.accounts.write(accepted.by_user, lives, part)
-        written = lives[:, None] * placed.per_ost[None, :]
-        if filling.any():
-            written += self._fill(filling, state.available_bytes - placed.per_ost, end)
-        self.population.write(written)
-        return written.sum(axis=0)
-
-    def _fill(self, filling: Array, room: Array, end: datetime) -> Array:
-        """Return what a fault writes past all quotas; it lives as long as anything does."""
-        asked = filling[self.columns.first]
-        fits = np.minimum(asked, np.maximum(room, 0.0))
-        self._no_space(float((asked - fits) @ self.columns.weight), end)
-        lifetimes = self.scenario.users.lifetimes
-        longest = max(range(len(lifetimes)), key=lambda at: lifetimes[at].mean_s or float("inf"))
-        written = np.zeros((len(lifetimes), self.columns.count))
-        written[longest] = fits
-        self.accounts.write_freely(float(fits @ self.columns.weight), longest)
-        return written
-
-    def _no_space(self, refused: float, at: datetime) -> None:
-        state = self.state
-        if refused <= 0.0:
-            state.out_of_space = False
-            return
-        state.refused_space_bytes += refused
-        if not state.out_of_space:
-            state.out_of_space = True
-            self.log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
-
-    def _delete(self, seconds: float) -> Array:
-        before = self.population.stored @ self.columns.weight
-        deleted = self.population.delete(seconds)
-        after = self.population.stored @ self.columns.weight
-        kept = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
-        self.accounts.shrink(kept)
-        return deleted
 
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
@@ -473,7 +407,7 @@ class Simulation:
         state.client_bytes_written_total += written + jobs
         state.write_bytes_per_s = (written + jobs + surveys) / seconds
         whole = float(state.used_bytes @ self.columns.weight)
-        read = users.daily_reads_bytes / DAY_S * seconds * self._busy
+        read = users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
         if whole > 0.0:
             state.bytes_read_total += state.used_bytes * (read / whole)
         state.bytes_read_total += jobs + surveys

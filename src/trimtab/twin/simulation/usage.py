@@ -1,0 +1,137 @@
+"""What users do in an epoch: write, as far as quotas and room let them, and delete."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, tzinfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.event import EventKind
+from trimtab.twin.scenario.model import Fault, Scenario, Users
+from trimtab.twin.simulation.accounts import Accounts
+from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.simulation.demand import Demand, unevenness
+from trimtab.twin.simulation.events import EventLog
+from trimtab.twin.simulation.faults import added_bytes
+from trimtab.twin.simulation.placement import place
+from trimtab.twin.simulation.policies import DAY_S
+from trimtab.twin.simulation.population import Population
+from trimtab.twin.simulation.state import State
+from trimtab.twin.simulation.streams import stream
+
+Array = NDArray[np.float64]
+_REREAD_DAYS = 56.0
+"""Within which `Users.reread_share` of what is old is read again."""
+_ALMOST_ALL = 1.0 - 1e-9
+
+
+class Usage:
+    """Users of one simulation and what they hold.
+
+    Attributes
+    ----------
+    population
+        Bytes by column, lifetime and age.
+    accounts
+        Bytes by user.
+    busy
+        How busy the last epoch was, in parts of the mean of a week.
+    """
+
+    def __init__(
+        self, scenario: Scenario, state: State, columns: Columns, zone: tzinfo, log: EventLog
+    ) -> None:
+        users = scenario.users
+        self._zone = zone
+        self._log = log
+        self._demand = Demand(scenario.seed)
+        self.busy = 1.0
+        spread = stream(scenario.seed, "fullness").standard_normal(columns.osts)[columns.first]
+        full = users.fullness + users.fullness_spread * spread
+        full += users.fullness - float(full @ columns.weight) / columns.osts
+        stored = np.clip(full, 0.0, 1.0) * state.capacity_bytes
+        self.population = Population(columns.weight, users.lifetimes)
+        self.population.fill(stored, users.daily_writes_bytes)
+        by_life = self.population.stored @ columns.weight
+        self.accounts = Accounts(users, scenario.seed, by_life, scenario.mdts.count)
+
+    def begin_day(self, day: int, users: Users) -> None:
+        """Begin the day of that number, if it is another: ages, what is read again, plans."""
+        if day == self.population.today:
+            return
+        rate = -math.log1p(-min(users.reread_share, _ALMOST_ALL)) / _REREAD_DAYS
+        self.population.new_day(day, rate)
+        self.accounts.plan(users)
+
+    def write(
+        self,
+        scenario: Scenario,
+        state: State,
+        columns: Columns,
+        shares: Array,
+        *,
+        epoch: int,
+        faults: tuple[Fault, ...],
+        start: datetime,
+        end: datetime,
+    ) -> Array:
+        """Place what users write in an epoch; return bytes on one OST of each column.
+
+        Parameters
+        ----------
+        shares
+            How often one OST of each column gets a new file, in parts of all.
+        """
+        users, weight = scenario.users, columns.weight
+        seconds = (end - start).total_seconds()
+        self.busy = self._demand.step(epoch, start, self._zone, users, seconds)
+        asked = self.accounts.shares * (users.daily_writes_bytes / DAY_S * seconds * self.busy)
+        filling, burst = added_bytes(faults, start, end, columns.osts)
+        if burst > 0.0:
+            asked += self.accounts.burst(burst, stream(scenario.seed, "burst", start.toordinal()))
+        accepted = self.accounts.accept(asked)
+        state.refused_quota_bytes += accepted.refused
+        draws = stream(scenario.seed, "files", epoch)
+        uneven = unevenness(accepted.total * shares, weight, users, draws)
+        room = np.maximum(state.available_bytes, 0.0)
+        placed = place(accepted.total, shares * uneven, weight, room)
+        refused = placed.refused
+        lives = np.array([life.share for life in users.lifetimes])
+        part = 1.0 - refused / accepted.total if accepted.total > 0.0 else 1.0
+        self.accounts.write(accepted.by_user, lives, part)
+        written = lives[:, None] * placed.per_ost[None, :]
+        if filling.any():
+            wanted = filling[columns.first]
+            fits = np.minimum(wanted, np.maximum(room - placed.per_ost, 0.0))
+            refused += float((wanted - fits) @ weight)
+            longest = _longest(users)
+            written[longest] += fits
+            self.accounts.write_freely(float(fits @ weight), longest)
+        self._no_space(state, refused, end)
+        self.population.write(written)
+        return written.sum(axis=0)
+
+    def delete(self, seconds: float) -> Array:
+        """Delete what ends its life in so many seconds; return bytes of one OST of each column."""
+        weight = self.population.weight
+        before = self.population.stored @ weight
+        deleted = self.population.delete(seconds)
+        after = self.population.stored @ weight
+        kept = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
+        self.accounts.shrink(kept)
+        return deleted
+
+    def _no_space(self, state: State, refused: float, at: datetime) -> None:
+        """Count what got ENOSPC; an event tells of the first of it."""
+        if refused > 0.0 and not state.out_of_space:
+            self._log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
+        state.out_of_space = refused > 0.0
+        state.refused_space_bytes += refused
+
+
+def _longest(users: Users) -> int:
+    """Return the lifetime that lasts longest: of what a fault fills an OST with."""
+    means = [math.inf if life.mean_s is None else life.mean_s for life in users.lifetimes]
+    return means.index(max(means))
