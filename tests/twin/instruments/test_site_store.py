@@ -96,6 +96,15 @@ def test_a_survey_is_kept_with_each_target_once(store):
     assert "OST0005" in (run.problem or "")
 
 
+@pytest.mark.parametrize("nothing", [np.nan, 0.0])
+def test_a_survey_that_nothing_answered_failed(store, nothing):
+    rates = {name: np.full(8, nothing) for name in ("write", "read")}
+    with SiteWriter(store, scenario_of()) as writer:
+        writer.survey(START, DAILY, rates)
+    (run,) = store.runs()
+    assert (run.status, store.survey_frame("toy").height) == (RunStatus.FAILED, 0)
+
+
 def test_the_same_input_gives_the_same_rows(tmp_path):
     contents = []
     for name in ("a.db", "b.db"):

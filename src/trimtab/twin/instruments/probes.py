@@ -230,7 +230,7 @@ def survey_run(
     Parameters
     ----------
     rates
-        Test to bytes per second of each OST; NaN for one that did not answer.
+        Test to bytes per second of each OST; NaN or 0 for one that did not answer.
     """
     zone = ZoneInfo(place.timezone)
     local = at.astimezone(zone)
@@ -243,7 +243,9 @@ def survey_run(
     argv = command(asked.spec, names, directory="/tmp/survey", deadline_s=probe.timeout_s)
     samples = tuple(one for one in measured.samples if one.target is not None)
     believed = [one for one in samples if one.believed]
-    known = [own[np.isfinite(own)] for own in (rates[test] for test in asked.spec.tests)]
+    known = [
+        own[np.isfinite(own) & (own > 0)] for own in (rates[test] for test in asked.spec.tests)
+    ]
     took_s = sum(asked.spec.size_bytes / float(own.min()) for own in known if own.size)
     failed = dict.fromkeys(str(one.target) for one in samples if not one.believed)
     status = RunStatus.OK if not failed else RunStatus.PARTIAL if believed else RunStatus.FAILED
