@@ -171,6 +171,11 @@ impl Allocator {
         group.into_iter().flat_map(|group| group.bitmap.runs()).map(|run| (run.start, run.end))
     }
 
+    /// Returns whether a unit is taken.
+    pub(crate) fn is_taken(&self, group: u32, unit: u32) -> bool {
+        self.groups[group as usize].bitmap.is_taken(unit, 1)
+    }
+
     /// Sets the free parts under which the search begins at c1, c2, c3, as writing to
     /// `mb_c1_threshold` and so on does.
     ///

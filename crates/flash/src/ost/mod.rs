@@ -19,6 +19,7 @@ mod resets;
 mod settings;
 mod sizes;
 mod state;
+mod visit;
 
 pub use fleet::{Fleet, Step};
 pub use settings::Settings;
@@ -32,6 +33,7 @@ use files::Files;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use resets::Resets;
+use visit::Visit;
 
 /// Units of a block group: 128 MiB of 64 KiB.
 pub const GROUP_UNITS: u32 = 2048;
@@ -57,6 +59,7 @@ pub struct Ost {
     draws: Xoshiro256PlusPlus,
     owed: Owed,
     resets: Resets,
+    visit: Visit,
     /// Groups in which something was freed since they were last trimmed.
     freed: Box<[bool]>,
     requests: u64,
@@ -103,6 +106,7 @@ impl Ost {
             draws: Xoshiro256PlusPlus::seed_from_u64(seed),
             owed: Owed::default(),
             resets: Resets::default(),
+            visit: Visit::default(),
             freed: vec![false; settings.groups as usize].into_boxed_slice(),
             requests: 0,
             refused_units: 0,
@@ -195,6 +199,7 @@ impl Ost {
 
     /// Hands to the drive what is free in groups that were freed in; returns the part that it held.
     pub fn trim(&mut self) -> f64 {
+        self.settle();
         let before = self.drive.counts().trimmed;
         for group in 0..self.freed.len() as u32 {
             if std::mem::take(&mut self.freed[group as usize]) {
@@ -207,11 +212,17 @@ impl Ost {
         (self.drive.counts().trimmed - before) as f64 / f64::from(self.units())
     }
 
+    /// Has the drive write all that was written, and ends the visit of streams to their group.
+    pub fn settle(&mut self) {
+        self.leave(self.visit.group);
+        self.drain(self.units());
+    }
+
     /// Writes until the part `used` is taken, and then so many capacities over and over while as
     /// much is deleted: an OST that has been in use.
     pub fn fill(&mut self, used: f64, churn: f64) {
         let wanted = self.share(used.min(1.0));
-        while self.used_units() < wanted && self.allocator.free_units() > 0 {
+        while f64::from(self.used_units()) < wanted && self.allocator.free_units() > 0 {
             self.user_request();
         }
         self.advance(&Step { written: churn, deleted: churn, ..Step::default() });
@@ -237,8 +248,8 @@ impl Ost {
         part * f64::from(self.units())
     }
 
-    fn used_units(&self) -> f64 {
-        f64::from(self.units()) - self.allocator.free_units() as f64
+    fn used_units(&self) -> u32 {
+        self.units() - self.allocator.free_units() as u32 - self.visit.held_units()
     }
 
     /// Writes the next request of one of the writers, and returns its units.
@@ -269,20 +280,70 @@ impl Ost {
         let mut left = len;
         while left > 0 {
             let goal = self.files.end(file).or(near).map(|unit| self.place(unit));
-            let found = self.allocator.allocate(left, goal, near.is_none());
-            let Some(extent) = found.expect("lengths and goals are of this OST") else {
+            let Some(extent) = self.allocate(left, goal, near.is_none()) else {
                 self.refused_units += u64::from(left);
                 break;
             };
             let first = (extent.group << GROUP_SHIFT) + extent.start;
-            self.drive.put_all(first, extent.len);
             self.files.append(file, first, extent.len);
+            if near.is_some() {
+                self.drive.put_all(first, extent.len);
+            } else {
+                if extent.group != self.visit.group {
+                    self.leave(extent.group);
+                }
+                self.visit.write(first, extent.len);
+                self.drain(extent.len);
+            }
             left -= extent.len;
         }
         if self.resets.pass(len) {
             self.reset();
         }
         len - left
+    }
+
+    /// Takes up to so many units; where there are none, those as well that are freed but not free.
+    fn allocate(&mut self, len: u32, goal: Option<(u32, u32)>, stream: bool) -> Option<Extent> {
+        let of_this = "lengths and goals are of this OST";
+        let found = self.allocator.allocate(len, goal, stream).expect(of_this);
+        if found.is_some() || self.visit.held_units() == 0 {
+            return found;
+        }
+        self.leave(self.visit.group);
+        self.allocator.allocate(len, goal, stream).expect(of_this)
+    }
+
+    /// Lets streams go on in another group.
+    fn leave(&mut self, group: u32) {
+        self.drain(self.units());
+        self.visit.leave(group);
+        while let Some((first, len)) = self.visit.freed() {
+            self.free(first, len);
+        }
+    }
+
+    /// Has the drive write so many units of the visit before.
+    fn drain(&mut self, units: u32) {
+        let mut left = units;
+        while left > 0 {
+            let Some((first, len)) = self.visit.next(left) else {
+                return;
+            };
+            left -= len;
+            if !self.discard {
+                self.drive.put_all(first, len);
+                continue;
+            }
+            for unit in first..first + len {
+                let (group, start) = self.place(unit);
+                self.drive.put(unit);
+                // Deleted before the drive had it: it was to write it and then to forget it.
+                if !self.allocator.is_taken(group, start) {
+                    self.drive.give_back(unit, 1);
+                }
+            }
+        }
     }
 
     /// Group and place in it; behind the last unit the search begins again with the first.
@@ -301,16 +362,24 @@ impl Ost {
     fn release(&mut self, file: u32) -> u32 {
         let mut units = 0;
         while let Some((first, len)) = self.files.pop(file) {
-            let (group, start) = self.place(first);
-            let freed = self.allocator.release(Extent { group, start, len });
-            freed.expect("what a file has is taken");
-            self.freed[group as usize] = true;
-            if self.discard {
-                self.drive.give_back(first, len);
+            if first >> GROUP_SHIFT == self.visit.group {
+                self.visit.hold(first, len);
+            } else {
+                self.free(first, len);
             }
             units += len;
         }
         self.files.forget(file);
         units
+    }
+
+    fn free(&mut self, first: u32, len: u32) {
+        let (group, start) = self.place(first);
+        let freed = self.allocator.release(Extent { group, start, len });
+        freed.expect("what a file has is taken");
+        self.freed[group as usize] = true;
+        if self.discard {
+            self.drive.give_back(first, len);
+        }
     }
 }
