@@ -196,6 +196,9 @@ class OstFleet:
         Log-normal sizes of users' files.
     largest
         The largest file, as a fraction of the OST.
+    stream_units
+        Units of the smallest request that is placed as a stream, as ``mb_small_req``; smaller ones
+        go near others like them.
     writers
         Users' files that are written at a time.
     threads
@@ -222,6 +225,7 @@ class OstFleet:
         size_median_units: float = 4.0,
         size_sigma: float = 2.2,
         largest: float = 0.015625,
+        stream_units: int = 16,
         writers: int = 8,
         seed: int = 0,
         threads: int | None = None,

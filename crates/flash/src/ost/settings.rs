@@ -85,6 +85,12 @@ impl Settings {
                 "there are 1 to 4096",
             ),
             (
+                "stream_units",
+                f64::from(self.stream_units),
+                (1..=REQUEST_UNITS + 1).contains(&self.stream_units),
+                "it is 1, for all requests, to 17, for none",
+            ),
+            (
                 "size_median_units",
                 self.size_median_units,
                 self.size_median_units > 0.0 && self.size_median_units.is_finite(),

@@ -20,7 +20,7 @@ pub(crate) struct Visit {
     /// Written in the visit before, and not yet by the drive.
     before: VecDeque<Stretch>,
     /// Freed in this visit.
-    held: Vec<Stretch>,
+    held: VecDeque<Stretch>,
     held_units: u32,
 }
 
@@ -35,7 +35,7 @@ impl Visit {
     }
 
     pub(crate) fn hold(&mut self, first: u32, len: u32) {
-        self.held.push((first, len));
+        self.held.push_back((first, len));
         self.held_units += len;
     }
 
@@ -55,9 +55,9 @@ impl Visit {
         self.before.extend(self.now.drain(..));
     }
 
-    /// Takes one stretch of those that were freed in the visit.
+    /// Takes the stretch that was freed first in the visit.
     pub(crate) fn freed(&mut self) -> Option<Stretch> {
-        let (first, len) = self.held.pop()?;
+        let (first, len) = self.held.pop_front()?;
         self.held_units -= len;
         Some((first, len))
     }
