@@ -9,11 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support import loopback
-
 from benchmarks.allocator.kernel import GROUP_BLOCKS, MKFS_OPTIONS, Kernel, taken_at_first
 from benchmarks.allocator.model import Layout, Model
 from benchmarks.allocator.trace import phases
+from tests.support import loopback
 
 ONSET = 0.001
 """Useless loops a request from which on a criterion counts as failing."""
@@ -46,7 +45,8 @@ def run(
     dict
         ``family``, ``criteria``, ``settings``, ``host_bytes`` that the file beneath came to hold,
         seconds, and ``rows``: for each step hits (part of all), useless loops and groups considered
-        (a request) by criterion, and ``free_extent_blocks``, of kernel and model.
+        (a request) by criterion, ``free_blocks`` and the mean ``free_extent_blocks``, of kernel and
+        model.
     """
     blocks = size_bytes // 4096
     began = time.monotonic()
@@ -92,36 +92,21 @@ def compare(runs: Sequence[dict]) -> dict:
     Returns
     -------
     dict
-        ``hits_points``: largest difference of a criterion's part of the hits, in points, at each
-        fullness; ``onset``: the fullness from which on a criterion fails, of both sides by seed
-        (`None`: never); ``useless`` and ``considered``: means over the seeds, by fullness.
+        ``hits_points``: largest difference of a criterion's part of the hits at each fullness, in
+        points; ``onset``: the fullness from which on a criterion fails, of both sides by seed
+        (``None``: it never does).
     """
     criteria = runs[0]["criteria"]
-    at = [row["fullness"] for row in runs[0]["rows"]]
+    points = [max(map(_apart, rows)) for rows in zip(*(run["rows"] for run in runs), strict=True)]
     return {
-        "hits_points": {
-            str(full): round(max(_apart(run["rows"][number]) for run in runs), 2)
-            for number, full in enumerate(at)
-        },
+        "hits_points_largest": round(max(points), 2),
+        "hits_points": [round(one, 2) for one in points],
         "onset": {
             name: {
                 side: [_onset(run["rows"], side, number) for run in runs]
                 for side in ("kernel", "model")
             }
             for number, name in enumerate(criteria)
-        },
-        **{
-            what: {
-                str(full): {
-                    side: [
-                        round(sum(run["rows"][number][side][what][one] for run in runs) / len(runs), 5)
-                        for one in range(len(criteria))
-                    ]
-                    for side in ("kernel", "model")
-                }
-                for number, full in enumerate(at)
-            }
-            for what in ("useless", "considered")
         },
     }
 
@@ -132,9 +117,7 @@ def _apart(row: dict) -> float:
 
 
 def _onset(rows: list[dict], side: str, criterion: int) -> float | None:
-    return next(
-        (row["fullness"] for row in rows if row[side]["useless"][criterion] >= ONSET), None
-    )
+    return next((row["fullness"] for row in rows if row[side]["useless"][criterion] >= ONSET), None)
 
 
 def _row(now: Counts, before: Counts, free: list[tuple[int, int]]) -> dict:
@@ -147,6 +130,7 @@ def _row(now: Counts, before: Counts, free: list[tuple[int, int]]) -> dict:
     return {
         "requests": requests,
         **{name: [value / requests for value in values] for name, values in counts.items()},
+        "free_blocks": sum(blocks for blocks, _ in free),
         "free_extent_blocks": sum(blocks for blocks, _ in free) / max(1, runs),
     }
 

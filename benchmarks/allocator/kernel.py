@@ -7,9 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
+from benchmarks.allocator.trace import Phase
 from tests.support.loopback import Mounted
 
-from benchmarks.allocator.trace import Phase
 from trimtab.drivers.local.mballoc import AllocatorStatistics, parse_mb_stats
 from trimtab.errors import ToolError
 
@@ -126,17 +126,27 @@ def taken_at_first(device: Path) -> list[tuple[int, int]]:
     """
     argv = ["dumpe2fs", str(device)]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
-    lists = _FREE.findall(ended.stdout)
-    if ended.returncode or not lists:
+    if ended.returncode:
         raise ToolError(f"dumpe2fs {device}: {ended.stderr.strip()}", hint="it is in e2fsprogs")
-    taken, at = [], 0
-    for group, text in enumerate(lists):
+    return taken_between(_FREE.findall(ended.stdout))
+
+
+def taken_between(free: list[str]) -> list[tuple[int, int]]:
+    """Return first block and length of what lies between free blocks; no stretch leaves its group.
+
+    Parameters
+    ----------
+    free
+        Of each group, as dumpe2fs lists them: ``551-32767, 32770``.
+    """
+    taken = []
+    for group, text in enumerate(free):
+        at, end = group * GROUP_BLOCKS, (group + 1) * GROUP_BLOCKS
         for part in filter(None, text.strip().split(", ")):
             first, _, last = part.partition("-")
             if int(first) > at:
                 taken.append((at, int(first) - at))
             at = int(last or first) + 1
-        if at < (group + 1) * GROUP_BLOCKS:
-            taken.append((at, (group + 1) * GROUP_BLOCKS - at))
-            at = (group + 1) * GROUP_BLOCKS
+        if at < end:
+            taken.append((at, end - at))
     return taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.allocator.trace import Phase
+
 from trimtab._core import BlockAllocator
 
 STREAM_BLOCKS = 16

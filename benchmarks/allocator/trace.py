@@ -30,9 +30,7 @@ class Phase:
     events: list[int]
 
 
-def phases(
-    blocks: int, steps: list[float], churn: float, seed: int
-) -> Iterator[Phase]:
+def phases(blocks: int, steps: list[float], churn: float, seed: int) -> Iterator[Phase]:
     """Yield for each step what ages the file system at that fullness, and what is measured there.
 
     Parameters

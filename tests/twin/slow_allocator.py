@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+COUNTED = ("hits", "useless", "considered", "bad_suggestions")
 ALIGNED, FAST, BEST, SLOW, ANY = "aligned", "fast", "best", "slow", "any"
 
 
@@ -32,14 +33,13 @@ class SlowAllocator:
         self.enter = enter
         self.order2_bits = order2_bits
         self.linear = max_linear_groups
+        self.best: tuple[int, int, int] | None = None
         self.trim = max_trim_order
         self.stripe = stripe
         self.flex_groups = flex_groups
         self.last = [0] * stream_goals
         self.counts = dict.fromkeys(("requests", "whole", "goals", "scanned", "breaks"), 0)
-        self.loops = {
-            name: [0] * len(self.CRITERIA) for name in ("hits", "useless", "considered")
-        }
+        self.loops = {name: [0] * len(self.CRITERIA) for name in COUNTED}
 
     @property
     def free(self) -> int:
@@ -59,7 +59,7 @@ class SlowAllocator:
                 self.counts["goals"] += 1
                 return self._take(group, start, length, pointer)
         first = self.last[pointer] if pointer is not None else 0 if goal is None else goal[0]
-        self.best, self.found, self.state = None, 0, "goes"
+        self._begin()
         served = self._search(first, self._first_loop(length))
         self.counts["scanned"] += self.found
         self.counts["breaks"] += self.state == "broken"
@@ -68,6 +68,9 @@ class SlowAllocator:
         self.loops["hits"][served] += 1
         group, start, size = self.best
         return self._take(group, start, min(size, self.length), pointer)
+
+    def _begin(self) -> None:
+        self.best, self.found, self.state = None, 0, "goes"
 
     def occupy(self, group, start, length):
         self.groups[group][start : start + length] = [True] * length
@@ -78,7 +81,7 @@ class SlowAllocator:
         self._changed(group)
 
     def buddies(self, group: int) -> Iterator[tuple[int, int]]:
-        """Yield the largest aligned powers of two that are free, by place: up to a quarter group."""
+        """Yield the largest aligned powers of two that are free, to a quarter group, by place."""
         at = 0
         while at < self.units:
             size = max(1, self.units // 4)

@@ -46,8 +46,10 @@ class SlowLists(SlowOrders):
 
     def __init__(self, groups: int, units: int, **terms) -> None:
         super().__init__(groups, units, **terms)
-        self.where = {}
-        self.lists = {(one, order): [] for one in (ALIGNED, FAST) for order in range(17)}
+        self.where: dict[tuple[str, int], int | None] = {}
+        self.lists: dict[tuple[str, int | None], list[int]] = {
+            (one, order): [] for one in (ALIGNED, FAST) for order in range(17)
+        }
         for group in range(groups):
             self._changed(group)
 
@@ -76,6 +78,7 @@ class SlowLists(SlowOrders):
 
     def _search(self, first: int, begin: int) -> int:
         number = begin
+        self.suggested: dict[int, bool] = {}
         while number < len(self.CRITERIA):
             number, served = self._one_criterion(number, first)
             if served:
@@ -92,11 +95,14 @@ class SlowLists(SlowOrders):
                 linear -= 1
                 group = (group + 1) % len(self.groups)
                 continue
+            # The group before was a list's too, and gave nothing.
+            self.loops["bad_suggestions"][number] += self.suggested.get(number, False)
             following = self._suggest(number)
+            self.suggested[number] = self.suggested.get(number, False) or following is not None
             if following is None and seen < len(self.groups):
                 skips = self.CRITERIA[number + 1] == BEST and not self.data
                 return number + 1 + skips, False
-            group = following
+            group = first if following is None else following
         self.loops["useless"][number] += 1
         return number + 1, False
 

@@ -93,6 +93,7 @@ impl BlockAllocator {
         found.set_item("hits", counts.hits[..loops].to_vec())?;
         found.set_item("useless", counts.useless[..loops].to_vec())?;
         found.set_item("considered", counts.considered[..loops].to_vec())?;
+        found.set_item("bad_suggestions", counts.bad_suggestions[..loops].to_vec())?;
         Ok(found)
     }
 

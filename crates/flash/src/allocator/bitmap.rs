@@ -84,7 +84,8 @@ pub(crate) fn first_buddy(bits: &[u64], order: u32, top: u32) -> Option<u32> {
         });
     }
     let size = 1_usize << (order - 6);
-    let is_free = |chunk: usize| bits[chunk * size..(chunk + 1) * size].iter().all(|word| *word == 0);
+    let is_free =
+        |chunk: usize| bits[chunk * size..(chunk + 1) * size].iter().all(|word| *word == 0);
     (0..bits.len() / size)
         .find(|chunk| is_free(*chunk) && (order == top || !is_free(*chunk ^ 1)))
         .map(|chunk| (chunk * size) as u32 * 64)

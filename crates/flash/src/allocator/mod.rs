@@ -21,6 +21,8 @@ mod groups;
 mod index;
 mod search;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use crate::Error;
 use groups::{Groups, Summary};
@@ -238,8 +240,8 @@ impl Allocator {
     /// # Errors
     /// It does not exist, or not all of it is free.
     pub fn occupy(&mut self, extent: Extent) -> Result<(), Error> {
-        let is_free = self.exists(extent)
-            && self.groups.free_from(extent.group, extent.start) >= extent.len;
+        let is_free =
+            self.exists(extent) && self.groups.free_from(extent.group, extent.start) >= extent.len;
         if !is_free {
             return Err(Error::impossible(
                 "extent",
@@ -282,7 +284,9 @@ impl Allocator {
             ));
         }
         match request.goal {
-            Some((group, start)) if group >= self.groups.count() || start >= self.groups.units() => {
+            Some((group, start))
+                if group >= self.groups.count() || start >= self.groups.units() =>
+            {
                 Err(Error::impossible("goal", group.into(), "it does not exist"))
             }
             _ => Ok(()),

@@ -92,7 +92,8 @@ impl Search {
     /// Takes the first free stripe that begins where a stripe of the device does.
     fn stripe(&mut self, group: u32, groups: &Groups, stripe: u32) {
         let before = u64::from(group) * u64::from(groups.units());
-        let mut start = ((u64::from(stripe) - before % u64::from(stripe)) % u64::from(stripe)) as u32;
+        let mut start =
+            ((u64::from(stripe) - before % u64::from(stripe)) % u64::from(stripe)) as u32;
         while start < groups.units() {
             let free = groups.free_from(group, start);
             if free >= stripe {
