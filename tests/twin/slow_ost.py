@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 
 from tests.twin.slow_allocator import SlowAllocator
 from tests.twin.slow_drive import MASK, SlowDrive, xoshiro
+from tests.twin.slow_families import SlowEl9, SlowLists, SlowOrdered
 
 GROUP, REQUEST = 2048, 16
 
 
-class Blocks(SlowAllocator):
-    """The slow allocator with units for blocks: c0 is for 8 units, half of a request, and more."""
-
-    def _first_loop(self, length: int) -> int:
-        return max(super()._first_loop(128), 0 if length in (8, 16) else 1)
+FAMILIES = {
+    "classic": SlowAllocator,
+    "optimize-scan": SlowLists,
+    "el9": SlowEl9,
+    "ordered": SlowOrdered,
+}
 
 
 class Drive(SlowDrive):
@@ -65,6 +67,7 @@ class SlowOst:
     spare: float
     policy: str = "greedy"
     separate: bool = False
+    family: str = "classic"
     enter: tuple[float, float, float] | None = (0.25, 0.15, 0.05)
     discard: bool = False
     size_median_units: float = 4.0
@@ -89,7 +92,9 @@ class SlowOst:
             separate=self.separate,
             seed=seed ^ MASK,
         )
-        self.blocks = Blocks(self.groups, GROUP, enter=self.enter)
+        enter = self.enter if self.family in ("classic", "optimize-scan") else None
+        # The first loop is for half of a request and more, 8 units.
+        self.blocks = FAMILIES[self.family](self.groups, GROUP, enter=enter, order2_bits=4)
         self.draws = xoshiro(seed)
         homes = [number * self.groups // self.writers * GROUP for number in range(self.writers)]
         self.writing = [Writer(home) for home in homes]
@@ -133,7 +138,7 @@ class SlowOst:
         return (self.drive.trimmed - before) / self.units
 
     def reset(self) -> None:
-        self.blocks.last = 0
+        self.blocks.last = [0]
 
     def state(self) -> dict[str, float]:
         taken = [[True, *group] for group in self.blocks.groups]
@@ -158,7 +163,8 @@ class SlowOst:
             "wear_mean": sum(wear) / len(wear),
             "wear_max": max(wear),
         }
-        for name, values in self.blocks.loops.items():
+        for name in ("hits", "useless", "considered"):
+            values = [*self.blocks.loops[name], 0][:5]
             found |= {f"{name}_c{number}": value for number, value in enumerate(values)}
         return found
 

@@ -26,7 +26,7 @@ pub use settings::Settings;
 pub use sizes::Sizes;
 pub use state::{Counts, State};
 
-use crate::allocator::{Allocator, Extent};
+use crate::allocator::{Allocator, Extent, Family};
 use crate::drive::below;
 use crate::{Drive, Error};
 use files::Files;
@@ -55,6 +55,8 @@ pub struct Ost {
     writers: Vec<Writer>,
     sizes: Sizes,
     stream_units: u32,
+    /// Thresholds as they were given, kept for a family that has them.
+    enter: Option<[f64; 3]>,
     discard: bool,
     draws: Xoshiro256PlusPlus,
     owed: Owed,
@@ -95,13 +97,18 @@ impl Ost {
         let homes = (0..settings.writers)
             .map(|number| number * settings.groups / settings.writers * GROUP_UNITS);
         Ok(Self {
-            allocator: Allocator::new(settings.groups, GROUP_UNITS, settings.allocator())?,
+            allocator: Allocator::new(
+                settings.groups,
+                GROUP_UNITS,
+                settings::allocator(settings.family, settings.enter),
+            )?,
             drive: Drive::new(settings.geometry()?, settings.drive(seed)),
             files: Files::default(),
             // Each near another group at first, as the directories of objects are.
             writers: homes.map(|near| Writer { open: None, near }).collect(),
             sizes: settings.sizes(),
             stream_units: settings.stream_units,
+            enter: settings.enter,
             discard: settings.discard,
             draws: Xoshiro256PlusPlus::seed_from_u64(seed),
             owed: Owed::default(),
@@ -119,12 +126,20 @@ impl Ost {
         (self.freed.len() as u32) << GROUP_SHIFT
     }
 
-    /// Sets the free parts under which the allocator's search begins at c1, c2, c3.
+    /// Sets which allocator it is, and the free parts under which its search begins at c1, c2, c3;
+    /// the latter say nothing to a family that has no such thresholds.
     ///
     /// # Errors
     /// What is no part.
-    pub fn set_enter(&mut self, enter: Option<[f64; 3]>) -> Result<(), Error> {
-        self.allocator.set_enter(enter)
+    pub fn set_allocator(&mut self, family: Family, enter: Option<[f64; 3]>) -> Result<(), Error> {
+        self.enter = enter;
+        self.allocator.configure(settings::allocator(family, enter))
+    }
+
+    /// Which allocator it is, and the thresholds that it was given.
+    #[must_use]
+    pub fn allocator(&self) -> (Family, Option<[f64; 3]>) {
+        (self.allocator.settings().family, self.enter)
     }
 
     /// Sets whether what is deleted is trimmed at once.
