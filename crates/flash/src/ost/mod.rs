@@ -19,6 +19,8 @@ mod resets;
 mod settings;
 mod sizes;
 mod state;
+#[cfg(test)]
+mod tests;
 mod visit;
 
 pub use fleet::{Fleet, Step};
