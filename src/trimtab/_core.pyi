@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from types import EllipsisType
 from typing import Final
 
 __version__: Final[str]
@@ -119,14 +120,35 @@ class FlashWorkload:
         """Write so many units."""
 
 class BlockAllocator:
-    """The block allocator of ldiskfs and ext4 in which every loop walks all groups.
+    """The block allocator of ldiskfs and ext4, in one of its families.
 
     Parameters
     ----------
     groups, units
         Block groups, and units of each: a power of two.
     enter
-        Free parts under which the search begins at c1, c2, c3; ``None``: there are no thresholds.
+        Free parts under which the search begins at the second, third, fourth criterion: Lustre's
+        ``mb_c1_threshold`` to ``mb_c3_threshold``. Left out: those of the family's series (25, 15
+        and 5 % for ``classic`` and ``optimize-scan``, none for the others). ``None``: none.
+    family
+        ``classic``: Linux before 5.13 and ldiskfs of RHEL 8 up to 8.7, every loop walks all groups.
+        ``optimize-scan``: 5.13 to 6.4, and ldiskfs of RHEL 8.8 and 8.10: lists of groups for the
+        first two loops. ``el9``: 6.5 to 6.16, five criteria. ``ordered``: from 6.17 on, the same
+        criteria, groups of a list in the order of their numbers. The older two have the criteria
+        power of two, average run, free space, anything; the newer two have before free space one
+        that cuts the request down.
+    max_to_scan, min_to_scan, max_linear_groups, max_trim_order
+        As ``mb_max_to_scan``, ``mb_min_to_scan``, ``mb_max_linear_groups`` (4 on a rotating disk)
+        and ``mb_best_avail_max_trim_order``.
+    order2_bits
+        Bits of the shortest request that the first criterion is for, as ``mb_order2_req``: 8 in
+        Lustre's series, 2 in Linux. In units larger than a block it has to be less by as many bits.
+    stripe
+        Units of a RAID stripe, 0: none.
+    flex_groups
+        Groups of which the first is kept for metadata, 0: none.
+    stream_goals
+        Places from which large requests go on; one before Linux 6.17.
 
     Raises
     ------
@@ -139,8 +161,21 @@ class BlockAllocator:
         groups: int,
         units: int,
         *,
-        enter: tuple[float, float, float] | None = (0.25, 0.15, 0.05),
+        enter: tuple[float, float, float] | EllipsisType | None = ...,
+        family: str = "classic",
+        max_to_scan: int = 200,
+        min_to_scan: int = 10,
+        order2_bits: int = 8,
+        max_linear_groups: int = 0,
+        max_trim_order: int = 3,
+        stripe: int = 0,
+        flex_groups: int = 0,
+        stream_goals: int = 1,
     ) -> None: ...
+    @property
+    def family(self) -> str:
+        """Which allocator it is."""
+
     @property
     def free(self) -> int:
         """Units that are free."""
@@ -151,15 +186,48 @@ class BlockAllocator:
 
     @property
     def loops(self) -> dict[str, list[int]]:
-        """``hits``, ``useless`` and ``considered`` of c0 to c3."""
+        """``hits``, ``useless``, ``considered`` and ``bad_suggestions`` of each criterion.
+
+        Lists of 4 (c0 to c3: power of two, average run, free space, anything), of 5 for ``el9`` and
+        ``ordered`` (power of two, average run, cut down, free space, anything). As in the kernel, a
+        group that a list gave counts twice as considered, and ``optimize-scan`` and ``el9`` count a
+        criterion whose lists have nothing neither as a hit nor as useless.
+        """
 
     def group(self, number: int) -> tuple[int, int, int] | None:
         """Return free units, free runs and the order of the largest buddy of a group."""
 
     def allocate(
-        self, length: int, *, goal: tuple[int, int] | None = None, stream: bool = False
+        self,
+        length: int,
+        *,
+        goal: tuple[int, int] | None = None,
+        stream: bool = False,
+        least: int | None = None,
+        exact: bool = True,
+        pointer: int = 0,
+        data: bool = True,
     ) -> tuple[int, int, int] | None:
-        """Take up to so many units; return group, start, length; ``None``: nothing is free."""
+        """Take up to so many units; return group, start, length; ``None``: nothing is free.
+
+        Parameters
+        ----------
+        goal
+            Group and unit where they are wanted; the search begins at that group.
+        stream
+            A large request: the search begins where the last such one was served.
+        least
+            Units before the request was normalised, which are not cut off; left out: all.
+        exact
+            Whether just the goal is tried before any search.
+        pointer
+            A file's number: by it one of the ``stream_goals`` is chosen.
+        data
+            Whether it is for data; extent trees and directories are not.
+        """
+
+    def occupy(self, group: int, start: int, length: int) -> None:
+        """Take a stretch for good and count nothing, as the metadata of a new file system."""
 
     def release(self, group: int, start: int, length: int) -> None:
         """Give a stretch back."""
@@ -187,15 +255,19 @@ class OstFleet:
     policy, separate
         As of `FlashDrive`.
     family
-        Of the allocator.
+        Of the allocator, as of `BlockAllocator`.
     enter
-        Free fractions under which its search begins at c1, c2, c3; ``None``: no thresholds.
+        Free fractions under which its search begins at c1, c2, c3; ``None``: no thresholds. They
+        say nothing to ``el9`` and ``ordered``, which have none.
     discard
         Whether what is deleted is trimmed at once.
     size_median_units, size_sigma
         Log-normal sizes of users' files.
     largest
         The largest file, as a fraction of the OST.
+    stream_units
+        Units of the smallest request that is placed as a stream, as ``mb_small_req``; smaller ones
+        go near others like them.
     writers
         Users' files that are written at a time.
     threads
@@ -214,14 +286,15 @@ class OstFleet:
         spare: float,
         groups: int = 16,
         superblock_units: int = 64,
-        policy: Literal["greedy", "fifo", "cost-benefit"] | str = "greedy",
+        policy: str = "greedy",
         separate: bool = False,
-        family: Literal["classic"] | str = "classic",
+        family: str = "classic",
         enter: tuple[float, float, float] | None = (0.25, 0.15, 0.05),
         discard: bool = False,
         size_median_units: float = 4.0,
         size_sigma: float = 2.2,
         largest: float = 0.015625,
+        stream_units: int = 16,
         writers: int = 8,
         seed: int = 0,
         threads: int | None = None,
@@ -268,9 +341,12 @@ class OstFleet:
         *,
         enter: tuple[float, float, float] | None = None,
         discard: bool | None = None,
-        family: Literal["classic"] | str | None = None,
+        family: str | None = None,
     ) -> None:
-        """Change settings from now on; ``None`` leaves one as it is."""
+        """Change settings from now on; ``None`` leaves one as it is.
+
+        Another family begins as after a mount; what is allocated stays.
+        """
 
     def add(self, columns: int) -> None:
         """Add empty OSTs behind the others."""
@@ -283,7 +359,7 @@ class OstFleet:
         dict of str to list of float
             Counts: ``requests`` (of up to 16 units), ``extents`` that they were given, ``goals``
             (those given right where wanted), ``scanned`` (free stretches looked at), ``hits_c0``
-            to ``hits_c3``, ``useless_c0`` and ``considered_c0`` likewise (the latter in groups),
+            to ``hits_c4``, ``useless_c0`` and ``considered_c0`` likewise (the latter in groups),
             ``written_units``, ``copied_units``, ``erased_superblocks``, ``trimmed_units``,
             ``refused_units`` (no room).
             Now: ``used`` by files and ``live`` in the drive, fractions of the capacity;

@@ -6,47 +6,74 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as terms
 from hypothesis import strategies as st
-from tests.twin.slow_allocator import SlowAllocator
+from tests.twin.slow_families import FAMILIES
 
 from trimtab._core import BlockAllocator
 
 THRESHOLDS = st.sampled_from([(0.25, 0.15, 0.05), (0.25, 0.25, 0.05), (0.9, 0.5, 0.2), None])
 LENGTHS = st.sampled_from([1, 2, 3, 7, 16, 31, 64, 100, 128, 200, 256])
+HOW = ("stream", "goal", "near", "plain", "metadata", "free", "free", "reset")
 ASKED = st.lists(
-    st.tuples(LENGTHS, st.integers(0, 10**6), st.sampled_from(["stream", "goal", "plain", "free"])),
-    max_size=80,
+    st.tuples(LENGTHS, st.integers(0, 10**6), st.sampled_from(HOW)), min_size=1, max_size=80
+)
+TERMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "order2_bits": st.sampled_from([1, 2, 5]),
+        "max_linear_groups": st.integers(1, 4),
+        "max_trim_order": st.integers(0, 5),
+        "stripe": st.sampled_from([16, 24]),
+        "flex_groups": st.sampled_from([2, 4]),
+        "stream_goals": st.just(2),
+    },
 )
 
 
-@terms(max_examples=120, deadline=None)
-@given(st.integers(1, 5), st.sampled_from([64, 256]), THRESHOLDS, ASKED)
-def test_the_fast_allocator_does_what_the_slow_one_does(groups, units, enter, asked) -> None:
-    fast = BlockAllocator(groups, units, enter=enter)
-    slow = SlowAllocator(groups, units, enter=enter)
+@pytest.mark.parametrize("family", FAMILIES)
+@terms(max_examples=150, deadline=None)
+@given(st.integers(1, 7), st.sampled_from([64, 256]), THRESHOLDS, TERMS, ASKED, st.data())
+def test_the_fast_allocator_does_what_the_slow_one_does(
+    family, groups, units, enter, options, asked, data
+) -> None:
+    if family not in ("classic", "optimize-scan"):
+        enter = None
+    fast = BlockAllocator(groups, units, enter=enter, family=family, **options)
+    slow = FAMILIES[family](groups, units, enter=enter, **options)
+    # A file system is never empty: what lies in it from the beginning makes it worth searching.
+    for group in range(groups):
+        for start in data.draw(st.sets(st.integers(0, units - 1), max_size=20)):
+            fast.occupy(group, start, 1)
+            slow.occupy(group, start, 1)
     held = []
     for length, number, how in asked:
-        if how == "free":
-            if held:
-                extent = held.pop(number % len(held))
-                fast.release(*extent)
-                slow.release(*extent)
-            continue
-        goal = (number % groups, number // groups % units) if how == "goal" else None
-        wanted = min(length, units)
-        found = fast.allocate(wanted, goal=goal, stream=how == "stream")
-        assert found == slow.allocate(wanted, goal=goal, stream=how == "stream")
-        if found is not None:
-            held.append(found)
+        if how == "free" and held:
+            extent = held.pop(number % len(held))
+            fast.release(*extent)
+            slow.release(*extent)
+        elif how == "reset":
+            fast.reset(number % groups)
+            slow.last = [number % groups] * len(slow.last)
+        elif how != "free":
+            request = {
+                "length": min(length, units),
+                "goal": (number % groups, number // groups % units) if how != "plain" else None,
+                "stream": how == "stream",
+                "least": number % 7 + 1 if number % 3 else None,
+                "exact": how == "goal",
+                "pointer": number % 5,
+                "data": how != "metadata",
+            }
+            found = fast.allocate(**request)
+            assert found == slow.allocate(**request)
+            if found is not None:
+                held.append(found)
+        assert fast.loops == slow.loops
     assert fast.counts == slow.counts
-    assert fast.loops == slow.loops
     assert fast.free == slow.free
     for group in range(groups):
-        told = fast.group(group)
-        assert told is not None
-        free, _, largest = told
         sizes = [size for _, size in slow.buddies(group)]
-        assert free == sum(sizes)
-        assert largest == (max(sizes).bit_length() - 1 if sizes else -1)
+        largest = max(sizes).bit_length() - 1 if sizes else -1
+        assert fast.group(group) == (sum(sizes), len(slow.runs(group)), largest)
 
 
 class Site:

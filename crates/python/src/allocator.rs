@@ -1,22 +1,72 @@
 //! The block allocator as a Python class.
 
 use crate::drive::refused;
-use flash::allocator::{Allocator, Extent, Settings};
+use flash::allocator::{Allocator, Extent, Family, Request, Settings};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyEllipsis};
 
-/// The block allocator of ldiskfs and ext4 in which every loop walks all groups.
+pub(crate) fn family_of(name: &str) -> PyResult<Family> {
+    let reason = || format!("family is {name}: it is classic, optimize-scan, el9 or ordered");
+    Family::of(name).ok_or_else(|| PyValueError::new_err(reason()))
+}
+
+/// The block allocator of ldiskfs and ext4, in one of its families.
 #[pyclass(module = "trimtab._core")]
 pub struct BlockAllocator(Allocator);
+
+/// Thresholds that were given, that are to be none, or that are those of the family.
+#[derive(FromPyObject)]
+enum Enter {
+    Given((f64, f64, f64)),
+    Own(#[expect(dead_code, reason = "that it was not given is all it says")] Py<PyEllipsis>),
+}
 
 #[pymethods]
 impl BlockAllocator {
     #[new]
-    #[pyo3(signature = (groups, units, *, enter = Some((0.25, 0.15, 0.05))))]
-    fn new(groups: u32, units: u32, enter: Option<(f64, f64, f64)>) -> PyResult<Self> {
-        let settings =
-            Settings { enter: enter.map(|(c1, c2, c3)| [c1, c2, c3]), ..Settings::default() };
+    #[pyo3(signature = (groups, units, *, enter = Some(Enter::own()), family = "classic",
+        max_to_scan = 200, min_to_scan = 10, order2_bits = 8, max_linear_groups = 0,
+        max_trim_order = 3, stripe = 0, flex_groups = 0, stream_goals = 1))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        groups: u32,
+        units: u32,
+        enter: Option<Enter>,
+        family: &str,
+        max_to_scan: u32,
+        min_to_scan: u32,
+        order2_bits: u32,
+        max_linear_groups: u32,
+        max_trim_order: u32,
+        stripe: u32,
+        flex_groups: u32,
+        stream_goals: u32,
+    ) -> PyResult<Self> {
+        let family = family_of(family)?;
+        let enter = match enter {
+            Some(Enter::Given((c1, c2, c3))) => Some([c1, c2, c3]),
+            Some(Enter::Own(_)) => family.thresholds(),
+            None => None,
+        };
+        let settings = Settings {
+            family,
+            enter,
+            max_to_scan,
+            min_to_scan,
+            order2_bits,
+            max_linear_groups,
+            max_trim_order,
+            stripe,
+            flex_groups,
+            stream_goals,
+        };
         Allocator::new(groups, units, settings).map(Self).map_err(refused)
+    }
+
+    #[getter]
+    fn family(&self) -> &'static str {
+        self.0.settings().family.name()
     }
 
     #[getter]
@@ -39,10 +89,12 @@ impl BlockAllocator {
     #[getter]
     fn loops<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.0.counts();
+        let loops = self.0.settings().family.loops();
         let found = PyDict::new(py);
-        found.set_item("hits", counts.hits.to_vec())?;
-        found.set_item("useless", counts.useless.to_vec())?;
-        found.set_item("considered", counts.considered.to_vec())?;
+        found.set_item("hits", counts.hits[..loops].to_vec())?;
+        found.set_item("useless", counts.useless[..loops].to_vec())?;
+        found.set_item("considered", counts.considered[..loops].to_vec())?;
+        found.set_item("bad_suggestions", counts.bad_suggestions[..loops].to_vec())?;
         Ok(found)
     }
 
@@ -50,23 +102,46 @@ impl BlockAllocator {
         self.0.group(number)
     }
 
-    #[pyo3(signature = (length, *, goal = None, stream = false))]
+    #[pyo3(signature = (length, *, goal = None, stream = false, least = None, exact = true,
+        pointer = 0, data = true))]
+    #[allow(clippy::too_many_arguments)]
     fn allocate(
         &mut self,
         length: u32,
         goal: Option<(u32, u32)>,
         stream: bool,
+        least: Option<u32>,
+        exact: bool,
+        pointer: u32,
+        data: bool,
     ) -> PyResult<Option<(u32, u32, u32)>> {
-        let found = self.0.allocate(length, goal, stream).map_err(refused)?;
+        let request = Request {
+            len: length,
+            least: least.unwrap_or(length),
+            goal,
+            exact,
+            stream: stream.then_some(pointer),
+            data,
+        };
+        let found = self.0.serve(&request).map_err(refused)?;
         Ok(found.map(|extent| (extent.group, extent.start, extent.len)))
     }
 
+    fn occupy(&mut self, group: u32, start: u32, length: u32) -> PyResult<()> {
+        self.0.occupy(Extent { group, start, len: length }).map_err(refused)
+    }
+
     fn release(&mut self, group: u32, start: u32, length: u32) -> PyResult<()> {
-        let extent = Extent { group, start, len: length };
-        self.0.release(extent).map_err(refused)
+        self.0.release(Extent { group, start, len: length }).map_err(refused)
     }
 
     fn reset(&mut self, group: u32) -> PyResult<()> {
         self.0.reset(group).map_err(refused)
+    }
+}
+
+impl Enter {
+    fn own() -> Self {
+        Python::attach(|py| Self::Own(PyEllipsis::get(py).to_owned().unbind()))
     }
 }

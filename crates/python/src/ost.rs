@@ -1,5 +1,6 @@
 //! Many OSTs in miniature as a Python class.
 
+use crate::allocator::family_of;
 use crate::drive::{policy_of, refused};
 use flash::ost::{Fleet, Ost, Settings, Step};
 use pyo3::exceptions::PyValueError;
@@ -53,13 +54,13 @@ impl OstFleet {
         seed: u64,
         threads: Option<usize>,
     ) -> PyResult<Self> {
-        check_family(family)?;
         let settings = Settings {
             groups,
             superblock_units,
             spare,
             policy: policy_of(policy)?,
             separate,
+            family: family_of(family)?,
             enter: enter.map(<[f64; 3]>::from),
             discard,
             size_median_units,
@@ -144,12 +145,12 @@ impl OstFleet {
         discard: Option<bool>,
         family: Option<&str>,
     ) -> PyResult<()> {
-        family.map_or(Ok(()), check_family)?;
+        let family = family.map(family_of).transpose()?;
         for column in columns {
             let ost = self.ost(column)?;
-            if let Some(enter) = enter {
-                ost.set_enter(Some(enter.into())).map_err(refused)?;
-            }
+            let (own, thresholds) = ost.allocator();
+            let enter = enter.map(<[f64; 3]>::from).or(thresholds);
+            ost.set_allocator(family.unwrap_or(own), enter).map_err(refused)?;
             if let Some(discard) = discard {
                 ost.set_discard(discard);
             }
@@ -174,11 +175,4 @@ impl OstFleet {
     fn ost(&mut self, column: usize) -> PyResult<&mut Ost> {
         self.0.ost_mut(column).map_err(refused)
     }
-}
-
-fn check_family(family: &str) -> PyResult<()> {
-    if family == "classic" {
-        return Ok(());
-    }
-    Err(PyValueError::new_err(format!("family is {family}: it is classic")))
 }

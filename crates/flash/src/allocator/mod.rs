@@ -1,45 +1,34 @@
-//! The block allocator of ldiskfs and ext4 before its lists of groups: every loop walks all groups.
+//! The block allocator of ldiskfs and ext4: which blocks a request gets, and what was looked at for it.
 //!
 //! ```text
 //!  goal ── free there? ──▶ taken
 //!   │ no
 //!   ▼
-//!  c0  a buddy that large        ┐ each loop goes once around all groups from the goal group on;
-//!  c1  average run that long     │ one that comes around in vain was useless, and its cost is
-//!  c2  that much free in all     │ that of looking at every group
-//!  c3  anything                  ┘
+//!  a buddy that large       ┐
+//!  average run that long    │ criterion after criterion, each through groups: all of them in turn,
+//!  (a shorter request)      │ or those that lists by order hold ready (`Family`)
+//!  that much free in all    │
+//!  anything                 ┘
 //! ```
 //!
-//! The loops to begin with follow from how much is free (`Settings::enter`): Lustre's thresholds,
-//! `mb_c1_threshold` to `mb_c3_threshold`, the parts under which c0, c0 to c1, c0 to c2 are left out.
+//! One that went through its groups in vain was useless, and its cost is that of looking at each.
+//! The criteria to begin with follow from the length and, with Lustre's thresholds (`mb_c1_threshold`
+//! to `mb_c3_threshold`, `Settings::enter`), from how much is free.
 
 mod bitmap;
+mod families;
+mod groups;
+mod index;
+mod search;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 use crate::Error;
-use bitmap::{Bitmap, Run};
-
-/// Loops, c0 to c3.
-pub const LOOPS: usize = 4;
-
-/// How the allocator looks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Free parts under which the search begins at c1, c2, c3; `None` where there are no thresholds.
-    pub enter: Option<[f64; 3]>,
-    /// Free stretches that are looked at before the best one is taken, however short.
-    pub max_to_scan: u32,
-    /// Those after which the best one is taken if it is long enough.
-    pub min_to_scan: u32,
-    /// Bits of the shortest request that c0 is for, if it is a power of two.
-    pub order2_bits: u32,
-}
-
-impl Default for Settings {
-    /// Those of Lustre's series for RHEL 8.
-    fn default() -> Self {
-        Self { enter: Some([0.25, 0.15, 0.05]), max_to_scan: 200, min_to_scan: 10, order2_bits: 8 }
-    }
-}
+use groups::{Groups, Summary};
+use index::{Arrays, Index, Lists};
+use search::{Search, State};
+pub use settings::{Family, LOOPS, Settings};
 
 /// A stretch of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +41,24 @@ pub struct Extent {
     pub len: u32,
 }
 
-/// What the allocator did since it was made.
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Units, as the request was normalised.
+    pub len: u32,
+    /// Units before it was normalised, which a family that cuts requests down leaves whole.
+    pub least: u32,
+    /// Where they are wanted: group and unit.
+    pub goal: Option<(u32, u32)>,
+    /// Whether just that place is tried first, as for what follows a file's last extent.
+    pub exact: bool,
+    /// For a large request, which place it goes on from: that where the last such one was served.
+    pub stream: Option<u32>,
+    /// Whether it is for a file's data; extent trees and directories are not.
+    pub data: bool,
+}
+
+/// What the allocator did since it was made; criteria in the order of [`Family`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that got something.
@@ -61,59 +67,47 @@ pub struct Counts {
     pub whole: u64,
     /// Those that got it where they wanted it.
     pub goals: u64,
-    /// Those that each loop served.
+    /// Those that each criterion served.
     pub hits: [u64; LOOPS],
-    /// Times that a loop went around all groups in vain.
+    /// Times that a criterion went through its groups in vain.
     pub useless: [u64; LOOPS],
-    /// Groups that each loop looked at.
+    /// Groups that each criterion looked at.
     pub considered: [u64; LOOPS],
+    /// Groups that the lists gave and that had nothing; only concurrent requests bring it about.
+    pub bad_suggestions: [u64; LOOPS],
     /// Free stretches that were looked at.
     pub scanned: u64,
     /// Searches that were cut short.
     pub breaks: u64,
 }
 
-#[derive(Debug, Clone)]
-struct Group {
-    bitmap: Bitmap,
-    free: u32,
-    runs: u32,
-    /// Order of its largest buddy, -1 where nothing is free.
-    largest: i32,
-}
-
 /// One file system's blocks.
 #[derive(Debug, Clone)]
 pub struct Allocator {
-    groups: Vec<Group>,
-    units: u32,
-    free: u64,
+    groups: Groups,
+    /// Groups by the order of their largest buddy, for families that look them up.
+    largest: Index,
+    /// Groups by the order of their average free run.
+    average: Index,
     settings: Settings,
-    /// The group where the last large request was served, from which the next one looks.
-    last: u32,
+    /// The groups where the last large requests were served, from which the next ones look.
+    last: Vec<u32>,
     counts: Counts,
 }
 
-/// A search as it goes on.
-struct Search {
-    len: u32,
-    best: Option<Extent>,
-    found: u32,
-    state: State,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Goes,
-    Found,
-    Broken,
+impl Request {
+    /// Returns a request for data that was not normalised and has nowhere to be.
+    #[must_use]
+    pub fn of(len: u32) -> Self {
+        Self { len, least: len, goal: None, exact: true, stream: None, data: true }
+    }
 }
 
 impl Allocator {
     /// Returns an empty file system of `groups` groups of `units` units, a power of two.
     ///
     /// # Errors
-    /// No groups, or a size that is no power of two.
+    /// No groups, a size that is no power of two, or settings that no such allocator has.
     pub fn new(groups: u32, units: u32, settings: Settings) -> Result<Self, Error> {
         if groups == 0 || groups > 1 << 24 {
             return Err(Error::impossible(
@@ -129,27 +123,52 @@ impl Allocator {
                 "a group has a power of two, up to 2^16",
             ));
         }
-        check_thresholds(settings.enter)?;
-        let empty = Group {
-            bitmap: Bitmap::new(units),
-            free: units,
-            runs: 1,
-            largest: units.trailing_zeros() as i32,
-        };
-        Ok(Self {
-            groups: vec![empty; groups as usize],
-            units,
-            free: u64::from(groups) * u64::from(units),
+        settings.check(units)?;
+        let mut all = Self {
+            largest: Index::Lists(Lists::new(0, 0)),
+            average: Index::Lists(Lists::new(0, 0)),
+            groups: Groups::new(groups, units),
             settings,
-            last: 0,
+            last: Vec::new(),
             counts: Counts::default(),
-        })
+        };
+        all.begin();
+        Ok(all)
+    }
+
+    /// Makes lists and goals as they are after a mount.
+    fn begin(&mut self) {
+        let (groups, orders) = (self.groups.count(), self.groups.top() + 1);
+        let empty = || match self.settings.family {
+            Family::Ordered => Index::Arrays(Arrays::new(groups, orders)),
+            Family::Classic => Index::Lists(Lists::new(0, 0)),
+            _ => Index::Lists(Lists::new(groups, orders)),
+        };
+        (self.largest, self.average) = (empty(), empty());
+        self.last = vec![0; self.settings.stream_goals as usize];
+        for group in 0..groups {
+            self.list(group, Summary { free: 0, runs: 0, orders: 0 });
+        }
+    }
+
+    /// Goes on with other settings: with the same family as writing to its parameters does, with
+    /// another one as after a mount by another kernel. Counts go on.
+    ///
+    /// # Errors
+    /// Settings that no such allocator has.
+    pub fn configure(&mut self, settings: Settings) -> Result<(), Error> {
+        settings.check(self.groups.units())?;
+        let before = std::mem::replace(&mut self.settings, settings);
+        if (before.family, before.stream_goals) != (settings.family, settings.stream_goals) {
+            self.begin();
+        }
+        Ok(())
     }
 
     /// Units that are free.
     #[must_use]
     pub fn free_units(&self) -> u64 {
-        self.free
+        self.groups.free()
     }
 
     /// What it did since it was made.
@@ -158,43 +177,42 @@ impl Allocator {
         self.counts
     }
 
+    /// What it was made with.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
     /// Free units, free runs and the order of the largest buddy of a group (-1: nothing is free).
     #[must_use]
     pub fn group(&self, number: u32) -> Option<(u32, u32, i32)> {
-        let group = self.groups.get(number as usize)?;
-        Some((group.free, group.runs, group.largest))
+        let summary = (number < self.groups.count()).then(|| self.groups.summary(number))?;
+        Some((summary.free, summary.runs, summary.largest()))
     }
 
-    /// Yields where each free run of a group begins and ends; nothing where there is no such group.
-    pub(crate) fn free_runs(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
-        let group = self.groups.get(number as usize);
-        group.into_iter().flat_map(|group| group.bitmap.runs()).map(|run| (run.start, run.end))
+    /// Yields where each free run of a group begins and ends.
+    pub(crate) fn free_runs(&self, group: u32) -> impl Iterator<Item = (u32, u32)> {
+        self.groups.runs(group).map(|run| (run.start, run.end))
     }
 
-    /// Sets the free parts under which the search begins at c1, c2, c3, as writing to
-    /// `mb_c1_threshold` and so on does.
-    ///
-    /// # Errors
-    /// What is no part.
-    pub fn set_enter(&mut self, enter: Option<[f64; 3]>) -> Result<(), Error> {
-        check_thresholds(enter)?;
-        self.settings.enter = enter;
-        Ok(())
+    /// Returns whether a unit is taken.
+    pub(crate) fn is_taken(&self, group: u32, unit: u32) -> bool {
+        self.groups.is_taken(group, unit, 1)
     }
 
-    /// Sends the next large request to a group, as writing to `mb_last_group` does.
+    /// Sends the next large requests to a group, as writing to `mb_last_group` does.
     ///
     /// # Errors
     /// There is no such group.
     pub fn reset(&mut self, group: u32) -> Result<(), Error> {
-        if group as usize >= self.groups.len() {
+        if group >= self.groups.count() {
             return Err(Error::impossible("group", group.into(), "there is no such group"));
         }
-        self.last = group;
+        self.last.fill(group);
         Ok(())
     }
 
-    /// Takes up to `len` units; `None`: nothing is free.
+    /// Takes up to `len` units of data; `None`: nothing is free.
     ///
     /// `goal` is where they are wanted, after the file's last extent; `stream` marks a large
     /// request, which begins where the last one was served.
@@ -207,40 +225,64 @@ impl Allocator {
         goal: Option<(u32, u32)>,
         stream: bool,
     ) -> Result<Option<Extent>, Error> {
-        if len == 0 || len > self.units {
-            return Err(Error::impossible(
-                "length",
-                len.into(),
-                "a request is for one unit and more, up to a group",
-            ));
-        }
-        if let Some((group, start)) = goal {
-            if group as usize >= self.groups.len() || start >= self.units {
-                return Err(Error::impossible("goal", group.into(), "it does not exist"));
-            }
-            if self.groups[group as usize].bitmap.free_from(start) >= len {
+        self.serve(&Request { goal, stream: stream.then_some(0), ..Request::of(len) })
+    }
+
+    /// Takes up to the units of a request; `None`: nothing is free.
+    ///
+    /// # Errors
+    /// A length that no group can have, or a goal that does not exist.
+    pub fn serve(&mut self, request: &Request) -> Result<Option<Extent>, Error> {
+        self.check(request)?;
+        if let Some((group, start)) = request.goal.filter(|_| request.exact) {
+            let stripe = self.settings.stripe;
+            let place = u64::from(group) * u64::from(self.groups.units()) + u64::from(start);
+            let is_astray = request.len == stripe && place % u64::from(stripe) != 0;
+            if !is_astray && self.groups.free_from(group, start) >= request.len {
                 self.counts.goals += 1;
-                return Ok(Some(self.take(Extent { group, start, len }, len, stream)));
+                let found = Extent { group, start, len: request.len };
+                return Ok(Some(self.take(found, request.len, request)));
             }
         }
-        let first = if stream { self.last } else { goal.map_or(0, |(group, _)| group) };
-        let mut search = Search { len, best: None, found: 0, state: State::Goes };
-        let mut served = LOOPS - 1;
-        for number in self.first_loop(len)..LOOPS {
-            self.walk(number, first, &mut search);
-            if search.state != State::Goes {
-                served = number;
-                break;
-            }
-        }
+        let first = match request.stream {
+            Some(stream) => self.last[stream as usize % self.last.len()],
+            None => request.goal.map_or(0, |(group, _)| group),
+        };
+        let mut search = Search::new(request, first);
+        let from = self.first_loop(request.len);
+        let served = match self.settings.family {
+            Family::Classic => self.search_all(&mut search, from),
+            Family::OptimizeScan | Family::El9 => self.search_lists(&mut search, from),
+            Family::Ordered => self.search_ordered(&mut search, from),
+        };
         self.counts.scanned += u64::from(search.found);
         if search.state == State::Broken {
             self.counts.breaks += 1;
         }
         Ok(search.best.map(|best| {
             self.counts.hits[served] += 1;
-            self.take(best, len, stream)
+            self.take(best, search.len, request)
         }))
+    }
+
+    /// Takes a stretch for good and counts nothing, as for the metadata of a new file system.
+    ///
+    /// # Errors
+    /// It does not exist, or not all of it is free.
+    pub fn occupy(&mut self, extent: Extent) -> Result<(), Error> {
+        let is_free =
+            self.exists(extent) && self.groups.free_from(extent.group, extent.start) >= extent.len;
+        if !is_free {
+            return Err(Error::impossible(
+                "extent",
+                extent.group.into(),
+                "not all of what is to be occupied is free",
+            ));
+        }
+        let before = self.groups.summary(extent.group);
+        self.groups.take(extent.group, extent.start, extent.len);
+        self.list(extent.group, before);
+        Ok(())
     }
 
     /// Gives a stretch back.
@@ -248,31 +290,53 @@ impl Allocator {
     /// # Errors
     /// It does not exist, or not all of it is taken.
     pub fn release(&mut self, extent: Extent) -> Result<(), Error> {
-        let end = u64::from(extent.start) + u64::from(extent.len);
-        let group = self.groups.get_mut(extent.group as usize);
-        let taken = group.filter(|group| {
-            end <= u64::from(self.units) && group.bitmap.is_taken(extent.start, extent.len)
-        });
-        let Some(group) = taken else {
+        let is_taken =
+            self.exists(extent) && self.groups.is_taken(extent.group, extent.start, extent.len);
+        if !is_taken {
             return Err(Error::impossible(
                 "extent",
                 extent.group.into(),
                 "not all of what is given back is taken",
             ));
-        };
-        group.bitmap.set(extent.start, extent.len, false);
-        group.count();
-        self.free += u64::from(extent.len);
+        }
+        let before = self.groups.summary(extent.group);
+        self.groups.give(extent.group, extent.start, extent.len);
+        self.list(extent.group, before);
         Ok(())
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Error> {
+        if request.len == 0 || request.len > self.groups.units() {
+            return Err(Error::impossible(
+                "length",
+                request.len.into(),
+                "a request is for one unit and more, up to a group",
+            ));
+        }
+        match request.goal {
+            Some((group, start))
+                if group >= self.groups.count() || start >= self.groups.units() =>
+            {
+                Err(Error::impossible("goal", group.into(), "it does not exist"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn exists(&self, extent: Extent) -> bool {
+        let end = u64::from(extent.start) + u64::from(extent.len);
+        extent.group < self.groups.count()
+            && extent.len > 0
+            && end <= u64::from(self.groups.units())
     }
 
     /// Returns the loop to begin with: c0 is for powers of two, and the fuller the later.
     #[allow(clippy::cast_precision_loss)]
     fn first_loop(&self, len: u32) -> usize {
-        let size = self.groups.len() as f64 * f64::from(self.units);
-        let part = self.free as f64 / size;
         if let Some(enter) = self.settings.enter {
-            for number in (1..LOOPS).rev() {
+            let size = f64::from(self.groups.count()) * f64::from(self.groups.units());
+            let part = self.groups.free() as f64 / size;
+            for number in (1..=enter.len()).rev() {
                 if part < enter[number - 1] {
                     return number;
                 }
@@ -282,146 +346,37 @@ impl Allocator {
     }
 
     fn is_for_buddies(&self, len: u32) -> bool {
-        len.is_power_of_two() && len.ilog2() + 1 >= self.settings.order2_bits
-    }
-
-    /// Goes around all groups once, or until something is found.
-    fn walk(&mut self, number: usize, first: u32, search: &mut Search) {
-        let groups = self.groups.len() as u32;
-        for step in 0..groups {
-            let at = (first + step) % groups;
-            self.counts.considered[number] += 1;
-            let group = &self.groups[at as usize];
-            if !group.is_good(number, search.len) {
-                continue;
-            }
-            if number == 0 {
-                search.buddy(at, group);
-            } else {
-                search.stretches(at, group, &self.settings);
-            }
-            if search.state != State::Goes {
-                return;
-            }
-        }
-        self.counts.useless[number] += 1;
+        let order = len.ilog2();
+        len > 1
+            && len.is_power_of_two()
+            && order + 1 >= self.settings.order2_bits
+            && order <= self.groups.top()
     }
 
     /// Takes the beginning of what was found.
-    fn take(&mut self, found: Extent, len: u32, stream: bool) -> Extent {
+    fn take(&mut self, found: Extent, len: u32, request: &Request) -> Extent {
         let extent = Extent { len: found.len.min(len), ..found };
-        let group = &mut self.groups[extent.group as usize];
-        group.bitmap.set(extent.start, extent.len, true);
-        group.count();
-        self.free -= u64::from(extent.len);
+        let before = self.groups.summary(extent.group);
+        self.groups.take(extent.group, extent.start, extent.len);
+        self.list(extent.group, before);
         self.counts.requests += 1;
-        self.counts.whole += u64::from(extent.len == len);
-        if stream {
-            self.last = extent.group;
+        self.counts.whole += u64::from(extent.len >= request.least.min(request.len));
+        if let Some(stream) = request.stream {
+            let goals = self.last.len();
+            self.last[stream as usize % goals] = extent.group;
         }
         extent
     }
-}
 
-fn check_thresholds(enter: Option<[f64; 3]>) -> Result<(), Error> {
-    for part in enter.into_iter().flatten() {
-        if !(0.0..=1.0).contains(&part) {
-            return Err(Error::impossible("threshold", part, "it is a part of the blocks, 0 to 1"));
-        }
-    }
-    Ok(())
-}
-
-impl Group {
-    /// Counts what is free in it again.
-    fn count(&mut self) {
-        (self.free, self.runs, self.largest) = (0, 0, -1);
-        for run in self.bitmap.runs() {
-            self.free += run.end - run.start;
-            self.runs += 1;
-            for (_, order) in run.buddies() {
-                self.largest = self.largest.max(order as i32);
-            }
-        }
-    }
-
-    /// Returns whether a loop looks into it for so many units.
-    fn is_good(&self, number: usize, len: u32) -> bool {
-        if self.free == 0 || (number < LOOPS - 1 && self.free < len) {
-            return false;
-        }
-        match number {
-            0 => self.largest >= len.ilog2() as i32,
-            1 => self.free / self.runs >= len,
-            _ => true,
-        }
-    }
-}
-
-impl Search {
-    /// Takes the smallest buddy that is large enough; of several the first.
-    fn buddy(&mut self, number: u32, group: &Group) {
-        let wanted = self.len.ilog2();
-        let smallest = group
-            .bitmap
-            .runs()
-            .flat_map(Run::buddies)
-            .filter(|(_, order)| *order >= wanted)
-            .min_by_key(|(start, order)| (*order, *start));
-        if let Some((start, order)) = smallest {
-            self.found += 1;
-            self.best = Some(Extent { group: number, start, len: 1 << order });
-            self.state = State::Found;
-        }
-    }
-
-    /// Looks at every free stretch of a group, and keeps the one that suits best.
-    fn stretches(&mut self, number: u32, group: &Group, settings: &Settings) {
-        for run in group.bitmap.runs() {
-            for stretch in run.stretches(self.len) {
-                self.measure(Extent {
-                    group: number,
-                    start: stretch.start,
-                    len: stretch.end - stretch.start,
-                });
-                if self.state == State::Goes {
-                    self.check(number, settings, false);
-                }
-                if self.state != State::Goes {
-                    return;
-                }
-            }
-        }
-        self.check(number, settings, true);
-    }
-
-    fn measure(&mut self, found: Extent) {
-        self.found += 1;
-        let better = self.best.is_none_or(|best| {
-            if best.len < self.len {
-                found.len > best.len
-            } else {
-                found.len >= self.len && found.len < best.len
-            }
-        });
-        if better || found.len == self.len {
-            self.best = Some(found);
-        }
-        if found.len == self.len {
-            self.state = State::Found;
-        }
-    }
-
-    /// Ends the search where enough was looked at.
-    fn check(&mut self, number: u32, settings: &Settings, whole_group: bool) {
-        if self.found > settings.max_to_scan {
-            self.state = State::Broken;
+    /// Brings the lists up to date with what a group has.
+    fn list(&mut self, group: u32, before: Summary) {
+        if self.settings.family == Family::Classic {
             return;
         }
-        let enough = whole_group || self.found > settings.min_to_scan;
-        let suits = |best: Extent| best.len >= self.len && best.group == number;
-        if enough && self.best.is_some_and(suits) {
-            self.state = State::Found;
-        }
+        let now = self.groups.summary(group);
+        let top = self.groups.top();
+        let largest = |summary: Summary| u32::try_from(summary.largest()).ok();
+        self.largest.shift(group, largest(before), largest(now));
+        self.average.shift(group, before.average_order(top), now.average_order(top));
     }
 }

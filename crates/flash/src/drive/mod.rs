@@ -16,6 +16,9 @@ const NIL: u32 = u32::MAX;
 /// Superblocks that stay erased: the copies of a victim need one before the victim is erased.
 const RESERVE: usize = 1;
 
+/// The frontier that the host writes to.
+const HOST: usize = 0;
+
 /// How a drive cleans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -57,13 +60,17 @@ struct Frontier {
 
 impl Frontier {
     const NONE: Self = Self { superblock: NIL, next: 0, end: 0 };
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.next == self.end
+    }
 }
 
 /// One drive.
 #[derive(Debug, Clone)]
 pub struct Drive {
     geometry: Geometry,
-    separate: bool,
     shift: u32,
     /// Unit to the place where it lies.
     map: Box<[u32]>,
@@ -76,8 +83,10 @@ pub struct Drive {
     victims: Victims,
     /// In the order in which they were erased, so that all wear alike.
     erased: VecDeque<u32>,
-    host: Frontier,
-    copies: Frontier,
+    /// The host's first. The second is for copies, or never opened.
+    frontiers: [Frontier; 2],
+    /// Which of them copies go to.
+    copies: usize,
     counts: Counts,
 }
 
@@ -91,7 +100,6 @@ impl Drive {
         let none = || vec![0; superblocks as usize].into_boxed_slice();
         Self {
             geometry,
-            separate: settings.separate,
             shift: geometry.shift(),
             map: nothing(geometry.logical() as usize),
             owner: nothing((superblocks as usize) << geometry.shift()),
@@ -99,8 +107,8 @@ impl Drive {
             wear: none(),
             victims: Victims::new(settings.policy, superblocks, geometry.units(), settings.seed),
             erased: (0..superblocks).collect(),
-            host: Frontier::NONE,
-            copies: Frontier::NONE,
+            frontiers: [Frontier::NONE; 2],
+            copies: if settings.separate { 1 } else { HOST },
             counts: Counts::default(),
         }
     }
@@ -154,28 +162,10 @@ impl Drive {
             return Ok(false);
         }
         self.map[unit as usize] = NIL;
-        self.forget(place);
+        self.owner[place as usize] = NIL;
+        self.lower(place >> self.shift, 1);
         self.counts.trimmed += 1;
         Ok(true)
-    }
-
-    /// Writes units that follow one another.
-    pub(crate) fn put_all(&mut self, first: u32, units: u32) {
-        for unit in first..first + units {
-            self.put(unit);
-        }
-    }
-
-    /// Takes back units that follow one another; what holds nothing is left.
-    pub(crate) fn give_back(&mut self, first: u32, units: u32) {
-        for unit in first..first + units {
-            let place = self.map[unit as usize];
-            if place != NIL {
-                self.map[unit as usize] = NIL;
-                self.forget(place);
-                self.counts.trimmed += 1;
-            }
-        }
     }
 
     /// Looks where a unit lies, so that it is near when it is written soon.
@@ -187,41 +177,102 @@ impl Drive {
     #[inline]
     pub(crate) fn put(&mut self, unit: u32) -> u64 {
         let before = self.counts.copied;
-        if self.host.next == self.host.end {
+        if self.frontiers[HOST].is_full() {
             self.make_room();
         }
         let old = self.map[unit as usize];
         if old != NIL {
-            self.forget(old);
+            self.owner[old as usize] = NIL;
+            self.lower(old >> self.shift, 1);
         }
-        let place = self.host.next;
-        self.host.next += 1;
-        self.owner[place as usize] = unit;
-        self.map[unit as usize] = place;
-        self.valid[self.host.superblock as usize] += 1;
+        self.store(HOST, unit);
         self.counts.written += 1;
         self.counts.copied - before
     }
 
-    #[inline]
-    fn forget(&mut self, place: u32) {
-        self.owner[place as usize] = NIL;
-        let superblock = place >> self.shift;
-        let left = self.valid[superblock as usize] - 1;
-        self.valid[superblock as usize] = left;
-        if superblock != self.host.superblock && superblock != self.copies.superblock {
-            self.victims.lowered(superblock, left);
+    /// Writes units that follow one another: what [`Drive::put`] does with each, in the same order.
+    pub(crate) fn put_all(&mut self, first: u32, units: u32) {
+        let (mut unit, end) = (first, first + units);
+        while unit < end {
+            if self.frontiers[HOST].is_full() {
+                self.make_room();
+            }
+            let frontier = &mut self.frontiers[HOST];
+            let (place, superblock) = (frontier.next, frontier.superblock);
+            let fits = (end - unit).min(frontier.end - place);
+            frontier.next += fits;
+            self.forget_all(unit, fits);
+            let owner = &mut self.owner[place as usize..(place + fits) as usize];
+            owner.iter_mut().zip(unit..).for_each(|(owner, unit)| *owner = unit);
+            let map = &mut self.map[unit as usize..(unit + fits) as usize];
+            map.iter_mut().zip(place..).for_each(|(map, place)| *map = place);
+            self.valid[superblock as usize] += fits;
+            self.counts.written += u64::from(fits);
+            unit += fits;
         }
+    }
+
+    /// Takes back units that follow one another; what holds nothing is left.
+    pub(crate) fn give_back(&mut self, first: u32, units: u32) {
+        self.counts.trimmed += u64::from(self.forget_all(first, units));
+        self.map[first as usize..(first + units) as usize].fill(NIL);
+    }
+
+    /// Makes the places invalid where units lie that follow one another; returns how many there were.
+    fn forget_all(&mut self, first: u32, units: u32) -> u32 {
+        let (mut superblock, mut gone, mut all) = (NIL, 0, 0);
+        for unit in first..first + units {
+            let old = self.map[unit as usize];
+            if old == NIL {
+                continue;
+            }
+            self.owner[old as usize] = NIL;
+            // Neighbours were mostly written together: one step for all that a superblock loses.
+            if old >> self.shift != superblock {
+                if gone > 0 {
+                    self.lower(superblock, gone);
+                }
+                (superblock, all, gone) = (old >> self.shift, all + gone, 0);
+            }
+            gone += 1;
+        }
+        if gone > 0 {
+            self.lower(superblock, gone);
+        }
+        all + gone
+    }
+
+    /// Notes that a superblock has so many valid units fewer.
+    #[inline]
+    fn lower(&mut self, superblock: u32, units: u32) {
+        let before = self.valid[superblock as usize];
+        let left = before - units;
+        self.valid[superblock as usize] = left;
+        let [host, copies] = &self.frontiers;
+        if superblock != host.superblock && superblock != copies.superblock {
+            self.victims.lowered(superblock, before, left);
+        }
+    }
+
+    /// Puts a unit where a frontier goes on.
+    #[inline]
+    fn store(&mut self, which: usize, unit: u32) {
+        let frontier = &mut self.frontiers[which];
+        let place = frontier.next;
+        frontier.next += 1;
+        self.owner[place as usize] = unit;
+        self.map[unit as usize] = place;
+        self.valid[frontier.superblock as usize] += 1;
     }
 
     /// Gives the host a superblock with room in it, and cleans others until there is one.
     #[cold]
     fn make_room(&mut self) {
-        while self.host.next == self.host.end {
+        while self.frontiers[HOST].is_full() {
             // Copies may have filled it as well.
-            self.close_host();
+            self.close(HOST);
             if self.erased.len() > RESERVE {
-                self.host = self.opened();
+                self.open(HOST);
             } else {
                 self.collect();
             }
@@ -250,41 +301,22 @@ impl Drive {
 
     /// Writes a unit of a victim again.
     fn keep(&mut self, unit: u32) {
-        if self.separate {
-            if self.copies.next == self.copies.end {
-                self.close_copies();
-                self.copies = self.opened();
-            }
-        } else if self.host.next == self.host.end {
-            self.close_host();
-            self.host = self.opened();
+        if self.frontiers[self.copies].is_full() {
+            self.close(self.copies);
+            self.open(self.copies);
         }
-        let frontier = if self.separate { &mut self.copies } else { &mut self.host };
-        let place = frontier.next;
-        frontier.next += 1;
-        self.owner[place as usize] = unit;
-        self.map[unit as usize] = place;
-        self.valid[frontier.superblock as usize] += 1;
+        self.store(self.copies, unit);
         self.counts.copied += 1;
     }
 
-    fn opened(&mut self) -> Frontier {
+    fn open(&mut self, which: usize) {
         let superblock = self.erased.pop_front().expect("one superblock stays erased for copies");
         let next = superblock << self.shift;
-        Frontier { superblock, next, end: next + self.geometry.units() }
+        self.frontiers[which] = Frontier { superblock, next, end: next + self.geometry.units() };
     }
 
-    fn close_host(&mut self) {
-        let full = std::mem::replace(&mut self.host, Frontier::NONE);
-        self.closed(full);
-    }
-
-    fn close_copies(&mut self) {
-        let full = std::mem::replace(&mut self.copies, Frontier::NONE);
-        self.closed(full);
-    }
-
-    fn closed(&mut self, full: Frontier) {
+    fn close(&mut self, which: usize) {
+        let full = std::mem::replace(&mut self.frontiers[which], Frontier::NONE);
         if full.superblock != NIL {
             let valid = self.valid[full.superblock as usize];
             self.victims.closed(full.superblock, valid, self.counts.written);

@@ -48,11 +48,12 @@ impl Victims {
         }
     }
 
-    /// Notes that a filled superblock has one valid unit fewer, and now `valid`.
+    /// Notes that a filled superblock had `before` valid units, and now has `valid`.
     #[inline]
-    pub(crate) fn lowered(&mut self, superblock: u32, valid: u32) {
+    pub(crate) fn lowered(&mut self, superblock: u32, before: u32, valid: u32) {
         if let Self::Greedy(buckets) = self {
-            buckets.lower(superblock, valid);
+            buckets.unlink(superblock, before);
+            buckets.push(superblock, valid);
         }
     }
 
@@ -97,12 +98,6 @@ impl Buckets {
         }
         self.head[valid as usize] = superblock;
         self.least = self.least.min(valid);
-    }
-
-    #[inline]
-    fn lower(&mut self, superblock: u32, valid: u32) {
-        self.unlink(superblock, valid + 1);
-        self.push(superblock, valid);
     }
 
     #[inline]

@@ -142,6 +142,23 @@ impl Files {
         }
     }
 
+    /// Yields all that are closed.
+    #[cfg(test)]
+    pub(crate) fn closed_files(&self) -> impl Iterator<Item = u32> {
+        self.closed.iter().copied()
+    }
+
+    /// Yields what a file has.
+    #[cfg(test)]
+    pub(crate) fn stretches(&self, file: u32) -> impl Iterator<Item = (u32, u32)> {
+        let mut at = self.files[file as usize].head;
+        std::iter::from_fn(move || {
+            let Piece { first, len, next } = *self.pieces.get(at as usize)?;
+            at = next;
+            Some((first, len))
+        })
+    }
+
     /// Frees the number of a file that has nothing left and is not listed.
     pub(crate) fn forget(&mut self, file: u32) {
         self.unused.push(file);

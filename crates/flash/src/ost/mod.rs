@@ -19,19 +19,23 @@ mod resets;
 mod settings;
 mod sizes;
 mod state;
+#[cfg(test)]
+mod tests;
+mod visit;
 
 pub use fleet::{Fleet, Step};
 pub use settings::Settings;
 pub use sizes::Sizes;
 pub use state::{Counts, State};
 
-use crate::allocator::{Allocator, Extent};
+use crate::allocator::{Allocator, Extent, Family};
 use crate::drive::below;
 use crate::{Drive, Error};
 use files::Files;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use resets::Resets;
+use visit::Visit;
 
 /// Units of a block group: 128 MiB of 64 KiB.
 pub const GROUP_UNITS: u32 = 2048;
@@ -53,10 +57,13 @@ pub struct Ost {
     writers: Vec<Writer>,
     sizes: Sizes,
     stream_units: u32,
+    /// Thresholds as they were given, kept for a family that has them.
+    enter: Option<[f64; 3]>,
     discard: bool,
     draws: Xoshiro256PlusPlus,
     owed: Owed,
     resets: Resets,
+    visit: Visit,
     /// Groups in which something was freed since they were last trimmed.
     freed: Box<[bool]>,
     requests: u64,
@@ -92,17 +99,23 @@ impl Ost {
         let homes = (0..settings.writers)
             .map(|number| number * settings.groups / settings.writers * GROUP_UNITS);
         Ok(Self {
-            allocator: Allocator::new(settings.groups, GROUP_UNITS, settings.allocator())?,
+            allocator: Allocator::new(
+                settings.groups,
+                GROUP_UNITS,
+                settings::allocator(settings.family, settings.enter),
+            )?,
             drive: Drive::new(settings.geometry()?, settings.drive(seed)),
             files: Files::default(),
             // Each near another group at first, as the directories of objects are.
             writers: homes.map(|near| Writer { open: None, near }).collect(),
             sizes: settings.sizes(),
             stream_units: settings.stream_units,
+            enter: settings.enter,
             discard: settings.discard,
             draws: Xoshiro256PlusPlus::seed_from_u64(seed),
             owed: Owed::default(),
             resets: Resets::default(),
+            visit: Visit::default(),
             freed: vec![false; settings.groups as usize].into_boxed_slice(),
             requests: 0,
             refused_units: 0,
@@ -115,12 +128,20 @@ impl Ost {
         (self.freed.len() as u32) << GROUP_SHIFT
     }
 
-    /// Sets the free parts under which the allocator's search begins at c1, c2, c3.
+    /// Sets which allocator it is, and the free parts under which its search begins at c1, c2, c3;
+    /// the latter say nothing to a family that has no such thresholds.
     ///
     /// # Errors
     /// What is no part.
-    pub fn set_enter(&mut self, enter: Option<[f64; 3]>) -> Result<(), Error> {
-        self.allocator.set_enter(enter)
+    pub fn set_allocator(&mut self, family: Family, enter: Option<[f64; 3]>) -> Result<(), Error> {
+        self.enter = enter;
+        self.allocator.configure(settings::allocator(family, enter))
+    }
+
+    /// Which allocator it is, and the thresholds that it was given.
+    #[must_use]
+    pub fn allocator(&self) -> (Family, Option<[f64; 3]>) {
+        (self.allocator.settings().family, self.enter)
     }
 
     /// Sets whether what is deleted is trimmed at once.
@@ -195,6 +216,7 @@ impl Ost {
 
     /// Hands to the drive what is free in groups that were freed in; returns the part that it held.
     pub fn trim(&mut self) -> f64 {
+        self.settle();
         let before = self.drive.counts().trimmed;
         for group in 0..self.freed.len() as u32 {
             if std::mem::take(&mut self.freed[group as usize]) {
@@ -207,11 +229,17 @@ impl Ost {
         (self.drive.counts().trimmed - before) as f64 / f64::from(self.units())
     }
 
+    /// Has the drive write all that was written, and ends the visit of streams to their group.
+    pub fn settle(&mut self) {
+        self.leave(self.visit.group);
+        self.drain(self.units());
+    }
+
     /// Writes until the part `used` is taken, and then so many capacities over and over while as
     /// much is deleted: an OST that has been in use.
     pub fn fill(&mut self, used: f64, churn: f64) {
         let wanted = self.share(used.min(1.0));
-        while self.used_units() < wanted && self.allocator.free_units() > 0 {
+        while f64::from(self.used_units()) < wanted && self.allocator.free_units() > 0 {
             self.user_request();
         }
         self.advance(&Step { written: churn, deleted: churn, ..Step::default() });
@@ -237,8 +265,8 @@ impl Ost {
         part * f64::from(self.units())
     }
 
-    fn used_units(&self) -> f64 {
-        f64::from(self.units()) - self.allocator.free_units() as f64
+    fn used_units(&self) -> u32 {
+        self.units() - self.allocator.free_units() as u32 - self.visit.held_units()
     }
 
     /// Writes the next request of one of the writers, and returns its units.
@@ -269,20 +297,70 @@ impl Ost {
         let mut left = len;
         while left > 0 {
             let goal = self.files.end(file).or(near).map(|unit| self.place(unit));
-            let found = self.allocator.allocate(left, goal, near.is_none());
-            let Some(extent) = found.expect("lengths and goals are of this OST") else {
+            let Some(extent) = self.allocate(left, goal, near.is_none()) else {
                 self.refused_units += u64::from(left);
                 break;
             };
             let first = (extent.group << GROUP_SHIFT) + extent.start;
-            self.drive.put_all(first, extent.len);
             self.files.append(file, first, extent.len);
+            if near.is_some() {
+                self.drive.put_all(first, extent.len);
+            } else {
+                if extent.group != self.visit.group {
+                    self.leave(extent.group);
+                }
+                self.visit.write(first, extent.len);
+                self.drain(extent.len);
+            }
             left -= extent.len;
         }
         if self.resets.pass(len) {
             self.reset();
         }
         len - left
+    }
+
+    /// Takes up to so many units; where there are none, those as well that are freed but not free.
+    fn allocate(&mut self, len: u32, goal: Option<(u32, u32)>, stream: bool) -> Option<Extent> {
+        let of_this = "lengths and goals are of this OST";
+        let found = self.allocator.allocate(len, goal, stream).expect(of_this);
+        if found.is_some() || self.visit.held_units() == 0 {
+            return found;
+        }
+        self.leave(self.visit.group);
+        self.allocator.allocate(len, goal, stream).expect(of_this)
+    }
+
+    /// Lets streams go on in another group.
+    fn leave(&mut self, group: u32) {
+        self.drain(self.units());
+        self.visit.leave(group);
+        while let Some((first, len)) = self.visit.freed() {
+            self.free(first, len);
+        }
+    }
+
+    /// Has the drive write so many units of the visit before.
+    fn drain(&mut self, units: u32) {
+        let mut left = units;
+        while left > 0 {
+            let Some((first, len)) = self.visit.next(left) else {
+                return;
+            };
+            left -= len;
+            if !self.discard {
+                self.drive.put_all(first, len);
+                continue;
+            }
+            for unit in first..first + len {
+                let (group, start) = self.place(unit);
+                self.drive.put(unit);
+                // Deleted before the drive had it: it was to write it and then to forget it.
+                if !self.allocator.is_taken(group, start) {
+                    self.drive.give_back(unit, 1);
+                }
+            }
+        }
     }
 
     /// Group and place in it; behind the last unit the search begins again with the first.
@@ -301,16 +379,24 @@ impl Ost {
     fn release(&mut self, file: u32) -> u32 {
         let mut units = 0;
         while let Some((first, len)) = self.files.pop(file) {
-            let (group, start) = self.place(first);
-            let freed = self.allocator.release(Extent { group, start, len });
-            freed.expect("what a file has is taken");
-            self.freed[group as usize] = true;
-            if self.discard {
-                self.drive.give_back(first, len);
+            if first >> GROUP_SHIFT == self.visit.group {
+                self.visit.hold(first, len);
+            } else {
+                self.free(first, len);
             }
             units += len;
         }
         self.files.forget(file);
         units
+    }
+
+    fn free(&mut self, first: u32, len: u32) {
+        let (group, start) = self.place(first);
+        let freed = self.allocator.release(Extent { group, start, len });
+        freed.expect("what a file has is taken");
+        self.freed[group as usize] = true;
+        if self.discard {
+            self.drive.give_back(first, len);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What an OST in miniature is like.
 
 use super::{GROUP_UNITS, REQUEST_UNITS, Sizes};
+use crate::allocator::Family;
 use crate::{Error, Geometry, Policy, allocator, drive};
 
 /// Bits of the shortest request that c0 is for: half of the largest one, as of 1 MiB in blocks of 4 KiB.
@@ -19,7 +20,9 @@ pub struct Settings {
     pub policy: Policy,
     /// Whether copies fill superblocks of their own.
     pub separate: bool,
-    /// Free parts under which the allocator's search begins at c1, c2, c3.
+    /// Which allocator it has.
+    pub family: Family,
+    /// Free parts under which its search begins at c1, c2, c3; of families that have thresholds.
     pub enter: Option<[f64; 3]>,
     /// Whether what is deleted is trimmed at once.
     pub discard: bool,
@@ -45,7 +48,8 @@ impl Default for Settings {
             spare: 0.12,
             policy: Policy::Greedy,
             separate: false,
-            enter: allocator::Settings::default().enter,
+            family: Family::Classic,
+            enter: Family::Classic.thresholds(),
             discard: false,
             size_median_units: 4.0,
             size_sigma: 2.2,
@@ -83,6 +87,12 @@ impl Settings {
                 f64::from(self.writers),
                 (1.0..=most).contains(&f64::from(self.writers)),
                 "there are 1 to 4096",
+            ),
+            (
+                "stream_units",
+                f64::from(self.stream_units),
+                (1..=REQUEST_UNITS + 1).contains(&self.stream_units),
+                "it is 1, for all requests, to 17, for none",
             ),
             (
                 "size_median_units",
@@ -130,17 +140,18 @@ impl Settings {
         drive::Settings { policy: self.policy, separate: self.separate, seed: !seed }
     }
 
-    pub(crate) fn allocator(&self) -> allocator::Settings {
-        allocator::Settings {
-            enter: self.enter,
-            order2_bits: ORDER2_BITS,
-            ..allocator::Settings::default()
-        }
-    }
-
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(crate) fn sizes(&self) -> Sizes {
         let largest = (self.largest * f64::from(self.units())).round().max(1.0) as u32;
         Sizes { median: self.size_median_units, sigma: self.size_sigma, largest }
+    }
+}
+
+/// What the allocator of a miniature OST is like.
+pub(crate) fn allocator(family: Family, enter: Option<[f64; 3]>) -> allocator::Settings {
+    allocator::Settings {
+        enter: family.thresholds().and(enter),
+        order2_bits: ORDER2_BITS,
+        ..allocator::Settings::of(family)
     }
 }

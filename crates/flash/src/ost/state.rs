@@ -77,7 +77,7 @@ impl Ost {
         let (valid, wear) = self.drive.superblocks();
         let runs = |group| self.allocator.group(group).map_or(0, |(_, runs, _)| u64::from(runs));
         State {
-            used: u64::from(self.units()) - self.allocator.free_units(),
+            used: u64::from(self.used_units()),
             live: valid.iter().map(|units| u64::from(*units)).sum(),
             free_runs: (0..self.freed.len() as u32).map(runs).sum(),
             files: self.files.closed() as u64,

@@ -1,0 +1,102 @@
+"""What the comparison of the allocator with the running kernel's stands on; not how they agree."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.allocator import compare, kernel, model
+from benchmarks.allocator.trace import phases
+from tests.support import loopback
+
+STEPS = [0.5, 0.8]
+GIB = 1024**3
+
+
+def test_a_trace_keeps_to_its_fullness_and_is_a_function_of_its_seed() -> None:
+    blocks = 2**19
+    found = list(phases(blocks, STEPS, 0.3, 1))
+    assert [(phase.fullness, phase.measured) for phase in found] == [
+        (0.5, False),
+        (0.5, True),
+        (0.8, False),
+        (0.8, True),
+    ]
+    sizes, living, used = [], set(), 0
+    for phase in found:
+        written = 0
+        for event in phase.events:
+            if event > 0:
+                living.add(len(sizes))
+                sizes.append(event)
+                used += event
+                written += event
+            else:
+                living.remove(-event)
+                used -= sizes[-event]
+            assert used <= phase.fullness * blocks
+        assert used > 0.85 * phase.fullness * blocks
+        assert written > 0.3 * blocks
+    assert [phase.events for phase in phases(blocks, STEPS, 0.3, 1)] == [
+        phase.events for phase in found
+    ]
+    assert next(phases(blocks, STEPS, 0.3, 2)).events != found[0].events
+
+
+def test_what_is_taken_lies_between_what_is_free() -> None:
+    assert kernel.taken_between(["551-32767", "32770-32775, 32777", "", " 98304-131071"]) == [
+        (0, 551),
+        (32768, 2),
+        (32776, 1),
+        (32778, 32758),
+        (65536, 32768),
+    ]
+
+
+def test_a_file_needs_a_block_for_its_fifth_extent_and_for_every_340_more() -> None:
+    extents = model._Extents()
+    apart = [extents.add((0, 2 * number, 1)) for number in range(700)]
+    assert [number + 1 for number, needs in enumerate(apart) if needs] == [5, 341, 681]
+    joined = model._Extents()
+    assert not any(joined.add((0, start, 256)) for start in range(0, 32768, 256))
+    assert joined.count == 2, "an unwritten extent has 32,767 blocks at the most"
+
+
+def test_onset_and_distance_are_those_of_the_rows() -> None:
+    def row(full, theirs, ours):
+        sides = {"kernel": theirs, "model": ours}
+        return {
+            "fullness": full,
+            **{
+                side: {"hits": [1 - part, part], "useless": [part / 10, 0.0]}
+                for side, part in sides.items()
+            },
+        }
+
+    runs = [
+        {"criteria": ["a", "b"], "rows": [row(0.6, 0.0, 0.0), row(0.7, 0.02, 0.005)]},
+        {"criteria": ["a", "b"], "rows": [row(0.6, 0.0, 0.04), row(0.7, 0.02, 0.04)]},
+    ]
+    assert compare.compare(runs) == {
+        "hits_points_largest": 4.0,
+        "hits_points": [4.0, 2.0],
+        "onset": {
+            "a": {"kernel": [0.7, 0.7], "model": [None, 0.6]},
+            "b": {"kernel": [None, None], "model": [None, None]},
+        },
+    }
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("ext4")
+def test_kernel_and_model_follow_the_same_trace(tmp_path) -> None:
+    """On 24 groups: fewer than 16 the kernel searches without lists."""
+    found = compare.run(tmp_path, size_bytes=3 * GIB, steps=STEPS, churn=0.1, seed=1)
+    assert len(found["criteria"]) == len(found["rows"][0]["model"]["hits"])
+    for row in found["rows"]:
+        for side in ("kernel", "model"):
+            assert sum(row[side]["hits"]) == pytest.approx(1)
+            assert row[side]["requests"] > 500
+        # What was asked for lies on both: the rest is directories, which the model has not.
+        assert row["kernel"]["free_blocks"] == pytest.approx(row["model"]["free_blocks"], rel=0.001)
+        assert row["kernel"]["free_blocks"] < (1 - 0.9 * row["fullness"]) * 3 * GIB / 4096
+    assert found["host_bytes"] < 0.05 * 3 * GIB, "fallocate writes no data"
+    assert list(tmp_path.iterdir()) == [], "nothing stays behind"
