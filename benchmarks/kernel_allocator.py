@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -74,7 +75,13 @@ def main() -> None:
         "cases": cases,
     }
     if not asked.no_write:
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        RESULT.write_text(_text(result))
+
+
+def _text(result: dict) -> str:
+    """Return it as JSON with every list of numbers on one line."""
+    text = json.dumps(result, indent=1) + "\n"
+    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found.group().split()), text)
 
 
 def _case(directory: Path | None, terms: dict, steps: list[float], seeds: int) -> dict:

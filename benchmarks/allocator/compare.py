@@ -136,9 +136,12 @@ def _row(now: Counts, before: Counts, free: list[tuple[int, int]]) -> dict:
     runs = sum(runs for _, runs in free)
     return {
         "requests": requests,
-        **{name: [value / requests for value in values] for name, values in counts.items()},
+        **{
+            name: [round(value / requests, 6) for value in values]
+            for name, values in counts.items()
+        },
         "free_blocks": sum(blocks for blocks, _ in free),
-        "free_extent_blocks": sum(blocks for blocks, _ in free) / max(1, runs),
+        "free_extent_blocks": round(sum(blocks for blocks, _ in free) / max(1, runs), 1),
     }
 
 
