@@ -7,6 +7,7 @@
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
+# make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
 # make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
@@ -27,7 +28,8 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim calibration bench-judge soak docs lock clean
+.PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
+.PHONY: bench-allocator calibration bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -66,6 +68,9 @@ bench-flash: .venv/.core
 
 bench-mqsim: .venv/.core
 	$(BIN)/python benchmarks/flash_against_mqsim.py --mqsim $(MQSIM) $(ARGS)
+
+bench-allocator: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/kernel_allocator.py $(ARGS)
 
 calibration: .venv/.core .venv/.dev
 	$(BIN)/python scripts/calibration.py $(ARGS)

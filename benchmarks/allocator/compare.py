@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.allocator.kernel import GROUP_BLOCKS, MKFS_OPTIONS, Kernel, taken_at_first
-from benchmarks.allocator.model import Layout, Model
+from benchmarks.allocator.model import STREAM_BLOCKS, Layout, Model, WritingModel
 from benchmarks.allocator.trace import phases
 from tests.support import loopback
 
@@ -28,6 +28,7 @@ def run(
     churn: float,
     seed: int,
     request_blocks: int = 256,
+    writes: bool = False,
 ) -> dict:
     """Run one seed's trace on the kernel, then on the model.
 
@@ -39,6 +40,9 @@ def run(
         As `benchmarks.allocator.trace.phases` takes them.
     request_blocks
         Blocks that one request is for.
+    writes
+        Whether files are written instead of taken with fallocate: the file beneath then comes to
+        hold as much as the file system.
 
     Returns
     -------
@@ -49,15 +53,17 @@ def run(
         model.
     """
     blocks = size_bytes // 4096
+    # Smaller files would be packed into preallocations of each processor.
+    smallest = STREAM_BLOCKS + 1 if writes else 1
     began = time.monotonic()
     with loopback.mounted(
         directory, fs="ext4", size_bytes=size_bytes, mkfs_options=MKFS_OPTIONS
     ) as mounted:
-        kernel = Kernel(mounted, request_blocks)
+        kernel = Kernel(mounted, request_blocks, writes=writes)
         taken, layout = taken_at_first(mounted.device.path), _layout(mounted.device.path)
         settings, family, criteria = kernel.settings(), kernel.family(), kernel.criteria()
         theirs = []
-        for phase in phases(blocks, steps, churn, seed):
+        for phase in phases(blocks, steps, churn, seed, smallest):
             before = kernel.counts()
             kernel.follow(phase)
             if phase.measured:
@@ -65,10 +71,11 @@ def run(
         os.sync()
         host_bytes = mounted.device.backing_file.stat().st_blocks * 512
     kernel_s, began = time.monotonic() - began, time.monotonic()
-    model = Model(layout, family, settings, request_blocks)
+    kind = WritingModel if writes else Model
+    model = kind(layout, family, settings, request_blocks)
     model.occupy(taken)
     ours = []
-    for phase in phases(blocks, steps, churn, seed):
+    for phase in phases(blocks, steps, churn, seed, smallest):
         before = model.blocks.loops
         model.follow(phase, kernel.inodes)
         if phase.measured:
@@ -129,9 +136,12 @@ def _row(now: Counts, before: Counts, free: list[tuple[int, int]]) -> dict:
     runs = sum(runs for _, runs in free)
     return {
         "requests": requests,
-        **{name: [value / requests for value in values] for name, values in counts.items()},
+        **{
+            name: [round(value / requests, 6) for value in values]
+            for name, values in counts.items()
+        },
         "free_blocks": sum(blocks for blocks, _ in free),
-        "free_extent_blocks": sum(blocks for blocks, _ in free) / max(1, runs),
+        "free_extent_blocks": round(sum(blocks for blocks, _ in free) / max(1, runs), 1),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import subprocess
@@ -36,10 +37,14 @@ class Kernel:
     mounted
         A new file system without a journal.
     request_blocks
-        Blocks that one call of fallocate asks for.
+        Blocks that one call asks for.
+    writes
+        Whether the blocks are written, past the page cache, instead of taken with fallocate.
     """
 
-    def __init__(self, mounted: Mounted, request_blocks: int) -> None:
+    def __init__(self, mounted: Mounted, request_blocks: int, *, writes: bool = False) -> None:
+        # Direct writes want memory that is aligned: a mapping of its own is.
+        self._zeros = mmap.mmap(-1, request_blocks * BLOCK_BYTES) if writes else None
         name = mounted.device.name
         self.directory = mounted.mount_point
         self.request_blocks = request_blocks
@@ -74,11 +79,20 @@ class Kernel:
         }
 
     def family(self) -> str:
-        """Return which family of `BlockAllocator` the running kernel is, told by what it counts."""
+        """Return which family of `BlockAllocator` the running kernel is, told by what it counts.
+
+        Raises
+        ------
+        ToolError
+            It walks all groups: the file system is too small for lists, or the kernel too old.
+        """
         text = (self._statistics / "mb_stats").read_text()
-        lists = (self._statistics / "mb_structs_summary").read_text()
-        if "optimize_scan: 1" not in lists:
-            return "classic"
+        lists = self._statistics / "mb_structs_summary"
+        if not lists.exists() or "optimize_scan: 1" not in lists.read_text():
+            raise ToolError(
+                f"{lists}: this file system is searched without lists",
+                hint="it takes Linux 5.13 and at least 16 groups, 2 GiB",
+            )
         if "stream_goal_hits" in text:
             return "ordered"
         return "el9" if "cr_best_avail" in text else "optimize-scan"
@@ -106,12 +120,17 @@ class Kernel:
 
     def _write(self, blocks: int) -> None:
         path = self.directory / str(len(self.inodes))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (os.O_DIRECT if self._zeros else 0)
+        descriptor = os.open(path, flags, 0o600)
         try:
             self.inodes.append(os.fstat(descriptor).st_ino)
             for start in range(0, blocks, self.request_blocks):
                 length = min(self.request_blocks, blocks - start)
-                os.posix_fallocate(descriptor, start * BLOCK_BYTES, length * BLOCK_BYTES)
+                offset, size = start * BLOCK_BYTES, length * BLOCK_BYTES
+                if self._zeros is None:
+                    os.posix_fallocate(descriptor, offset, size)
+                else:
+                    os.pwrite(descriptor, memoryview(self._zeros)[:size], offset)
         finally:
             os.close(descriptor)
 

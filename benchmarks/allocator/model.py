@@ -82,21 +82,30 @@ class Model:
         for start in range(0, blocks, self.request_blocks):
             at, end = start, min(start + self.request_blocks, blocks)
             while at < end:
-                group = taken[-1][0] if taken else home
-                found = self.blocks.allocate(
-                    end - at,
-                    goal=(group, 0),
-                    exact=False,
-                    stream=end > STREAM_BLOCKS,
-                    pointer=inode,
-                )
+                found = self._piece(at, end, taken, home, inode)
                 if found is None:
                     return taken
                 taken.append(found)
                 at += found[2]
                 if extents.add(found) and (index := self._index_block(home)):
                     taken.insert(0, index)
+        self._close()
         return taken
+
+    def _piece(
+        self, at: int, end: int, taken: list[tuple[int, int, int]], home: int, inode: int
+    ) -> tuple[int, int, int] | None:
+        """Return where a file's blocks go from ``at`` on, as far as one search took them."""
+        return self.blocks.allocate(
+            end - at,
+            goal=(taken[-1][0] if taken else home, 0),
+            exact=False,
+            stream=end > STREAM_BLOCKS,
+            pointer=inode,
+        )
+
+    def _close(self) -> None:
+        """Give back what was preallocated for the file; nothing is, for fallocate."""
 
     def _index_block(self, home: int) -> tuple[int, int, int] | None:
         return self.blocks.allocate(1, goal=(home, 0), exact=False, data=False)
@@ -107,6 +116,66 @@ class Model:
         flex = self.layout.groups_per_flex
         # The first group of a flexible one is for directories and metadata.
         return group // flex * flex + 1 if flex >= 4 else group
+
+
+class WritingModel(Model):
+    """The allocator asked as ext4 asks its own for writes that extend a file, one after another.
+
+    A request is made larger by the offset at which it ends, what is left of it is kept for the
+    writes that follow and given back as the file is closed, and what follows a file's last extent
+    is tried first. Files of up to 16 blocks would be packed together, and are not to be in a trace.
+    """
+
+    _kept: tuple[int, int, int] | None = None
+
+    def _piece(
+        self, at: int, end: int, taken: list[tuple[int, int, int]], home: int, inode: int
+    ) -> tuple[int, int, int] | None:
+        kept, self._kept = self._kept, None
+        if kept is None:
+            after = self._after(taken)
+            kept = self.blocks.allocate(
+                normalised(at, end) - at,
+                goal=after or (taken[-1][0] if taken else home, 0),
+                exact=after is not None,
+                least=end - at,
+                stream=True,
+                pointer=inode,
+            )
+        if kept is None:
+            return None
+        group, start, length = kept
+        used = min(length, end - at)
+        if used < length:
+            self._kept = group, start + used, length - used
+        return group, start, used
+
+    def _close(self) -> None:
+        if self._kept is not None:
+            self.blocks.release(*self._kept)
+            self._kept = None
+
+    def _after(self, taken: list[tuple[int, int, int]]) -> tuple[int, int] | None:
+        if not taken:
+            return None
+        group, start, length = taken[-1]
+        size = self.layout.blocks_per_group
+        following = divmod(group * size + start + length, size)
+        return following if following[0] < self.layout.groups else None
+
+
+def normalised(at: int, end: int) -> int:
+    """Return the block at which the request ends that is made of one for ``at`` to ``end``.
+
+    Blocks are of 4 KiB, and the request lies within one MiB of the file. Up to 1 MiB from the
+    beginning of the file the end goes up to a power of two; then the request fills the 2, 4 or
+    8 MiB in which it begins, the more the further on.
+    """
+    for power in range(2, 9):
+        if end <= 1 << power:
+            return 1 << power
+    chunk = 512 if end <= 1024 else 1024 if end <= 2048 else 2048
+    return at // chunk * chunk + chunk
 
 
 class _Extents:

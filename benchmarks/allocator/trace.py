@@ -30,7 +30,9 @@ class Phase:
     events: list[int]
 
 
-def phases(blocks: int, steps: list[float], churn: float, seed: int) -> Iterator[Phase]:
+def phases(
+    blocks: int, steps: list[float], churn: float, seed: int, smallest: int = 1
+) -> Iterator[Phase]:
     """Yield for each step what ages the file system at that fullness, and what is measured there.
 
     Parameters
@@ -41,6 +43,8 @@ def phases(blocks: int, steps: list[float], churn: float, seed: int) -> Iterator
         Fullness of each step, growing, 0..1.
     churn
         Capacities that are written to age it at a step, and once more to measure.
+    smallest
+        Blocks that a file has at least.
     """
     draws = random.Random(seed)
     sizes: list[int] = []
@@ -51,7 +55,7 @@ def phases(blocks: int, steps: list[float], churn: float, seed: int) -> Iterator
             events: list[int] = []
             left = churn * blocks
             while left > 0:
-                size = _size(draws)
+                size = max(smallest, _size(draws))
                 while living and used + size > fullness * blocks:
                     place = draws.randrange(len(living))
                     living[place], living[-1] = living[-1], living[place]

@@ -103,6 +103,7 @@ class SlowLists(SlowOrders):
                 skips = self.CRITERIA[number + 1] == BEST and not self.data
                 return number + 1 + skips, False
             group = first if following is None else following
+        self.length = self.asked
         self.loops["useless"][number] += 1
         return number + 1, False
 

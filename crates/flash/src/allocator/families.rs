@@ -66,14 +66,15 @@ impl Allocator {
                     group = next;
                     continue;
                 }
-                search.len = asked;
                 if seen < groups {
+                    search.len = asked;
                     // Only data has a length that was normalised and can be cut down again.
                     let skips = !search.data && criteria.get(at + 1) == Some(&Criterion::Best);
                     at += if skips { 2 } else { 1 };
                     continue 'criteria;
                 }
             }
+            search.len = asked;
             self.counts.useless[at] += 1;
             at += 1;
         }
