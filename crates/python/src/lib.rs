@@ -2,6 +2,7 @@
 
 mod allocator;
 mod drive;
+mod window;
 
 use pyo3::prelude::*;
 
@@ -20,6 +21,8 @@ mod _core {
     use crate::allocator::BlockAllocator;
     #[pymodule_export]
     use crate::drive::{FlashDrive, FlashWorkload};
+    #[pymodule_export]
+    use crate::window::run_window;
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.
     #[pyfunction]
