@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
-    use crate::window::run_window;
+    use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.
     #[pyfunction]

@@ -1,7 +1,7 @@
 //! A window of a RAID group as one function.
 
 use crate::drive::refused;
-use flash::raid::{Ceilings, Kind, Raid};
+use flash::raid::{Ceilings, Kind, Lanes, Raid, read_ceiling};
 use flash::window::{Class, Collection, Figures, Latencies, Load, Terms, Throttling, run};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -153,4 +153,42 @@ fn quantiles<'py>(
     found.set_item("p9999_s", latencies.p9999_s)?;
     found.set_item("max_s", latencies.max_s)?;
     Ok(Some(found))
+}
+
+/// Returns the bytes a second that a group takes when every drive is busy and none collects.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+#[pyo3(signature = (
+    *, write_bytes_per_s, read_bytes_per_s, write_iops, read_iops, drives = 12, data = 8, parity = 2,
+    chunk_bytes = 131_072, kind = "gridraid", transfer_bytes = 1_048_576,
+))]
+pub fn raid_write_ceiling(
+    write_bytes_per_s: f64,
+    read_bytes_per_s: f64,
+    write_iops: f64,
+    read_iops: f64,
+    drives: u32,
+    data: u32,
+    parity: u32,
+    chunk_bytes: u64,
+    kind: &str,
+    transfer_bytes: u64,
+) -> PyResult<f64> {
+    let raid = Raid { kind: kind_of(kind)?, drives, data, parity, chunk_bytes };
+    raid.check().map_err(refused)?;
+    let drive = Ceilings { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops };
+    Ok(raid.write_ceiling(drive, transfer_bytes.max(1)))
+}
+
+/// Returns the bytes a second read from one OST of several that share their drives.
+#[pyfunction]
+#[pyo3(signature = (*, read_bytes_per_s, drives, shared, slot_bytes_per_s, controllers))]
+pub fn raid_read_ceiling(
+    read_bytes_per_s: f64,
+    drives: u32,
+    shared: u32,
+    slot_bytes_per_s: f64,
+    controllers: u32,
+) -> f64 {
+    read_ceiling(read_bytes_per_s, drives, shared, Lanes { slot_bytes_per_s, controllers })
 }
