@@ -1,7 +1,7 @@
 """A window of a RAID group as plainly as it can be said: one list of what happens next.
 
-What it must do like the fast one: every draw, every time, every count. Each drive here decides what to
-do next when it is free, an event of its own, where the fast one knows the end of a write at once.
+What it must do like the fast one: every draw, every time, every count. Each drive here decides what
+to do next when it is free, an event of its own, where the fast one knows the end of a write at once.
 """
 
 from __future__ import annotations
@@ -157,14 +157,15 @@ class Throttle:
             self.open(now)
         return self.step < before
 
-    def open(self, now: int) -> None:
+    def open(self, now: int) -> int:
         right = max(self.step, 0)
         self.length = (100 * MS) * 16 // math.isqrt((right + 1) * 256) if right else 100 * MS
         self.end = now + self.length
+        return self.end
 
     def violated(self) -> None:
         if self.depth() > 1:
-            self.step = max(self.step + 1, 0) if self.step >= 0 else 0
+            self.step = self.step + 1 if self.step >= 0 else 0
             self.unknown = 0
 
     def rise(self) -> None:
@@ -245,10 +246,16 @@ class SlowWindow:
         self.warm = ns(t["warm_s"])
         self.wrote: list[tuple[int, bool]] = []
         self.read: list[tuple[int, int]] = []
-        self.states = dict.fromkeys(
-            "looks collecting below below_quiet held held_quiet starved_quiet steps_below".split(),
-            0,
-        )
+        self.states: dict[str, int] = {
+            "looks": 0,
+            "collecting": 0,
+            "below": 0,
+            "below_quiet": 0,
+            "held": 0,
+            "held_quiet": 0,
+            "starved_quiet": 0,
+            "steps_below": 0,
+        }
 
     def run(self) -> dict[str, Any]:
         t = self.terms
@@ -329,11 +336,12 @@ class SlowWindow:
         t, row = self.terms, self.row()
         data, parity, chunk = t["data"], t["parity"], t["chunk_bytes"]
         if t["kind"] == "draid":
-            each = -(-(-(-size // 4096)) // data) * 4096
+            each = math.ceil(size / (4096 * data)) * 4096
             return [], [(one, each) for one in row[: data + parity]]
         parts = [min(chunk, size - start) for start in range(0, size, chunk)]
         if t["kind"] == "raid10":
-            return [], [(row[2 * k + copy], part) for k, part in enumerate(parts) for copy in (0, 1)]
+            pairs = zip(row[::2], row[1::2], parts, strict=False)
+            return [], [(one, part) for *pair, part in pairs for one in pair]
         height = min(size, chunk)
         parities = [(one, height) for one in row[data : data + parity]]
         writes = list(zip(row, parts, strict=False)) + parities
@@ -388,8 +396,7 @@ class SlowWindow:
         self.at(now, DECIDE, drive)
         throttle = self.throttles[drive]
         if throttle and throttle.end is None:
-            throttle.open(now)
-            self.at(throttle.end, WINDOW_END, drive)
+            self.at(throttle.open(now), WINDOW_END, drive)
 
     def issue_read(self, now: int, drive: int, size: int, number: int) -> None:
         end, met = self.read_on(self.drives[drive], now, size)

@@ -1,7 +1,7 @@
 """What collection and throttling leave of an OST's write, asked by the flow model each epoch.
 
-A window of seconds is simulated once for each set of rounded terms. Its seed is part of the terms, so a
-result is the same in whatever order, and by however many threads, it is asked for.
+A window of seconds is simulated once for each set of rounded terms. Its seed is part of the terms,
+so a result is the same in whatever order, and by however many threads, it is asked for.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from trimtab.twin.scenario.model import DriveModel, Queue, Raid
 
 GROUP_BYTES: Final = 128 * 1024**2
 """Of an ldiskfs block group of 4 KiB blocks: its bitmap is read when the allocator comes to it."""
-_AMPLIFICATION_STEP: Final = 0.05
+_AMPLIFICATION_STEP: Final = 0.1
 _LOAD_STEP: Final = 0.1
 _BUSY: Final = 0.95
 """Load from which on a closed loop is simulated: what is asked for is more than can be had."""
-_READS_STEPS: Final = 4
+_READS_STEPS: Final = 2
 """Rates of reads kept apart in each factor of 2."""
-_DURATION_S: Final = 10.0
+_DURATION_S: Final = 5.0
 _LINE: Final = 4096
 """Operations outstanding at the most when they come by chance."""
 
@@ -115,8 +115,9 @@ def bitmap_reads(write_bytes_per_s: float) -> float:
 def slowdown(terms: Terms) -> Window:
     """Return the window of these terms, rounded.
 
-    Amplification is rounded to 0.05, the load to 0.1, reads to four steps in each factor of 2 and
-    none below one in ten seconds: what differs by less differs less than windows of other seeds do.
+    Amplification and load are rounded to 0.1, reads to two steps in each factor of 2, and to none
+    below one in ten seconds: within a step the factor changes by about as much as from one seed to
+    another, 1 to 3 %.
 
     Raises
     ------
