@@ -1,7 +1,7 @@
 """A window of a RAID group as plainly as it can be said: one list of what happens next.
 
 What it must do like the fast one: every draw, every time, every count. Each drive here decides what
-to do next when it is free, an event of its own, where the fast one knows the end of a write at once.
+to do next when it is free, an event of its own; the fast one knows the end of a write at once.
 """
 
 from __future__ import annotations
