@@ -3,6 +3,7 @@
 mod allocator;
 mod drive;
 mod ost;
+mod window;
 
 use pyo3::prelude::*;
 
@@ -23,6 +24,8 @@ mod _core {
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
     use crate::ost::OstFleet;
+    #[pymodule_export]
+    use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.
     #[pyfunction]

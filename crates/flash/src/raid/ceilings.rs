@@ -85,7 +85,48 @@ pub fn slot_bytes_per_s(drive_bytes_per_s: f64, lanes: Lanes) -> f64 {
 ///
 /// E2000: 32 drives, 4 OSTs of 16 halves each, both controllers on every drive.
 #[must_use]
-pub fn read_ceiling(drive: Ceilings, drives: u32, shared: u32, lanes: Lanes) -> f64 {
-    let all = f64::from(drives) * slot_bytes_per_s(drive.read_bytes_per_s, lanes);
+pub fn read_ceiling(drive_bytes_per_s: f64, drives: u32, shared: u32, lanes: Lanes) -> f64 {
+    let all = f64::from(drives) * slot_bytes_per_s(drive_bytes_per_s, lanes);
     all / f64::from(shared.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    const PM1733: Ceilings = Ceilings {
+        write_bytes_per_s: 3.2e9,
+        read_bytes_per_s: 3.5e9,
+        write_iops: 135e3,
+        read_iops: 800e3,
+    };
+
+    fn e1000() -> Raid {
+        Raid { kind: Kind::GridRaid, drives: 12, data: 8, parity: 2, chunk_bytes: 128 << 10 }
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn whole_stripes_cost_their_parity_and_4_kib_three_reads_and_three_writes() {
+        close(e1000().write_ceiling(PM1733, 1 << 20), 12.0 * 3.2e9 * 0.8);
+        // 12 x 135,000 writes, three of them for each of the host.
+        close(e1000().write_ceiling(PM1733, 4096), 12.0 * 135e3 / 3.0 * 4096.0);
+        let draid = Raid { kind: Kind::Draid, ..e1000() };
+        close(draid.write_ceiling(PM1733, 4096), 12.0 * 135e3 / 10.0 * 4096.0);
+        let mirrors = Raid { kind: Kind::Raid10, data: 5, parity: 0, ..e1000() };
+        close(mirrors.write_ceiling(PM1733, 4096), 12.0 * 135e3 / 2.0 * 4096.0);
+    }
+
+    #[test]
+    fn a_slot_caps_what_one_controller_reads_and_two_take_what_the_drive_has() {
+        let gib = f64::from(1_u32 << 30);
+        let lanes = |controllers| Lanes { slot_bytes_per_s: 7.0 * gib, controllers };
+        // E2000: two OSTs of 16 drives for one controller each, then four that share 32 drives.
+        close(2.0 * read_ceiling(14e9, 16, 1, lanes(1)), 2.0 * 16.0 * 7.0 * gib);
+        close(4.0 * read_ceiling(14e9, 32, 4, lanes(2)), 32.0 * 14e9);
+    }
 }

@@ -12,7 +12,8 @@
 //! episode never ends; at 1 all of it, so that the host waits for the whole superblock.
 //!
 //! Writes are served in the order in which they come. When one is handed in its end is therefore
-//! known, and the drive needs no events of its own.
+//! known, and the drive needs no events of its own. What comes at the very instant at which the drive
+//! turns to something else comes before that.
 
 use super::draws::{Draws, Stream};
 use super::terms::{Collection, Terms};
@@ -134,11 +135,11 @@ impl Drive {
     /// What it is doing at an instant that is not before any that was asked about.
     pub(super) fn doing(&mut self, now: u64) -> Doing {
         self.advance(now);
-        while self.episodes.front().is_some_and(|episode| episode.end <= now) {
+        while self.episodes.front().is_some_and(|episode| episode.end < now) {
             self.episodes.pop_front();
         }
-        let within = self.episodes.front().is_some_and(|episode| episode.start <= now);
-        let open = self.collecting && self.episode_start <= now;
+        let within = self.episodes.front().is_some_and(|episode| episode.start < now);
+        let open = self.collecting && self.episode_start < now;
         Doing { collecting: within || open, idle: self.free <= now }
     }
 
@@ -200,7 +201,7 @@ impl Drive {
         }
         self.busy
             .iter()
-            .take_while(|busy| busy.span.start <= now)
+            .take_while(|busy| busy.span.start < now)
             .filter(|busy| busy.span.end > now)
             .min_by_key(|busy| busy.erase)
             .copied()

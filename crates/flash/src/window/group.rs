@@ -79,22 +79,25 @@ struct Queue {
 }
 
 /// Rows one after another: a shuffle of the drives serves as many rows as there are drives, each from
-/// the next drive on, so that every drive has every place in a row equally often.
+/// another drive on, so that every drive has every place in a row equally often.
 #[derive(Debug, Clone)]
 struct Layout {
     draws: Draws,
     drives: Vec<u32>,
-    row: usize,
+    /// Rows that this shuffle still serves.
+    left: usize,
 }
 
 impl Layout {
     /// Moves to the next row; returns the drive of each of its members.
     fn next(&mut self) -> impl Fn(u32) -> u32 + '_ {
-        self.row = (self.row + 1) % self.drives.len();
-        if self.row == 0 {
-            self.drives = self.draws.permutation(self.drives.len() as u32);
+        let count = self.drives.len();
+        if self.left == 0 {
+            self.drives = self.draws.permutation(count as u32);
+            self.left = count;
         }
-        |member| self.drives[(self.row + member as usize) % self.drives.len()]
+        self.left -= 1;
+        move |member| self.drives[(self.left + member as usize) % count]
     }
 }
 
@@ -162,12 +165,12 @@ impl<'a> Group<'a> {
             }
         };
         let drives = terms.raid.drives;
-        let mut layout = Draws::new(terms.seed, Stream::Layout, 0);
+        let layout = Draws::new(terms.seed, Stream::Layout, 0);
         Self {
             terms,
             class,
             queues: (0..drives).map(queue).collect(),
-            layout: Layout { drives: layout.permutation(drives), draws: layout, row: 0 },
+            layout: Layout { draws: layout, drives: (0..drives).collect(), left: 0 },
             arrivals: Draws::new(terms.seed, Stream::Arrivals, 0),
             others: Draws::new(terms.seed, Stream::Others, 0),
             events: BinaryHeap::new(),

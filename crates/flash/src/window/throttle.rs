@@ -97,7 +97,7 @@ impl Throttle {
     #[must_use]
     pub fn limits(&self) -> (u32, u32, u32) {
         let depth = self.depth;
-        if depth <= 2 { (depth, depth, 1) } else { (depth, depth.div_ceil(2), (depth + 3) / 4) }
+        if depth <= 2 { (depth, depth, 1) } else { (depth, depth.div_ceil(2), depth.div_ceil(4)) }
     }
 
     /// Writes of a class that may be in flight now.

@@ -1,0 +1,194 @@
+//! A window of a RAID group as one function.
+
+use crate::drive::refused;
+use flash::raid::{Ceilings, Kind, Lanes, Raid, read_ceiling};
+use flash::window::{Class, Collection, Figures, Latencies, Load, Terms, Throttling, run};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+fn kind_of(name: &str) -> PyResult<Kind> {
+    match name {
+        "gridraid" => Ok(Kind::GridRaid),
+        "draid" => Ok(Kind::Draid),
+        "raid10" => Ok(Kind::Raid10),
+        _ => Err(PyValueError::new_err(format!("kind is {name}: it is gridraid, draid or raid10"))),
+    }
+}
+
+fn class_of(name: &str) -> PyResult<Class> {
+    match name {
+        "plain" => Ok(Class::Plain),
+        "sync" => Ok(Class::Sync),
+        "direct" => Ok(Class::Direct),
+        _ => Err(PyValueError::new_err(format!(
+            "write_class is {name}: it is plain, sync or direct"
+        ))),
+    }
+}
+
+/// Simulates a window of one RAID group; returns its figures by name.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+#[pyo3(signature = (
+    *, write_bytes_per_s, read_bytes_per_s, write_iops, read_iops, amplification, seed,
+    drives = 12, data = 8, parity = 2, chunk_bytes = 131_072, kind = "gridraid",
+    throttle = true, throttle_target_s = 0.002, write_class = "plain", queue_depth = 1023,
+    submitters = 8, serial_s = 0.0, write_latency_s = 25e-6, read_latency_s = 100e-6,
+    transfer_bytes = 1_048_576, depth = 256, operations_per_s = None, read_share = 0.0,
+    reads_per_s = 0.0, read_bytes = 4096, superblock_bytes = None, urgency = None, slice_s = None,
+    slice_hit = None, erase_s = None, erase_hit = None, idle_s = None, slow_drive = None,
+    failed_drives = 0, rebuild_share = 0.0, warm_s = 1.0, duration_s = 5.0,
+))]
+pub fn run_window(
+    py: Python<'_>,
+    write_bytes_per_s: f64,
+    read_bytes_per_s: f64,
+    write_iops: f64,
+    read_iops: f64,
+    amplification: f64,
+    seed: u64,
+    drives: u32,
+    data: u32,
+    parity: u32,
+    chunk_bytes: u64,
+    kind: &str,
+    throttle: bool,
+    throttle_target_s: f64,
+    write_class: &str,
+    queue_depth: u32,
+    submitters: u32,
+    serial_s: f64,
+    write_latency_s: f64,
+    read_latency_s: f64,
+    transfer_bytes: u64,
+    depth: u32,
+    operations_per_s: Option<f64>,
+    read_share: f64,
+    reads_per_s: f64,
+    read_bytes: u64,
+    superblock_bytes: Option<f64>,
+    urgency: Option<f64>,
+    slice_s: Option<f64>,
+    slice_hit: Option<f64>,
+    erase_s: Option<f64>,
+    erase_hit: Option<f64>,
+    idle_s: Option<f64>,
+    slow_drive: Option<(u32, f64)>,
+    failed_drives: u32,
+    rebuild_share: f64,
+    warm_s: f64,
+    duration_s: f64,
+) -> PyResult<Py<PyDict>> {
+    let usual = Collection::default();
+    let class = class_of(write_class)?;
+    let terms = Terms {
+        raid: Raid { kind: kind_of(kind)?, drives, data, parity, chunk_bytes },
+        drive: Ceilings { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops },
+        amplification,
+        collection: Collection {
+            superblock_bytes: superblock_bytes.unwrap_or(usual.superblock_bytes),
+            urgency: urgency.unwrap_or(usual.urgency),
+            slice_s: slice_s.unwrap_or(usual.slice_s),
+            slice_hit: slice_hit.unwrap_or(usual.slice_hit),
+            erase_s: erase_s.unwrap_or(usual.erase_s),
+            erase_hit: erase_hit.unwrap_or(usual.erase_hit),
+            idle_s: idle_s.unwrap_or(usual.idle_s),
+        },
+        write_latency_s,
+        read_latency_s,
+        throttling: throttle.then_some(Throttling { target_s: throttle_target_s, class }),
+        queue_depth,
+        submitters,
+        serial_s,
+        load: Load { transfer_bytes, depth, operations_per_s, read_share, reads_per_s, read_bytes },
+        slow_drive,
+        failed_drives,
+        rebuild_share,
+        warm_s,
+        duration_s,
+        seed,
+    };
+    let figures = py.detach(|| run(&terms)).map_err(refused)?;
+    told(py, &figures).map(Bound::unbind)
+}
+
+fn told<'py>(py: Python<'py>, figures: &Figures) -> PyResult<Bound<'py, PyDict>> {
+    let found = PyDict::new(py);
+    found.set_item("write_bytes_per_s", figures.write_bytes_per_s)?;
+    found.set_item("read_bytes_per_s", figures.read_bytes_per_s)?;
+    found.set_item("ceiling_bytes_per_s", figures.ceiling_bytes_per_s)?;
+    found.set_item("writes", quantiles(py, figures.writes)?)?;
+    found.set_item("reads", quantiles(py, figures.reads)?)?;
+    found.set_item("met", figures.met)?;
+    found.set_item("started", figures.started)?;
+    found.set_item("ended", figures.ended)?;
+    found.set_item("outstanding", figures.outstanding)?;
+    let seen = figures.sampled;
+    let states = PyDict::new(py);
+    states.set_item("looks", seen.looks)?;
+    states.set_item("collecting", seen.collecting)?;
+    states.set_item("below", seen.below)?;
+    states.set_item("below_quiet", seen.below_quiet)?;
+    states.set_item("held", seen.held)?;
+    states.set_item("held_quiet", seen.held_quiet)?;
+    states.set_item("starved_quiet", seen.starved_quiet)?;
+    states.set_item("steps_below", seen.steps_below)?;
+    found.set_item("sampled", states)?;
+    Ok(found)
+}
+
+fn quantiles<'py>(
+    py: Python<'py>,
+    latencies: Option<Latencies>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(latencies) = latencies else { return Ok(None) };
+    let found = PyDict::new(py);
+    found.set_item("count", latencies.count)?;
+    found.set_item("mean_s", latencies.mean_s)?;
+    found.set_item("p50_s", latencies.p50_s)?;
+    found.set_item("p90_s", latencies.p90_s)?;
+    found.set_item("p99_s", latencies.p99_s)?;
+    found.set_item("p999_s", latencies.p999_s)?;
+    found.set_item("p9999_s", latencies.p9999_s)?;
+    found.set_item("max_s", latencies.max_s)?;
+    Ok(Some(found))
+}
+
+/// Returns the bytes a second that a group takes when every drive is busy and none collects.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+#[pyo3(signature = (
+    *, write_bytes_per_s, read_bytes_per_s, write_iops, read_iops, drives = 12, data = 8, parity = 2,
+    chunk_bytes = 131_072, kind = "gridraid", transfer_bytes = 1_048_576,
+))]
+pub fn raid_write_ceiling(
+    write_bytes_per_s: f64,
+    read_bytes_per_s: f64,
+    write_iops: f64,
+    read_iops: f64,
+    drives: u32,
+    data: u32,
+    parity: u32,
+    chunk_bytes: u64,
+    kind: &str,
+    transfer_bytes: u64,
+) -> PyResult<f64> {
+    let raid = Raid { kind: kind_of(kind)?, drives, data, parity, chunk_bytes };
+    raid.check().map_err(refused)?;
+    let drive = Ceilings { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops };
+    Ok(raid.write_ceiling(drive, transfer_bytes.max(1)))
+}
+
+/// Returns the bytes a second read from one OST of several that share their drives.
+#[pyfunction]
+#[pyo3(signature = (*, read_bytes_per_s, drives, shared, slot_bytes_per_s, controllers))]
+pub fn raid_read_ceiling(
+    read_bytes_per_s: f64,
+    drives: u32,
+    shared: u32,
+    slot_bytes_per_s: f64,
+    controllers: u32,
+) -> f64 {
+    read_ceiling(read_bytes_per_s, drives, shared, Lanes { slot_bytes_per_s, controllers })
+}

@@ -1,0 +1,220 @@
+"""What collection and throttling leave of an OST's write, asked by the flow model each epoch.
+
+A window of seconds is simulated once for each set of rounded terms. Its seed is part of the terms,
+so a result is the same in whatever order, and by however many threads, it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from trimtab._core import raid_write_ceiling, run_window
+from trimtab.errors import UsageError
+from trimtab.twin.scenario.model import DriveModel, Queue, Raid
+
+GROUP_BYTES: Final = 128 * 1024**2
+"""Of an ldiskfs block group of 4 KiB blocks: its bitmap is read when the allocator comes to it."""
+_AMPLIFICATION_STEP: Final = 0.1
+_LOAD_STEP: Final = 0.1
+_BUSY: Final = 0.95
+"""Load from which on a closed loop is simulated: what is asked for is more than can be had."""
+_READS_STEPS: Final = 2
+"""Rates of reads kept apart in each factor of 2."""
+_DURATION_S: Final = 5.0
+_LINE: Final = 4096
+"""Operations outstanding at the most when they come by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a window depends on.
+
+    Attributes
+    ----------
+    amplification
+        Units that the flash programs for each of the host.
+    load
+        What is asked of the group as a fraction of its drives' ceiling over ``amplification``.
+    reads_per_s
+        Small reads of the OST beside the writes: bitmaps, journal, users; see `bitmap_reads`.
+    slow
+        Part of its speed that is left of one drive; ``None``: all are healthy.
+    failed
+        Drives that are lost.
+    rebuilding
+        Part of every drive's speed that goes into rebuilding.
+    """
+
+    drive: DriveModel
+    raid: Raid
+    queue: Queue
+    amplification: float
+    load: float = 1.0
+    reads_per_s: float = 120.0
+    transfer_bytes: int = 1024**2
+    depth: int = 256
+    slow: float | None = None
+    failed: int = 0
+    rebuilding: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What came out of a window.
+
+    Attributes
+    ----------
+    write_bytes_per_s
+        Delivered; of one of several OSTs that share drives, when all are as busy.
+    ceiling_bytes_per_s
+        Of healthy drives that never collect.
+    factor
+        ``write_bytes_per_s`` over the least of what was asked for and the ceiling over the
+        amplification: what is left when operations wait for the slowest drive and for throttling.
+    p50_s, p99_s, p9999_s
+        Of the latency of writes; ``None``: none ended.
+    met
+        Part of the writes that waited for collection.
+    below
+        Part of the time that a drive's throttle allowed less than its normal depth.
+    held, held_quiet
+        Part of the time that a thread slept for a drive; and that it did while the drive did not
+        collect.
+    starved_quiet
+        Part of the time that a drive neither collected nor had anything to do.
+    """
+
+    write_bytes_per_s: float
+    ceiling_bytes_per_s: float
+    factor: float
+    p50_s: float | None
+    p99_s: float | None
+    p9999_s: float | None
+    met: float | None
+    below: float
+    held: float
+    held_quiet: float
+    starved_quiet: float
+
+
+def bitmap_reads(write_bytes_per_s: float) -> float:
+    """Return bitmaps read a second by an allocator that comes to groups it does not remember.
+
+    Examples
+    --------
+    >>> round(bitmap_reads(16e9))
+    119
+    """
+    return write_bytes_per_s / GROUP_BYTES
+
+
+def slowdown(terms: Terms) -> Window:
+    """Return the window of these terms, rounded.
+
+    Amplification and load are rounded to 0.1, reads to two steps in each factor of 2, and to none
+    below one in ten seconds: within a step the factor changes by about as much as from one seed to
+    another, 1 to 3 %.
+
+    Raises
+    ------
+    UsageError
+        There can be no such group or load.
+    """
+    return _simulated(_rounded(terms))
+
+
+def gain(terms: Terms) -> float:
+    """Return what turning throttling off adds to the write, as a fraction of it.
+
+    Raises
+    ------
+    UsageError
+        There can be no such group or load.
+    """
+    on, off = (
+        slowdown(replace(terms, queue=replace(terms.queue, writeback_throttling=state)))
+        for state in (True, False)
+    )
+    return off.write_bytes_per_s / on.write_bytes_per_s - 1.0
+
+
+def _rounded(terms: Terms) -> Terms:
+    amplification = round(terms.amplification / _AMPLIFICATION_STEP) * _AMPLIFICATION_STEP
+    load = 1.0 if terms.load >= _BUSY else round(terms.load / _LOAD_STEP) * _LOAD_STEP
+    return replace(
+        terms,
+        amplification=max(1.0, round(amplification, 6)),
+        load=max(_LOAD_STEP, round(load, 6)),
+        reads_per_s=_rounded_rate(terms.reads_per_s),
+        rebuilding=round(terms.rebuilding, 2),
+        slow=None if terms.slow is None else round(terms.slow, 2),
+    )
+
+
+def _rounded_rate(per_s: float) -> float:
+    if per_s < 0.1:
+        return 0.0
+    return 2 ** (round(math.log2(per_s) * _READS_STEPS) / _READS_STEPS)
+
+
+@lru_cache(maxsize=4096)
+def _simulated(terms: Terms) -> Window:
+    # Each of several OSTs that share their drives has its part of every drive's speed.
+    part = 1.0 / terms.raid.shared
+    group: dict[str, Any] = {
+        "write_bytes_per_s": terms.drive.write_bytes_per_s * part,
+        "read_bytes_per_s": terms.drive.read_bytes_per_s * part,
+        "write_iops": terms.drive.write_iops * part,
+        "read_iops": terms.drive.read_iops * part,
+        "kind": terms.raid.kind,
+        "drives": terms.raid.drives,
+        "data": terms.raid.data,
+        "parity": terms.raid.parity,
+        "chunk_bytes": terms.raid.chunk_bytes,
+        "transfer_bytes": terms.transfer_bytes,
+    }
+    try:
+        ceiling = raid_write_ceiling(**group)
+        available = ceiling / terms.amplification
+        asked = terms.load * available
+        rate = None if terms.load >= 1.0 else asked / terms.transfer_bytes
+        found = _run(terms, group, rate)
+    except ValueError as error:
+        raise UsageError(str(error), hint="see the OSTs' drive and raid in the scenario") from error
+    seen, writes = found["sampled"], found["writes"] or {}
+    share = {name: count / seen["looks"] for name, count in seen.items()}
+    return Window(
+        write_bytes_per_s=found["write_bytes_per_s"],
+        ceiling_bytes_per_s=ceiling,
+        factor=found["write_bytes_per_s"] / asked,
+        p50_s=writes.get("p50_s"),
+        p99_s=writes.get("p99_s"),
+        p9999_s=writes.get("p9999_s"),
+        met=found["met"],
+        below=share["below"],
+        held=share["held"],
+        held_quiet=share["held_quiet"],
+        starved_quiet=share["starved_quiet"],
+    )
+
+
+def _run(terms: Terms, group: dict[str, Any], operations_per_s: float | None) -> dict[str, Any]:
+    return run_window(
+        **group,
+        amplification=terms.amplification,
+        throttle=terms.queue.writeback_throttling,
+        throttle_target_s=terms.queue.target_latency_s,
+        # Who waits for a place in the line still has to be counted as outstanding.
+        depth=terms.depth if operations_per_s is None else _LINE,
+        operations_per_s=operations_per_s,
+        reads_per_s=terms.reads_per_s,
+        slow_drive=None if terms.slow is None else (0, terms.slow),
+        failed_drives=terms.failed,
+        rebuild_share=terms.rebuilding,
+        duration_s=_DURATION_S,
+        seed=terms.seed,
+    )

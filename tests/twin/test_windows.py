@@ -1,0 +1,84 @@
+"""Windows for the flow model: the same whoever asks, and close to those that were not rounded."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.twin import windows
+from trimtab.twin.scenario.model import DriveModel, Queue, Raid
+
+PM1733 = DriveModel("pm1733", 15.36e12, 3.5e9, 3.2e9, 800e3, 135e3, 0.127, 1.0)
+TERMS = windows.Terms(PM1733, Raid(), Queue(), amplification=1.7)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(windows, "_DURATION_S", 1.0)
+    windows._simulated.cache_clear()
+    yield
+    windows._simulated.cache_clear()
+
+
+def test_the_order_and_the_threads_that_ask_change_nothing() -> None:
+    asked = [
+        replace(TERMS, amplification=amplification, load=load)
+        for amplification in (1.0, 1.5)
+        for load in (0.3, 1.0)
+    ]
+    forwards = [windows.slowdown(one) for one in asked]
+    windows._simulated.cache_clear()
+    with ThreadPoolExecutor(2) as pool:
+        backwards = list(pool.map(windows.slowdown, reversed(asked)))
+    assert forwards == backwards[::-1]
+    assert len(set(forwards)) == 4
+
+
+def test_terms_that_round_to_the_same_are_simulated_once() -> None:
+    first = windows.slowdown(TERMS)
+    again = windows.slowdown(replace(TERMS, amplification=1.71, reads_per_s=121.0, load=1.4))
+    assert again is first
+    assert windows._simulated.cache_info().misses == 1
+    assert windows.slowdown(replace(TERMS, amplification=1.78)) != first
+
+
+def test_without_collection_nothing_is_lost() -> None:
+    found = windows.slowdown(replace(TERMS, amplification=1.0))
+    assert found.factor == pytest.approx(1.0, abs=0.01)
+    assert found.ceiling_bytes_per_s == pytest.approx(12 * 3.2e9 * 0.8)
+    assert found.met == 0.0
+
+
+def test_a_load_that_can_be_had_is_delivered() -> None:
+    found = windows.slowdown(replace(TERMS, load=0.5))
+    assert found.factor == pytest.approx(1.0, abs=0.05)
+    asked = 0.5 * found.ceiling_bytes_per_s / 1.7
+    assert found.write_bytes_per_s == pytest.approx(asked, rel=0.05)
+
+
+def test_shared_drives_give_each_ost_its_part() -> None:
+    shared = Raid(drives=32, shared=4)
+    found = windows.slowdown(replace(TERMS, raid=shared, amplification=1.0))
+    assert found.ceiling_bytes_per_s == pytest.approx(32 / 4 * 3.2e9 * 0.8)
+    assert found.factor == pytest.approx(1.0, abs=0.01)
+
+
+def test_faults_are_seen() -> None:
+    healthy = windows.slowdown(replace(TERMS, amplification=1.0)).write_bytes_per_s
+    slow = windows.slowdown(replace(TERMS, amplification=1.0, slow=0.5)).write_bytes_per_s
+    rebuilding = replace(TERMS, amplification=1.0, failed=1, rebuilding=0.2)
+    assert slow == pytest.approx(healthy / 2, rel=0.02)
+    assert windows.slowdown(rebuilding).write_bytes_per_s == pytest.approx(0.8 * healthy, rel=0.02)
+
+
+def test_throttling_costs_what_turning_it_off_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """About a tenth where collection limits writes, with slices as long as an erase."""
+    monkeypatch.setattr(windows, "_DURATION_S", 5.0)
+    assert 0.03 < windows.gain(TERMS) < 0.2
+    assert abs(windows.gain(replace(TERMS, amplification=1.0))) < 0.01
+
+
+def test_impossible_groups_are_refused() -> None:
+    with pytest.raises(UsageError, match="drives is 9"):
+        windows.slowdown(replace(TERMS, raid=Raid(drives=9)))
