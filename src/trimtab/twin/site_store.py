@@ -86,8 +86,8 @@ class SiteWriter:
         self.scenario = scenario
         self.place = place_of(scenario, path)
         self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
-        path = store.location.path
-        self.truth = None if path is None else Truth(Path(path))
+        kept = store.location.path
+        self.truth = None if kept is None else Truth(Path(kept))
         self._panel = self._panel_of(scenario.osts.count)
         self._runs: list[Run] = []
         self._snapshots: list[tuple[str, datetime, bool, bytes]] = []
