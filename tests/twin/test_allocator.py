@@ -161,11 +161,29 @@ def test_useless_loops_begin_where_the_first_threshold_leaves_c0_out(seed: int) 
         (lambda: BlockAllocator(4, 64).allocate(1, goal=(4, 0)), "goal is 4"),
         (lambda: BlockAllocator(4, 64).release(0, 0, 1), "not all of what is given back"),
         (lambda: BlockAllocator(4, 64).reset(4), "group is 4"),
+        (lambda: BlockAllocator(4, 64).occupy(3, 60, 5), "not all of what is to be occupied"),
+        (lambda: BlockAllocator(4, 64, family="ext4"), "family is ext4: it is classic"),
+        (lambda: BlockAllocator(4, 64, family="el9", enter=(0.2, 0.1, 0.1)), "has none"),
+        (lambda: BlockAllocator(4, 64, stripe=65), "stripe is 65"),
+        (lambda: BlockAllocator(4, 64, stream_goals=0), "stream_goals is 0"),
     ],
 )
 def test_impossible_requests_are_refused(ask, said) -> None:
     with pytest.raises(ValueError, match=said):
         ask()
+
+
+def test_thresholds_that_are_not_given_are_those_of_the_family() -> None:
+    def first_loop(family, **terms):
+        blocks = BlockAllocator(4, 64, family=family, order2_bits=2, **terms)
+        for group in range(3):
+            blocks.allocate(64, goal=(group, 0))
+        blocks.occupy(3, 0, 1)
+        blocks.allocate(8)
+        return blocks.loops["hits"].index(1)
+
+    assert [first_loop(family) for family in FAMILIES] == [1, 1, 0, 0]
+    assert [first_loop(family, enter=None) for family in FAMILIES] == [0, 0, 0, 0]
 
 
 def test_a_full_file_system_has_nothing() -> None:
