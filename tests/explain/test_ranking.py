@@ -16,7 +16,7 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.explain import conclude, explain
-from trimtab.explain.ranking import NAMED, confidence, rank, weigh
+from trimtab.explain.ranking import CERTAIN, NAMED, confidence, rank, weigh
 from trimtab.model.incident import Evidence, Route, Shape
 
 
@@ -114,8 +114,14 @@ def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> 
     found = conclude(plain_incident(), gathered)
     told = [one.cause for one in (*found.causes, *found.cleared, *found.not_assessed)]
     assert sorted(told) == sorted(one.id for one in TABLE)
+    mitigations = {one.id for one in TABLE if one.mitigation}
+    # Before all stand mitigations that are as good as certain; in each part the likelier first.
+    order = [
+        (one.cause in mitigations and one.confidence >= CERTAIN, one.confidence)
+        for one in found.causes
+    ]
+    assert order == sorted(order, reverse=True)
     confidences = [one.confidence for one in found.causes]
-    assert confidences == sorted(confidences, reverse=True)
     assert found.unexplained == (not confidences or confidences[0] < NAMED)
     known = {one.cause for one in found.causes} | {None}
     assert all(isinstance(one.because_of, str | None) for one in found.causes)
