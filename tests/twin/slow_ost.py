@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.twin.slow_allocator import SlowAllocator
 from tests.twin.slow_drive import MASK, SlowDrive, xoshiro
@@ -142,7 +143,7 @@ class SlowOst:
 
     def state(self) -> dict[str, float]:
         taken = [[True, *group] for group in self.blocks.groups]
-        runs = sum(a and not b for group in taken for a, b in zip(group, group[1:], strict=False))
+        runs = sum(a and not b for group in taken for a, b in pairwise(group))
         free = self.units - self._used()
         wear = self.drive.wear
         found = {
