@@ -101,7 +101,7 @@ class SlowOst:
         self.writing = [Writer(home) for home in homes]
         self.by_place: list[list[int]] = []
         self.by_age: list[list[int]] = []
-        self.visited = 0
+        self.visited = -1  # no group, until the first stream
         self.now: list[tuple[int, int]] = []  # stretches of this visit
         self.before: list[int] = []  # units of the last, that the drive has yet to write
         self.held: list[int] = []
