@@ -330,7 +330,10 @@ class OstFleet:
         """
 
     def trim(self, columns: Sequence[int]) -> list[float]:
-        """Hand free space to the drives, of groups freed in since; return the fraction they held."""
+        """Hand groups' free space to the drives, of those freed in since the last time.
+
+        Returns the fraction of each OST that its drive still held.
+        """
 
     def reset(self, columns: Sequence[int]) -> None:
         """Send the next large request to group 0, as writing 0 to ``mb_last_group`` does."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.twin.slow_allocator import SlowAllocator
 from tests.twin.slow_drive import MASK, SlowDrive, xoshiro
@@ -100,7 +101,7 @@ class SlowOst:
         self.writing = [Writer(home) for home in homes]
         self.by_place: list[list[int]] = []
         self.by_age: list[list[int]] = []
-        self.visited = 0
+        self.visited = -1  # no group, until the first stream
         self.now: list[tuple[int, int]] = []  # stretches of this visit
         self.before: list[int] = []  # units of the last, that the drive has yet to write
         self.held: list[int] = []
@@ -142,7 +143,7 @@ class SlowOst:
 
     def state(self) -> dict[str, float]:
         taken = [[True, *group] for group in self.blocks.groups]
-        runs = sum(a and not b for group in taken for a, b in zip(group, group[1:], strict=False))
+        runs = sum(a and not b for group in taken for a, b in pairwise(group))
         free = self.units - self._used()
         wear = self.drive.wear
         found = {

@@ -1,6 +1,7 @@
 """The miniature OST does what the slow one does, loses nothing, and copies as much as it should."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,28 @@ from hypothesis import strategies as st
 from tests.twin.slow_ost import SlowOst, rows
 
 from trimtab._core import OstFleet
+
+
+def advance(
+    fleet: OstFleet,
+    written: float = 0.0,
+    deleted: float = 0.0,
+    purged: float = 0.0,
+    burst: float = 0.0,
+    burst_files: int = 0,
+    resets: float = 0.0,
+) -> None:
+    """Let the same happen to every column."""
+    count = fleet.columns
+    fleet.advance(
+        [written] * count,
+        [deleted] * count,
+        [purged] * count,
+        [burst] * count,
+        [burst_files] * count,
+        [resets] * count,
+    )
+
 
 PARTS = st.sampled_from([0.0, 0.0003, 0.004, 0.03, 0.1])
 ADVANCED = st.tuples(
@@ -59,7 +82,7 @@ def test_the_miniature_does_what_the_slow_one_does(settings, full, asked) -> Non
             fleet.configure([0], discard=one == "discard")
             slow.discard = one == "discard"
         else:
-            fleet.advance(*([value] for value in one))
+            advance(fleet, *one)
             slow.advance(*one)
         (state,) = rows(fleet.state())
         assert state == pytest.approx(slow.state(), rel=1e-12)
@@ -73,7 +96,7 @@ def test_it_does_so_with_every_family_of_allocators(family) -> None:
     fleet.fill([0.6], churn=0.0)
     slow.fill(0.6, 0.0)
     step = (0.05, 0.05, 0.01, 0.02, 3, 0.5)
-    fleet.advance(*([value] for value in step))
+    advance(fleet, *step)
     slow.advance(*step)
     (state,) = rows(fleet.state())
     assert state == pytest.approx(slow.state(), rel=1e-12)
@@ -86,7 +109,7 @@ def test_another_family_goes_on_with_what_is_allocated() -> None:
     fleet.configure([1], family="el9")
     assert fleet.state() == before
     for _ in range(50):
-        fleet.advance(*([value] * 2 for value in (0.01, 0.01, 0.0, 0.0)), [0, 0], [0.0, 0.0])
+        advance(fleet, 0.01, 0.01)
     old, new = rows(fleet.state())
     assert old["used"] == pytest.approx(0.7, abs=0.03)
     assert new["used"] == pytest.approx(0.7, abs=0.03)
@@ -102,8 +125,7 @@ def test_a_column_is_the_same_whatever_stands_beside_it_and_however_many_threads
         fleet.fill([0.6 + 0.05 * (column % 5) for column in range(columns)], churn=0.5)
         fleet.add(later)
         for _ in range(20):
-            some = [0.01] * (columns + later)
-            fleet.advance(some, some, [0.0] * len(some), some, [4] * len(some), [1.0] * len(some))
+            advance(fleet, 0.01, 0.01, 0.0, 0.01, 4, 1.0)
         fleet.trim(range(columns))
         return list(rows(fleet.state()))
 
@@ -117,7 +139,7 @@ def test_a_column_is_the_same_whatever_stands_beside_it_and_however_many_threads
 def test_small_amounts_add_up_over_calls() -> None:
     fleet = OstFleet(1, spare=0.12, groups=4, size_sigma=0.0, size_median_units=16)
     for _ in range(1000):
-        fleet.advance([0.0004], [0.0], [0.0], [0.00015], [1], [0.0])
+        advance(fleet, 0.0004, burst=0.00015, burst_files=1)
     (row,) = rows(fleet.state())
     assert row["used"] == pytest.approx(0.4, abs=0.003)
     asked = (row["requests"] - row["used"] * fleet.units / 16) / fleet.units
@@ -132,7 +154,7 @@ def test_what_does_not_fit_is_counted_and_nothing_else_is_lost() -> None:
     assert full["used"] == 1
     assert full["refused_units"] == pytest.approx(0.5 * fleet.units, abs=16)
     assert half["refused_units"] == 0
-    fleet.advance([0.1] * 2, [0.2] * 2, [0.0] * 2, [0.0] * 2, [0] * 2, [0.0] * 2)
+    advance(fleet, 0.1, 0.2)
     assert next(rows(fleet.state()))["used"] == pytest.approx(0.9, abs=0.05)
     fleet.trim([0, 1])
     for row in rows(fleet.state()):
@@ -140,18 +162,16 @@ def test_what_does_not_fit_is_counted_and_nothing_else_is_lost() -> None:
 
 
 def test_a_purge_takes_the_oldest_and_users_take_any() -> None:
-    """Of two halves, the older one goes first by purge, and alike by deletion."""
+    """Files of one request that were written one after another: a purge leaves no holes."""
     left = {}
     for name in ("purged", "deleted"):
         fleet = OstFleet(1, spare=0.12, groups=8, size_median_units=16, size_sigma=0.0, seed=3)
-        amounts = {"written": 0.4, "deleted": 0.0, "purged": 0.0}
-        step = [[0.0], [1], [0.0]]
-        fleet.advance(*([value] for value in amounts.values()), *step)
-        fleet.configure([0], discard=True)
-        fleet.advance(*([value] for value in amounts.values()), *step)
+        advance(fleet, written=0.8)
         fleet.trim([0])
         before = fleet.state()["trimmed_units"][0]
-        fleet.advance(*([0.4 if key == name else 0.0] for key in amounts), *step)
+        advance(
+            fleet, purged=0.4 if name == "purged" else 0, deleted=0.4 if name == "deleted" else 0
+        )
         fleet.reset([0])
         fleet.trim([0])
         row = next(rows(fleet.state()))
@@ -165,7 +185,7 @@ def test_discard_leaves_nothing_for_a_trim() -> None:
     fleet.fill([0.7], churn=1.0)
     assert fleet.trim([0]) == [pytest.approx(0, abs=0.02)]
     fleet.configure([0], discard=False)
-    fleet.advance([0.2], [0.2], [0.0], [0.1], [4], [0.0])
+    advance(fleet, 0.2, 0.2, 0.0, 0.1, 4)
     (found,) = fleet.trim([0])
     assert 0.02 < found < 0.31
     assert fleet.trim([0]) == [0.0], "no group was freed in since"
@@ -187,7 +207,7 @@ def amplification(
             (row,) = rows(fleet.state())
             counted.append((row["written_units"], row["copied_units"]))
         resets = step / reset if reset else 0.0
-        fleet.advance([step], [step], [0.0], [0.0], [0], [resets])
+        advance(fleet, step, step, resets=resets)
         if trim and number % round(trim / step) == 0:
             fleet.trim([0])
     (written, copied), (written_after, copied_after) = counted
@@ -233,7 +253,7 @@ def test_small_files_that_stay_near_one_another_amplify_even_where_much_is_free(
 
 def test_a_file_system_written_once_from_end_to_end_copies_nothing() -> None:
     fleet = OstFleet(1, spare=0.12, groups=8)
-    fleet.advance([0.95], [0.0], [0.0], [0.0], [0], [0.0])
+    advance(fleet, 0.95)
     (row,) = rows(fleet.state())
     assert row["copied_units"] == 0
     assert row["extents"] < 1.2 * row["requests"]
@@ -270,14 +290,18 @@ def test_impossible_ones_are_refused(ask, said) -> None:
 @pytest.mark.parametrize("place", range(6))
 def test_a_step_has_one_value_a_column_and_none_under_zero(place) -> None:
     fleet = OstFleet(2, spare=0.12, groups=1)
-    good = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1, 1], [0.0, 0.0]]
+    good: list[list[Any]] = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1, 1], [0.0, 0.0]]
     names = ["written", "deleted", "purged", "burst", "burst_files", "resets"]
-    short = [values[:1] if at == place else values for at, values in enumerate(good)]
+    short: list[list[Any]] = [
+        values[:1] if at == place else values for at, values in enumerate(good)
+    ]
     with pytest.raises(ValueError, match=f"{names[place]} has 1 values"):
         fleet.advance(*short)
     for bad in (-0.1, float("nan"), float("inf")):
         if names[place] != "burst_files":
-            wrong = [[0.0, bad] if at == place else values for at, values in enumerate(good)]
+            wrong: list[Any] = [
+                [0.0, bad] if at == place else values for at, values in enumerate(good)
+            ]
             with pytest.raises(ValueError, match=f"{names[place]} is"):
                 fleet.advance(*wrong)
     assert all(row["requests"] == 0 for row in rows(fleet.state())), "refused before anything"

@@ -231,7 +231,7 @@ impl Ost {
 
     /// Has the drive write all that was written, and ends the visit of streams to their group.
     pub fn settle(&mut self) {
-        self.leave(self.visit.group);
+        self.leave();
         self.drain(self.units());
     }
 
@@ -306,8 +306,9 @@ impl Ost {
             if near.is_some() {
                 self.drive.put_all(first, extent.len);
             } else {
-                if extent.group != self.visit.group {
-                    self.leave(extent.group);
+                if !self.visit.is_in(extent.group) {
+                    self.leave();
+                    self.visit.enter(extent.group);
                 }
                 self.visit.write(first, extent.len);
                 self.drain(extent.len);
@@ -327,14 +328,14 @@ impl Ost {
         if found.is_some() || self.visit.held_units() == 0 {
             return found;
         }
-        self.leave(self.visit.group);
+        self.leave();
         self.allocator.allocate(len, goal, stream).expect(of_this)
     }
 
-    /// Lets streams go on in another group.
-    fn leave(&mut self, group: u32) {
+    /// Ends the visit of streams to a group.
+    fn leave(&mut self) {
         self.drain(self.units());
-        self.visit.leave(group);
+        self.visit.leave();
         while let Some((first, len)) = self.visit.freed() {
             self.free(first, len);
         }
@@ -379,7 +380,7 @@ impl Ost {
     fn release(&mut self, file: u32) -> u32 {
         let mut units = 0;
         while let Some((first, len)) = self.files.pop(file) {
-            if first >> GROUP_SHIFT == self.visit.group {
+            if self.visit.is_in(first >> GROUP_SHIFT) {
                 self.visit.hold(first, len);
             } else {
                 self.free(first, len);

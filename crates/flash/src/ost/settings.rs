@@ -73,7 +73,7 @@ impl Settings {
             (
                 "superblock_units",
                 f64::from(self.superblock_units),
-                (1..=self.groups * GROUP_UNITS).contains(&self.superblock_units),
+                (1..=self.units()).contains(&self.superblock_units),
                 "the drive erases one unit and more at once, up to the whole OST",
             ),
             (
@@ -121,7 +121,7 @@ impl Settings {
     }
 
     pub(crate) fn units(&self) -> u32 {
-        self.groups * GROUP_UNITS
+        self.groups.saturating_mul(GROUP_UNITS)
     }
 
     /// The drive whose logical units are the OST's: its spare is that asked for, to half a superblock.

@@ -43,9 +43,9 @@ pub struct State {
     pub free_runs: u64,
     /// Files that are written to their end.
     pub files: u64,
-    /// How often a superblock was erased: the average, and the most.
+    /// How often a superblock was erased, on the average.
     pub wear_mean: f64,
-    /// The most of all superblocks.
+    /// How often the one was that was erased most.
     pub wear_max: u32,
 }
 

@@ -14,7 +14,8 @@ pub(crate) type Stretch = (u32, u32);
 /// Where streams write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Visit {
-    pub(crate) group: u32,
+    /// The group; `None` until the first stream.
+    group: Option<u32>,
     /// Written in this visit.
     now: Vec<Stretch>,
     /// Written in the visit before, and not yet by the drive.
@@ -25,6 +26,11 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// Returns whether streams are in a group.
+    pub(crate) fn is_in(&self, group: u32) -> bool {
+        self.group == Some(group)
+    }
+
     /// Units that are freed, and not free yet.
     pub(crate) fn held_units(&self) -> u32 {
         self.held_units
@@ -49,10 +55,14 @@ impl Visit {
     }
 
     /// Ends the visit; what it wrote comes next.
-    pub(crate) fn leave(&mut self, group: u32) {
-        self.group = group;
+    pub(crate) fn leave(&mut self) {
         self.now.sort_unstable();
         self.before.extend(self.now.drain(..));
+    }
+
+    /// Begins the visit to a group.
+    pub(crate) fn enter(&mut self, group: u32) {
+        self.group = Some(group);
     }
 
     /// Takes the stretch that was freed first in the visit.
