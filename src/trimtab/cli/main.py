@@ -70,6 +70,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.whatif",
         "Say what a policy would do: trims, limits, thresholds, swept over a simulation.",
     ),
+    "reproduce": (
+        "trimtab.cli.reproduce",
+        "Set the figures of the five documents beside the twin's, and name the misses.",
+    ),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }

@@ -21,7 +21,8 @@ def _length(text: str) -> float:
     return parse_duration(stripped)
 
 
-_LENGTH = options.Quantity("duration", _length)
+LENGTH = options.Quantity("duration", _length)
+"""Simulated time: months are twelfths of a year."""
 
 
 @click.command("whatif")
@@ -34,7 +35,7 @@ _LENGTH = options.Quantity("duration", _length)
     "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
     help="Runs of each combination; intervals are over them.",
 )  # fmt: skip
-@click.option("--until", type=_LENGTH, help="Simulated time: 9mo, 60d. Default: all of it.")
+@click.option("--until", type=LENGTH, help="Simulated time: 9mo, 60d. Default: all of it.")
 @click.option(
     "--classes", type=click.IntRange(1, 100_000), metavar="N",
     help="Simulated OSTs that stand for all; default as in the scenario.",

@@ -1,0 +1,51 @@
+"""The documents' figures beside the twin's: simulations in processes, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.loop.workers import processors, side_by_side
+from trimtab.report.reproduce import render_reproduction
+from trimtab.report.write import check_report_path, write_report
+from trimtab.visible import visible
+from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, reproduce, runs
+
+
+def reproduced(
+    terms: Terms,
+    *,
+    workers: int | None = None,
+    report: str | None = None,
+    progress: Callable[[str, float], None] = lambda text, fraction: None,
+) -> Reproduction:
+    """Return the table, and write the page if one is asked for.
+
+    Parameters
+    ----------
+    workers
+        Processes; ``None``: one a processor. The figures do not depend on it.
+    report
+        Where the page goes; looked at before the first simulation.
+
+    Raises
+    ------
+    UsageError
+        There is no such document, or the page cannot be there.
+    """
+    for name in terms.documents:
+        if name not in DOCUMENTS:
+            raise UsageError(
+                f"there is no document {visible(name[:40])!r}",
+                hint=f"known: {', '.join(DOCUMENTS)}",
+            )
+    if report is not None:
+        check_report_path(Path(report))
+    count = min(workers if workers is not None else processors(), max(1, len(runs(terms))))
+    hint = "fewer --workers or --classes need less memory"
+    with side_by_side(count, hint=hint) as together:
+        found = reproduce(terms, together, progress)
+    if report is not None:
+        write_report(Path(report), render_reproduction(found))
+    return found

@@ -1,0 +1,99 @@
+"""The page of ``trimtab reproduce``: every row, what contradicts itself, and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.report.chart import Chart
+from trimtab.report.render import environment, render_svg
+from trimtab.report.reproduce_charts import charts_of
+from trimtab.twin.calibration import Figure
+from trimtab.units import format_value
+from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction
+from trimtab.whatif.reproduce.told import Told
+
+TITLES: Final = {
+    "nersc24": "NERSC, 2024: nine months of an all-flash file system",
+    "sc21": "NERSC, 2021: architecture and performance of Perlmutter's scratch",
+    "eth21": "ETH Zürich, 2021: shifting a file system to flash",
+    "hpe25": "HPE, 2025: E2000, from microbenchmarks to applications",
+}
+_RELATIONS: Final = {"=": "", ">=": "over ", "<=": "under "}
+_DAYS: Final = 2.0
+_DAY_S: Final = 86400.0
+
+
+def render_reproduction(found: Reproduction) -> str:
+    """Return a self-contained HTML page: no network, no script, equal for equals."""
+    page = environment().get_template("reproduce.html.j2")
+    return page.render(
+        found=found,
+        sections=sections(found),
+        figures=list(_drawn(charts_of(found))),
+        printed=printed_text,
+        twin=twin_text,
+        error=error_text,
+        kind=kind_text,
+    )
+
+
+def sections(found: Reproduction) -> list[tuple[str, list[Told]]]:
+    """Return the rows of each document, with its title."""
+    return [
+        (TITLES[name], [one for one in found.rows if one.row.seed in DOCUMENTS[name]])
+        for name in found.terms.documents
+    ]
+
+
+def printed_text(told: Told) -> str:
+    """Return what is printed: a number with its unit, or the words."""
+    printed = told.row.printed
+    if not isinstance(printed, Figure):
+        return printed
+    return _RELATIONS[printed.relation] + value_text(printed.value, told)
+
+
+def twin_text(told: Told) -> str:
+    """Return what the twin says, with least and greatest of the seeds; ``-`` for nothing."""
+    if told.row.twin is None:
+        return "-"
+    text = value_text(told.row.twin, told)
+    if told.low is None or told.high is None:
+        return text
+    return f"{text} ({value_text(told.low, told)} to {value_text(told.high, told)})"
+
+
+def error_text(told: Told) -> str:
+    """Return the error in percent; a miss is marked by a word, not by its colour alone."""
+    if told.row.error is None:
+        return ""
+    return f"{told.row.error:+.1%}" + (" missed" if told.row.missed else "")
+
+
+def kind_text(told: Told) -> str:
+    """Return how a row came to be."""
+    return told.row.kind
+
+
+def value_text(value: float, told: Told) -> str:
+    """Return a number as a row shows it."""
+    unit = told.row.unit
+    if unit == "1":
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if unit == "d":
+        return f"{value:.0f} d"
+    if unit == "s" and value >= _DAYS * _DAY_S:
+        return f"{value / _DAY_S:.0f} d"
+    if unit == "1/s":
+        return f"{value / 1e3:,.4g} k/s"
+    return format_value(value, unit)
+
+
+def _drawn(charts: Iterator[Chart]) -> Iterator[tuple[Chart, object]]:
+    from markupsafe import Markup
+
+    for chart in charts:
+        label = f"{chart.title}. {chart.caption}"
+        # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
+        yield chart, Markup(render_svg(chart.specification, name=chart.name, label=label))

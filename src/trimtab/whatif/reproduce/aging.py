@@ -1,0 +1,249 @@
+"""Rows of experiments on a few OSTs: age without trim, and where fullness begins to cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.geometry import ost_capacity_bytes
+from trimtab.twin.scenario.model import (
+    Allocator,
+    Gating,
+    Lifetime,
+    Purge,
+    Scenario,
+    Trim,
+)
+from trimtab.twin.stack import ost
+from trimtab.twin.stack.hardware import Hardware, hardware
+from trimtab.whatif.reproduce.life import Life, LifeRun
+from trimtab.whatif.reproduce.told import Told, told
+
+Array = NDArray[np.float64]
+
+OSTS: Final = 4
+YOUNG: Final = (0.15, 0.30, 0.45)
+"""Fullness of a young file system, which source 002 does not print; the middle is the row's."""
+FULLNESS: Final = (0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85)
+OST_WRITES: Final = 5.0
+_SETTLED_DAYS: Final = 20.0
+_DAY_S: Final = 86400.0
+_COSTS: Final = 0.05
+SETTINGS: Final[Mapping[str, tuple[Trim, Allocator]]] = {
+    "before": (Trim(30 * _DAY_S), Allocator(c2=0.15)),
+    "after": (Trim(_DAY_S), Allocator(c2=0.25, reset_s=900.0)),
+}
+"""What source 000 had before its mitigations (a month between trims is assumed) and after them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What OSTs of one fullness write, bytes/s of one.
+
+    Attributes
+    ----------
+    drives
+        By their drives alone.
+    delivered
+        With what the allocator leaves.
+    """
+
+    fullness: float
+    amplification: float
+    drives: float
+    delivered: float
+
+
+def young_runs(perlmutter: Scenario) -> list[LifeRun]:
+    """Return lives of new OSTs that are written five times over, never trimmed until then."""
+    found = []
+    for fullness in YOUNG:
+        scenario = replace(_steady(perlmutter, fullness), trim=Trim(None))
+        scenario = replace(scenario, users=replace(scenario.users, fullness=0.0))
+        whole_s = OST_WRITES * _turn_s(scenario)
+        scenario = replace(scenario, length_s=whole_s + 3 * _DAY_S)
+        trimmed = scenario.start + timedelta(seconds=round(whole_s))
+        found.append(LifeRun(f"young {fullness}", scenario, trims=(trimmed,)))
+    return found
+
+
+def fullness_runs(perlmutter: Scenario) -> list[LifeRun]:
+    """Return lives at each fullness of `FULLNESS`, before the mitigations and after them."""
+    return [
+        LifeRun(
+            f"{name} {fullness}",
+            replace(
+                _steady(perlmutter, fullness),
+                trim=trim,
+                allocator=allocator,
+                length_s=_SETTLED_DAYS * _DAY_S,
+            ),
+        )
+        for name, (trim, allocator) in SETTINGS.items()
+        for fullness in FULLNESS
+    ]
+
+
+def _steady(perlmutter: Scenario, fullness: float) -> Scenario:
+    """Return a few of its OSTs, as full all the time, with its daily writes an OST and no probes.
+
+    The probe's writes count as users': the drives do not know who writes.
+    """
+    share = OSTS / perlmutter.osts.count
+    probes = sum(probe.bytes_written * 24 for probe in perlmutter.probes if probe.kind == "ior")
+    daily = (perlmutter.users.daily_writes_bytes + probes) * share
+    whole = OSTS * ost_capacity_bytes(perlmutter.osts)
+    users = replace(
+        perlmutter.users,
+        fullness=fullness,
+        fullness_spread=0.005,
+        daily_writes_bytes=daily,
+        lifetimes=(Lifetime(1.0, fullness * whole / daily * _DAY_S),),
+        quota_bytes=None,
+        quota_inodes=None,
+    )
+    survey = tuple(one for one in perlmutter.probes if one.kind == "obdfilter-survey")
+    return replace(
+        perlmutter,
+        osts=replace(perlmutter.osts, count=OSTS),
+        users=users,
+        probes=tuple(replace(one, since=None) for one in survey),
+        purge=Purge(),
+        gating=Gating(),
+        changes=(),
+        faults=(),
+        resolution=replace(perlmutter.resolution, classes=None),
+    )
+
+
+def _turn_s(scenario: Scenario) -> float:
+    """Return how long it takes users to write as much as all OSTs hold."""
+    whole = scenario.osts.count * ost_capacity_bytes(scenario.osts)
+    return whole / scenario.users.daily_writes_bytes * _DAY_S
+
+
+def point(life: Life, fullness: float, first_day: float, last_day: float) -> Point:
+    """Return what OSTs would write between two days of a life if one asked for it all."""
+    machine = _machine(life.scenario)
+    since = life.scenario.start.timestamp() + first_day * _DAY_S
+    rows = (life.ends_s > since) & (life.ends_s <= since + (last_day - first_day) * _DAY_S)
+    amplification = life.traced["amplification"][rows].astype(np.float64)
+    walks = life.traced["walks_per_request"][rows].astype(np.float64)
+    drives = ost.rates(machine, amplification)
+    delivered = ost.rates(machine, amplification, groups_considered=walks * machine.groups)
+    return Point(
+        fullness,
+        float(amplification.mean()),
+        float(drives.write.mean()),
+        float(delivered.write.mean()),
+    )
+
+
+def fresh(scenario: Scenario) -> float:
+    """Return what one OST of fresh drives writes, bytes/s."""
+    return float(ost.rates(_machine(scenario)).write)
+
+
+def _machine(scenario: Scenario) -> Hardware:
+    osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
+    return hardware(osts, scenario.server)
+
+
+def curves(lives: Mapping[str, Sequence[Life]]) -> dict[str, list[list[Point]]]:
+    """Return for each setting, and each seed, a point at each fullness."""
+    return {
+        name: [
+            [
+                point(lives[f"{name} {full}"][seed], full, _SETTLED_DAYS / 2, _SETTLED_DAYS)
+                for full in FULLNESS
+            ]
+            for seed in range(len(lives[f"{name} {FULLNESS[0]}"]))
+        ]
+        for name in SETTINGS
+    }
+
+
+def young_rows(lives: Mapping[str, Sequence[Life]]) -> Iterator[Told]:
+    """Yield what age costs a young file system, and what a trim gives back."""
+    aged: dict[float, list[float]] = {}
+    trimmed: dict[float, list[float]] = {}
+    for fullness in YOUNG:
+        for life in lives[f"young {fullness}"]:
+            day = life.scenario.length_s / _DAY_S - 3.0
+            new = fresh(life.scenario)
+            before, after = (
+                point(life, fullness, day - 2, day),
+                point(life, fullness, day + 1, day + 2),
+            )
+            aged.setdefault(fullness, []).append(before.delivered / new - 1)
+            trimmed.setdefault(fullness, []).append(after.delivered / new)
+    others = ", ".join(
+        f"{np.mean(aged[full]):+.0%} at {full:.0%}" for full in YOUNG if full != YOUNG[1]
+    )
+    yield told("6-age", aged[YOUNG[1]], f"assumed {YOUNG[1]:.0%} full; {others}")
+    yield told("6-trim", trimmed[YOUNG[1]], "a day after it")
+
+
+def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[Told]:
+    """Yield where drives, allocator and both bend."""
+    before = curves["before"]
+    drives = [bend([one.fullness for one in curve], [one.drives for one in curve])
+              for curve in before]  # fmt: skip
+    both = [bend([one.fullness for one in curve], [one.delivered for one in curve])
+            for curve in before]  # fmt: skip
+    lost = ", ".join(
+        f"{np.mean([_at(curve, full).drives for curve in before]) / 1e9:.1f} GB/s at {full:.0%}"
+        for full in (0.65, 0.75, 0.85)
+    )
+    yield told("9-collection", drives, f"two straight lines through what drives write: {lost}")
+    yield told(
+        "19-knee",
+        [_begins(curve) for curve in before],
+        f"useless loops cost {_COSTS:.0%} of what drives would write; defaults, c2 = 15",
+    )
+    yield told(
+        "46-fullness", both, "two straight lines through what is delivered before the mitigations"
+    )
+
+
+def _at(curve: Sequence[Point], fullness: float) -> Point:
+    return next(one for one in curve if one.fullness == fullness)
+
+
+def _begins(curve: Sequence[Point]) -> float | None:
+    """Return the fullness at which the allocator costs `_COSTS`, between the points by a line."""
+    cost = [1 - one.delivered / one.drives for one in curve]
+    for number, (one, here) in enumerate(zip(curve, cost, strict=True)):
+        if here < _COSTS:
+            continue
+        if number == 0:
+            return one.fullness
+        last = cost[number - 1]
+        part = (_COSTS - last) / (here - last)
+        before = curve[number - 1].fullness
+        return before + part * (one.fullness - before)
+    return None
+
+
+def bend(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return where two straight lines that meet leave least squares.
+
+    Examples
+    --------
+    >>> round(bend([0, 1, 2, 3, 4], [4, 4, 4, 2, 0]), 2)
+    2.0
+    """
+    at, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    places = np.linspace(at[1], at[-2], 201).tolist()
+    return min(places, key=lambda place: _left(at, values, place))
+
+
+def _left(x: Array, y: Array, place: float) -> float:
+    design = np.column_stack([np.ones_like(x), x, np.maximum(x - place, 0.0)])
+    solution = np.linalg.lstsq(design, y, rcond=None)[0]
+    return float(((design @ solution - y) ** 2).sum())

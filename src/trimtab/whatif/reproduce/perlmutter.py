@@ -1,0 +1,278 @@
+"""Rows of nine months at NERSC."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from statistics import fmean, stdev
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.judge.frame import frame_of
+from trimtab.judge.rolling import rolling
+from trimtab.model.check import HistoryPoint
+from trimtab.model.event import EventKind
+from trimtab.site.schedule import find_zone
+from trimtab.twin.scenario.geometry import ost_capacity_bytes
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation.probes import JobRun
+from trimtab.whatif.reproduce.life import Life
+from trimtab.whatif.reproduce.told import Told, told
+
+Array = NDArray[np.float64]
+
+GOAL: Final = 0.08
+WINDOW_S: Final = 48 * 3600.0
+BESIDE: Final = timedelta(hours=240)
+_RUNS_LEAST: Final = 24
+_SLOW: Final = 0.75
+_TAIL_BYTES_PER_S: Final = 1e9
+_CAUSED_WITHIN: Final = timedelta(hours=48)
+_ALMOST_NOTHING: Final = 1e-4
+_PB: Final = 1e15
+_OSTS: Final = 274
+_BY_FULLNESS: Final = "users.fullness, trim.every and users.lifetimes of the scenario"
+
+
+def rows(lives: Sequence[Life]) -> Iterator[Told]:
+    """Yield every row that the nine months answer, from one life a seed."""
+    yield from _surveys(lives)
+    yield from _jobs(lives)
+    yield from _days(lives)
+    yield from _space(lives)
+
+
+def month_of(life: Life, *, last: bool) -> Array | None:
+    """Return every OST's survey writes, bytes/s, of the first or last whole month of surveys.
+
+    "The month our efforts began" against that in which they ended: by the calendar, and the first
+    from the first survey on. ``None`` where the life did not reach its scenario's last month.
+    """
+    zone = find_zone(life.scenario.timezone)
+    months = {(one.at.astimezone(zone).year, one.at.astimezone(zone).month) for one in life.surveys}
+    if not months:
+        return None
+    if last:
+        moment = life.scenario.end.astimezone(zone) - timedelta(days=1)
+        month = (moment.year, moment.month)
+    else:
+        month = min(months)
+    found = [
+        one.write_bytes_per_s
+        for one in life.surveys
+        if (one.at.astimezone(zone).year, one.at.astimezone(zone).month) == month
+    ]
+    values = np.concatenate(found) if found else np.empty(0)
+    values = values[np.isfinite(values)]
+    return values if values.size else None
+
+
+def _surveys(lives: Sequence[Life]) -> Iterator[Told]:
+    first = [month_of(life, last=False) for life in lives]
+    last = [month_of(life, last=True) for life in lives]
+    both = list(zip(first, last, strict=True))
+
+    def of(months: Sequence[Array | None], what: Callable[[Array], float]) -> list[float | None]:
+        return [None if one is None else float(what(one)) for one in months]
+
+    def gain(what: Callable[[Array], float]) -> list[float | None]:
+        return [
+            None if one is None or other is None else float(what(other) / what(one)) - 1
+            for one, other in both
+        ]
+
+    yield told("22-slow", of(first, _shortfall), _slow_note(first))
+    yield told("23-first", of(first, np.mean), fitted=_BY_FULLNESS)
+    yield told("23-last", of(last, np.mean), "nightly trims; purge.target is assumed")
+    yield told("23-ratio", gain(np.mean), fitted=_BY_FULLNESS)
+    yield told("24-minimum", of(first, np.min), "the fullest OSTs' useless loops")
+    yield told("24-minimum-last", of(last, np.min))
+    yield told("25-median", gain(np.median), fitted=_BY_FULLNESS)
+    under = of(last, _under_a_gigabyte)
+    before = [one for one in of(first, _under_a_gigabyte) if one is not None]
+    said = f"{fmean(before):.2%} of the first month's figures" if before else ""
+    yield told("25-tail", under, said)
+
+
+def _under_a_gigabyte(values: Array) -> float:
+    return float((values < _TAIL_BYTES_PER_S).mean())
+
+
+def _shortfall(values: Array) -> float:
+    """Return how far slow OSTs are under the 90th percentile, on the mean; 0 where none is."""
+    expected = np.percentile(values, 90)
+    slow = values[values < _SLOW * expected]
+    return float(1 - slow.mean() / expected) if slow.size else 0.0
+
+
+def _slow_note(months: Sequence[Array | None]) -> str:
+    shares = [
+        float((one < _SLOW * np.percentile(one, 90)).mean()) for one in months if one is not None
+    ]
+    if not shares:
+        return ""
+    return (
+        f"mean of those under {_SLOW:.0%} of the first month's 90th percentile, which are "
+        f"{fmean(shares):.0%} of its figures"
+    )
+
+
+def _jobs(lives: Sequence[Life]) -> Iterator[Told]:
+    whole = [float(len(life.jobs)) if life.until >= life.scenario.end else None for life in lives]
+    yield told("33-runs", whole, "to the end of March; the probe's first day is assumed")
+    rates = {
+        key: [beside(life, key) for life in lives]
+        for key in ("clients.saferet", "clients.checksums")
+    }
+    saferet, checksums = rates["clients.saferet"], rates["clients.checksums"]
+    yield told("36-240h", [_change(*one) for one in saferet], fitted="saferet_cost")
+    yield told("37-240h-before", [_mean(one[0]) for one in checksums], fitted="node_bytes_per_s")
+    yield told(
+        "37-240h-after", [_mean(one[1]) for one in checksums], fitted="checksum_core_s_per_byte"
+    )
+    yield told(
+        "37-240h-ratio",
+        [_change(*one) for one in checksums],
+        fitted="checksum_core_s_per_byte",
+    )
+    yield told(
+        "37-spread-before",
+        [_spread(one[0]) for one in checksums],
+        fitted="the spread of runs that no OST limits",
+    )
+    yield told("37-spread-after", [_spread(one[1]) for one in checksums])
+
+
+def beside(life: Life, key: str) -> tuple[list[float], list[float]]:
+    """Return the writes of runs in the 240 h before the change that sets a key, and after it."""
+    at = next((one.at for one in life.scenario.changes if key in one.set), None)
+    if at is None or at + BESIDE > life.until:
+        return [], []
+    return (
+        [_write(one) for one in life.jobs if at - BESIDE <= one.at < at],
+        [_write(one) for one in life.jobs if at < one.at <= at + BESIDE],
+    )
+
+
+def _write(job: JobRun) -> float:
+    """Return what a run wrote; one that did not finish is a zero, as source 000 counts it."""
+    return job.write_bytes_per_s or 0.0
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _spread(values: Sequence[float]) -> float | None:
+    return stdev(values) if len(values) > 1 else None
+
+
+def _change(before: Sequence[float], after: Sequence[float]) -> float | None:
+    return fmean(after) / fmean(before) - 1 if before and after else None
+
+
+def covs(life: Life) -> list[tuple[datetime, float]]:
+    """Return the COV over the 48 h up to each hourly run; runs that did not finish are zeros."""
+    points = [
+        HistoryPoint(one.at, "write_bandwidth", _write(one), one.status != "ok", str(number))
+        for number, one in enumerate(life.jobs)
+        if one.status != "not_started"
+    ]
+    if not points:
+        return []
+    found = rolling(frame_of(points), goal=GOAL, window_s=WINDOW_S)
+    return [(one.at, one.cov) for one in found if one.cov is not None and one.n >= _RUNS_LEAST]
+
+
+def days_over(life: Life, since: datetime, until: datetime) -> list[date]:
+    """Return the days on which the COV rose over the goal, by the site's calendar."""
+    zone = find_zone(life.scenario.timezone)
+    days, over = [], False
+    for at, cov in covs(life):
+        was, over = over, cov > GOAL
+        if over and not was and since <= at < until:
+            days.append(at.astimezone(zone).date())
+    return sorted(set(days))
+
+
+def causes(life: Life) -> list[datetime]:
+    """Return when something that explains a COV began: faults, and OSTs that were closed."""
+    closed = [one.at for one in life.events if one.kind is EventKind.TARGET_CLOSED]
+    return sorted([*(fault.at for fault in life.scenario.faults), *closed])
+
+
+def _quarter(scenario: Scenario) -> tuple[datetime, datetime]:
+    zone = find_zone(scenario.timezone)
+    start = datetime(2024, 1, 1, tzinfo=zone), datetime(2024, 4, 1, tzinfo=zone)
+    return start[0].astimezone(UTC), start[1].astimezone(UTC)
+
+
+def _days(lives: Sequence[Life]) -> Iterator[Told]:
+    counts: list[float | None] = []
+    unexplained: list[float | None] = []
+    for life in lives:
+        since, until = _quarter(life.scenario)
+        if life.until < until:
+            counts.append(None)
+            unexplained.append(None)
+            continue
+        zone = find_zone(life.scenario.timezone)
+        days = days_over(life, since, until)
+        known = causes(life)
+        noon = [datetime(d.year, d.month, d.day, 12, tzinfo=zone) for d in days]
+        without = [at for at in noon if not any(abs(at - one) <= _CAUSED_WITHIN for one in known)]
+        counts.append(float(len(days)))
+        unexplained.append(float(len(without)))
+    yield told(
+        "43-days",
+        counts,
+        "days on which the COV of 48 h rose over 8 %; six of the causes are scripted, with the "
+        "dates that are printed",
+        fitted="the scenario's faults",
+    )
+    yield told(
+        "44-unexplained", unexplained, "neither a scripted fault nor a closed OST within 48 h"
+    )
+
+
+def horizon_s(life: Life) -> float | None:
+    """Return the age of the oldest bytes, whole days since their last use, at the end."""
+    whole = float(life.by_day.sum())
+    if whole <= 0.0 or not life.scenario.changes or life.until < life.scenario.end:
+        return None
+    older = np.cumsum(life.by_day[::-1])[::-1]
+    return float(np.flatnonzero(older > _ALMOST_NOTHING * whole)[-1] * 86400.0)
+
+
+def _space(lives: Sequence[Life]) -> Iterator[Told]:
+    first = lives[0].scenario
+    one = first.osts.capacity_bytes or math.nan
+    yield told("41-capacity", [first.osts.count * one], "274 x 133 TB; in PiB it is 32.4")
+    more = next((c.set["osts.count"] for c in first.changes if "osts.count" in c.set), None)
+    count = more if isinstance(more, int) else None
+    said = None if count is None else count * one
+    yield told("41-expanded", [said], "298 x 133 TB; in PiB it is 35.2")
+    yield told(
+        "47-horizon",
+        [horizon_s(life) for life in lives],
+        "age of the oldest bytes that the purge left at the end",
+        fitted="users.lifetimes and purge.target of the scenario",
+    )
+    for words in ("7-latency", "50-trim-cost"):
+        yield told(words, [None])
+
+
+def days_row(scenario: Scenario) -> Told:
+    """Return how long five full writes of all OSTs take.
+
+    Parameters
+    ----------
+    scenario
+        Perlmutter's, or a part of it.
+    """
+    whole = scenario.osts.count * ost_capacity_bytes(scenario.osts)
+    days = [5 * whole / (part * _PB * scenario.osts.count / _OSTS) for part in (2.9, 2.55, 2.2)]
+    return told("42-days", [days[1]], f"{days[0]:.0f} to {days[2]:.0f} at 2.9 to 2.2 PB a day")

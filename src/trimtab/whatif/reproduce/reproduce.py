@@ -1,0 +1,204 @@
+"""Every number of the five documents that lies in the model, side by side with the twin's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trimtab.twin.calibration import Row, static_rows
+from trimtab.twin.scenario.load import load_scenario
+from trimtab.whatif.reproduce import aging, eth, perlmutter
+from trimtab.whatif.reproduce.life import Life, LifeRun, with_classes
+from trimtab.whatif.reproduce.tensions import Tension, tensions
+from trimtab.whatif.reproduce.told import TARGETS, Told, told
+from trimtab.whatif.runs import code_version, seeded
+
+Together = Callable[[Iterable[Any]], Iterator[Any]]
+"""Yields the answers of runs in their order, however many processes answer."""
+
+DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "nersc24": ("000", "001"),
+    "sc21": ("002",),
+    "eth21": ("003",),
+    "hpe25": ("004",),
+}
+"""Names of the documents and their numbers in docs/sources.md: paper and slides are one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is asked.
+
+    Attributes
+    ----------
+    documents
+        Names of `DOCUMENTS`.
+    seeds
+        Runs of each simulation.
+    until_s
+        Simulated time of Perlmutter and of ETH; ``None``: all of their scenarios.
+    classes
+        Columns that stand for Perlmutter's OSTs; ``None``: as its scenario says.
+    layers_only
+        Leave out what needs time.
+    """
+
+    documents: tuple[str, ...] = tuple(DOCUMENTS)
+    seeds: int = 3
+    until_s: float | None = None
+    classes: int | None = None
+    layers_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How many rows of each kind there are.
+
+    Attributes
+    ----------
+    within
+        Rows with an error of at most a tenth, fitted ones among them.
+    silent
+        Printed numbers of which the twin says nothing.
+    """
+
+    rows: int
+    within: int
+    missed: int
+    fitted: int
+    data: int
+    not_printed: int
+    silent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The table, and what it was made from.
+
+    Attributes
+    ----------
+    version
+        Of the code, with a hash of the simulation's files.
+    lives
+        By name, one a seed: what the charts draw.
+    curves
+        By settings, one a seed: what OSTs write at each fullness.
+    """
+
+    terms: Terms
+    version: str
+    rows: tuple[Told, ...]
+    tensions: tuple[Tension, ...]
+    lives: Mapping[str, Sequence[Life]]
+    curves: Mapping[str, Sequence[Sequence[aging.Point]]]
+
+    @property
+    def summary(self) -> Summary:
+        """Counts of the table."""
+        rows = [one.row for one in self.rows]
+        judged = [row for row in rows if row.error is not None]
+        return Summary(
+            rows=len(rows),
+            within=sum(not row.missed for row in judged),
+            missed=sum(row.missed for row in judged),
+            fitted=sum(row.kind == "fitted" for row in rows),
+            data=sum(row.kind == "data" for row in rows),
+            not_printed=sum(row.kind == "not printed" for row in rows),
+            silent=sum(row.kind in ("fitted", "predicted") and row.error is None for row in rows),
+        )
+
+
+def runs(terms: Terms) -> list[LifeRun]:
+    """Return every simulation that the documents need, seed after seed for each name."""
+    if terms.layers_only:
+        return []
+    wanted: list[LifeRun] = []
+    nersc = with_classes(load_scenario("perlmutter"), terms.classes)
+    if "nersc24" in terms.documents:
+        wanted.append(LifeRun("perlmutter", nersc, terms.until_s))
+        wanted += aging.fullness_runs(nersc)
+    if "sc21" in terms.documents:
+        wanted += aging.young_runs(nersc)
+    if "eth21" in terms.documents:
+        one = eth.eth_run(load_scenario("eth-euler"))
+        wanted.append(LifeRun(one.name, one.scenario, terms.until_s, one.marks))
+    return [
+        LifeRun(one.name, scenario, one.until_s, one.marks, one.trims)
+        for one in wanted
+        for scenario in seeded(one.scenario, terms.seeds)
+    ]
+
+
+def reproduce(
+    terms: Terms,
+    together: Together,
+    progress: Callable[[str, float], None] = lambda text, fraction: None,
+) -> Reproduction:
+    """Live every life that is needed, and return the table.
+
+    Parameters
+    ----------
+    together
+        Answers runs; the figures do not depend on how many processes do.
+    """
+    asked = runs(terms)
+    lives: dict[str, list[Life]] = {}
+    for done, (run, life) in enumerate(zip(asked, together(asked), strict=True), start=1):
+        lives.setdefault(run.name, []).append(life)
+        progress(f"{done} of {len(asked)} simulations", done / len(asked))
+    curves = aging.curves(lives) if f"before {aging.FULLNESS[0]}" in lives else {}
+    found = [Told(row) for row in _layers(terms.documents)]
+    if not terms.layers_only:
+        found += timed(terms.documents, lives, curves)
+    found += _shown(terms.documents, {one.row.id for one in found})
+    ordered = sorted(found, key=lambda one: (_place(terms.documents, one.row), _number(one.row.id)))
+    said = [one for document in terms.documents for one in tensions(document, ordered)]
+    return Reproduction(terms, code_version(), tuple(ordered), tuple(said), lives, curves)
+
+
+def timed(
+    documents: Sequence[str],
+    lives: Mapping[str, Sequence[Life]],
+    curves: Mapping[str, Sequence[Sequence[aging.Point]]],
+) -> list[Told]:
+    """Return the rows that need time."""
+    found: list[Told] = []
+    if "nersc24" in documents:
+        found += perlmutter.rows(lives["perlmutter"])
+        found += aging.fullness_rows(curves)
+        found.append(
+            told("17-throttling", [], "runs that step by the hour see no queue; left unsaid")
+        )
+    if "sc21" in documents:
+        found += aging.young_rows(lives)
+        found += [perlmutter.days_row(lives[f"young {aging.YOUNG[0]}"][0].scenario)]
+    if "eth21" in documents:
+        found += eth.rows(lives["eth"])
+    seeds = {number for name in documents for number in DOCUMENTS[name]}
+    return [one for one in found if one.row.seed in seeds]
+
+
+def _layers(documents: Sequence[str]) -> list[Row]:
+    seeds = {number for name in documents for number in DOCUMENTS[name]}
+    return [row for row in static_rows() if row.seed in seeds]
+
+
+def _shown(documents: Sequence[str], there: set[str]) -> list[Told]:
+    """Return what is only shown, of the documents asked for."""
+    seeds = {number for name in documents for number in DOCUMENTS[name]}
+    return [
+        told(id, [])
+        for id, target in TARGETS.items()
+        if target.data and target.seed in seeds and id not in there
+    ]
+
+
+def _place(documents: Sequence[str], row: Row) -> int:
+    return next(at for at, name in enumerate(documents) if row.seed in DOCUMENTS[name])
+
+
+def _number(id: str) -> tuple[int, str]:
+    """Return what a row is sorted by: its number in the list, those without one last."""
+    digits = id.split("-", maxsplit=1)[0]
+    return (int(digits) if digits.isdecimal() else 10**6, "" if digits.isdecimal() else id)
