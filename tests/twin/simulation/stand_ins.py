@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.measures import JobRates, OstRates
 
 
@@ -98,3 +99,8 @@ class FirstOrder:
         write_s, read_s = float(seconds.max()), float(seconds.max() / 2)
         write, read = probe.bytes_written / write_s, probe.bytes_written / read_s
         return JobRates(write, read, write_s, read_s, slowest)
+
+
+def unthrottled(scenario: Scenario, amplification: np.ndarray) -> np.ndarray:
+    """Return 1: seconds take nothing of what amplification leaves."""
+    return np.ones_like(amplification)

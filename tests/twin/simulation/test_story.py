@@ -28,7 +28,9 @@ def perlmutter(fullness: float, **changed: object) -> Scenario:
         rhythm=0.0,
         burstiness=0.0,
     )
-    return replace(plain, users=users, resolution=Resolution(classes=4))
+    # Throttling would take its part besides, of which test_engine tells.
+    calm = replace(plain.queue, writeback_throttling=False)
+    return replace(plain, users=users, queue=calm, resolution=Resolution(classes=4))
 
 
 def last_week(of: Simulation) -> dict[str, float]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.site.schedule import find_zone
+from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
@@ -33,7 +34,7 @@ from trimtab.twin.simulation.faults import (
     conditions,
 )
 from trimtab.twin.simulation.layout import Layout
-from trimtab.twin.simulation.measures import OstTerms, Rates, Windows, no_windows
+from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
 from trimtab.twin.simulation.miniature import Miniature
 from trimtab.twin.simulation.operations import Operations
 from trimtab.twin.simulation.placement import (
@@ -43,10 +44,11 @@ from trimtab.twin.simulation.placement import (
 )
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
-from trimtab.twin.simulation.probes import RUN_SPREAD, Agenda, Moment, run_job, run_survey
+from trimtab.twin.simulation.probes import Agenda, Moment, run_job, run_survey
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
 from trimtab.twin.simulation.usage import Usage
 
@@ -91,7 +93,7 @@ class Simulation:
         *,
         layout: Callable[[Scenario, int, int | None], Layout] | None = None,
         rates: Rates | None = None,
-        windows: Windows = no_windows,
+        windows: Windows = throttling,
     ) -> None:
         self.scenario = scenario
         self.now = scenario.start.astimezone(UTC)
@@ -302,7 +304,7 @@ class Simulation:
             bytes_per_task=bytes_per_task,
             access=access,
         )
-        factor = guests.luck(self.scenario, at.timestamp(), RUN_SPREAD, access)
+        factor = guests.luck(self.scenario, at.timestamp(), FITTED.run_spread, access)
         return rates * factor, last_s / factor
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:

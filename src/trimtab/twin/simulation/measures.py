@@ -81,11 +81,6 @@ class Windows(Protocol):
         ...
 
 
-def no_windows(scenario: Scenario, amplification: Array) -> Array:
-    """Return 1: amplification alone slows writes."""
-    return np.ones_like(amplification)
-
-
 class Rates(Protocol):
     """Ceilings of the layers: `trimtab.twin.simulation.stacked`, and what tests put there."""
 

@@ -173,6 +173,7 @@ def core_fleet(scenario: Scenario, columns: int, threads: int | None) -> Layout:
         groups=resolution.groups,
         superblock_units=resolution.superblock_units,
         spare=scenario.osts.drive.spare,
+        separate=True,  # assumed: no maker says whether copies are kept apart from new data
         size_median_units=users.size_median_bytes / UNIT_BYTES,
         size_sigma=users.size_sigma,
         seed=scenario.seed,

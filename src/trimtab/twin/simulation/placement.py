@@ -68,6 +68,8 @@ def weighted_shares(
     there = available > 0.0
     if not there.any():
         return np.zeros_like(available)
+    if prio_free >= 1.0:  # no penalties: by free space alone
+        return np.where(there, available, 0.0) / float(available[there] @ weight[there])
     # Columns of several OSTs get numbers of their own below 0, for servers that none shares.
     names = np.where(weight > 1.0, -1 - np.arange(len(server)), server)
     _, at = np.unique(names, return_inverse=True)

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.site.schedule import Schedule, parse_schedule
+from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.measures import OstTerms, Rates
 from trimtab.twin.simulation.streams import stream
 
 Array = NDArray[np.float64]
-RUN_SPREAD = 0.042
-"""Runs differ by this even where no OST limits them: other nodes, other paths through the network.
-With what OSTs do to it, that makes 673,320 +- 31,779 MB/s of 240 hourly runs (seed 000, VI.B)."""
 _INSTANT = timedelta(microseconds=1)
 Status = Literal["ok", "unfinished", "failed", "not_started"]
 
@@ -144,7 +142,7 @@ def run_job(
         reason = "longer than its timeout"
         return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason)
     # One factor of the write, one of the read.
-    factor = np.exp(RUN_SPREAD * luck - RUN_SPREAD**2 / 2.0)
+    factor = np.exp(FITTED.run_spread * luck - FITTED.run_spread**2 / 2.0)
     return JobRun(
         probe.name,
         at,

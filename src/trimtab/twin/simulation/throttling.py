@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.scenario.model import DriveModel, Queue, Raid, Scenario
 from trimtab.twin.windows import Terms, slowdown
 
 Array = NDArray[np.float64]
@@ -20,15 +21,24 @@ def throttling(scenario: Scenario, amplification: Array) -> Array:
     """Return what throttling leaves of each column's writes; 1 without it.
 
     It is the write with throttling over the write without: what waiting for the slowest drive
-    takes in either case is left to the efficiency of the array. Windows are kept by their terms,
-    so a simulation asks for ten of them.
+    takes in either case is left to the efficiency of the array.
     """
     if not scenario.queue.writeback_throttling:
         return np.ones_like(amplification)
-    off = replace(scenario.queue, writeback_throttling=False)
-    left = []
-    for node in _NODES:
-        terms = Terms(scenario.osts.drive, scenario.osts.raid, scenario.queue, node)
-        without = slowdown(replace(terms, queue=off)).write_bytes_per_s
-        left.append(min(1.0, slowdown(terms).write_bytes_per_s / without))
-    return np.interp(amplification, _NODES, left)
+    osts, nodes = scenario.osts, np.array(_NODES)
+    first = max(0, int(np.searchsorted(nodes, amplification.min(), side="right")) - 1)
+    last = min(len(nodes) - 1, int(np.searchsorted(nodes, amplification.max())))
+    needed = nodes[first : last + 1]
+    left = [_left(osts.drive, osts.raid, scenario.queue, float(node)) for node in needed]
+    return np.interp(amplification, needed, left)
+
+
+@cache
+def _left(drive: DriveModel, raid: Raid, queue: Queue, amplification: float) -> float:
+    """Return what throttling leaves at one amplification; all where drives copy nothing."""
+    if amplification == 1.0:
+        return 1.0
+    terms = Terms(drive, raid, queue, amplification)
+    off = replace(queue, writeback_throttling=False)
+    without = slowdown(replace(terms, queue=off)).write_bytes_per_s
+    return min(1.0, slowdown(terms).write_bytes_per_s / without)
