@@ -16,9 +16,11 @@ from trimtab.twin.scenario.model import (
     Gating,
     Lifetime,
     Purge,
+    Queue,
     Scenario,
     Trim,
 )
+from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import Hardware, hardware
 from trimtab.whatif.reproduce.life import Life, LifeRun
@@ -31,12 +33,13 @@ YOUNG: Final = (0.15, 0.30, 0.45)
 """Fullness of a young file system, which source 002 does not print; the middle is the row's."""
 FULLNESS: Final = (0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85)
 OST_WRITES: Final = 5.0
+THREE_QUARTERS: Final = 0.75
 _SETTLED_DAYS: Final = 20.0
 _DAY_S: Final = 86400.0
 _COSTS: Final = 0.05
-SETTINGS: Final[Mapping[str, tuple[Trim, Allocator]]] = {
-    "before": (Trim(30 * _DAY_S), Allocator(c2=0.15)),
-    "after": (Trim(_DAY_S), Allocator(c2=0.25, reset_s=900.0)),
+SETTINGS: Final[Mapping[str, tuple[Trim, Allocator, Queue]]] = {
+    "before": (Trim(30 * _DAY_S), Allocator(c2=0.15), Queue()),
+    "after": (Trim(_DAY_S), Allocator(c2=0.25, reset_s=900.0), Queue(writeback_throttling=False)),
 }
 """What source 000 had before its mitigations (a month between trims is assumed) and after them."""
 
@@ -47,14 +50,17 @@ class Point:
 
     Attributes
     ----------
+    throttling
+        What writeback throttling leaves of what drives give, 0 to 1.
     drives
-        By their drives alone.
+        By their drives alone, throttled where the settings have it.
     delivered
         With what the allocator leaves.
     """
 
     fullness: float
     amplification: float
+    throttling: float
     drives: float
     delivered: float
 
@@ -81,10 +87,11 @@ def fullness_runs(perlmutter: Scenario) -> list[LifeRun]:
                 _steady(perlmutter, fullness),
                 trim=trim,
                 allocator=allocator,
+                queue=queue,
                 length_s=_SETTLED_DAYS * _DAY_S,
             ),
         )
-        for name, (trim, allocator) in SETTINGS.items()
+        for name, (trim, allocator, queue) in SETTINGS.items()
         for fullness in FULLNESS
     ]
 
@@ -134,11 +141,15 @@ def point(life: Life, fullness: float, first_day: float, last_day: float) -> Poi
     rows = (life.ends_s > since) & (life.ends_s <= since + (last_day - first_day) * _DAY_S)
     amplification = life.traced["amplification"][rows].astype(np.float64)
     walks = life.traced["walks_per_request"][rows].astype(np.float64)
-    drives = ost.rates(machine, amplification)
-    delivered = ost.rates(machine, amplification, groups_considered=walks * machine.groups)
+    window = throttling(life.scenario, amplification)
+    drives = ost.rates(machine, amplification, window=window)
+    delivered = ost.rates(
+        machine, amplification, window=window, groups_considered=walks * machine.groups
+    )
     return Point(
         fullness,
         float(amplification.mean()),
+        float(window.mean()),
         float(drives.write.mean()),
         float(delivered.write.mean()),
     )
@@ -190,8 +201,14 @@ def young_rows(lives: Mapping[str, Sequence[Life]]) -> Iterator[Told]:
 
 
 def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[Told]:
-    """Yield where drives, allocator and both bend."""
+    """Yield where drives, allocator and both bend, and what throttling takes there."""
     before = curves["before"]
+    yield told(
+        "17-throttling",
+        [1 / _at(curve, THREE_QUARTERS).throttling - 1 for curve in before],
+        f"{THREE_QUARTERS:.0%} full, a month between trims, write amplification "
+        f"{np.mean([_at(curve, THREE_QUARTERS).amplification for curve in before]):.2f}",
+    )
     drives = [bend([one.fullness for one in curve], [one.drives for one in curve])
               for curve in before]  # fmt: skip
     both = [bend([one.fullness for one in curve], [one.delivered for one in curve])

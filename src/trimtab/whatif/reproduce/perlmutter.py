@@ -229,8 +229,7 @@ def _days(lives: Sequence[Life]) -> Iterator[Told]:
     yield told(
         "43-days",
         counts,
-        "days on which the COV of 48 h rose over 8 %; six of the causes are scripted, with the "
-        "dates that are printed",
+        "days on which the COV of 48 h rose over 8 %; causes of six of them are scripted",
         fitted="the scenario's faults",
     )
     yield told(
@@ -262,7 +261,7 @@ def _space(lives: Sequence[Life]) -> Iterator[Told]:
         fitted="users.lifetimes and purge.target of the scenario",
     )
     for words in ("7-latency", "50-trim-cost"):
-        yield told(words, [None])
+        yield told(words, [])
 
 
 def days_row(scenario: Scenario) -> Told:

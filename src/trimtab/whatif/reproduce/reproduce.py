@@ -167,9 +167,6 @@ def timed(
     if "nersc24" in documents:
         found += perlmutter.rows(lives["perlmutter"])
         found += aging.fullness_rows(curves)
-        found.append(
-            told("17-throttling", [], "runs that step by the hour see no queue; left unsaid")
-        )
     if "sc21" in documents:
         found += aging.young_rows(lives)
         found += [perlmutter.days_row(lives[f"young {aging.YOUNG[0]}"][0].scenario)]

@@ -21,7 +21,7 @@ SHOWN: Final = (
         "latency of writes that meet collection",
         "up by orders of magnitude, few requests, at different times on 12 drives",
         "1",
-        "no figure is printed: the runs here step by the hour and see no single request",
+        "no figure is printed: windows of seconds have such requests, the table has no number of theirs",
     ),
     Target(
         "9-collection",

@@ -54,7 +54,7 @@ def told(
     parts = [note] if note else []
     if fitted is not None:
         parts.append(f"fitted by {fitted}")
-    if not known and not TARGETS[id].data:
+    if values and not known:
         parts.append("no run came that far")
     found = row(
         TARGETS[id], fmean(known) if known else None, "; ".join(parts), fitted=fitted is not None
