@@ -32,7 +32,7 @@ def reproduced(
     Raises
     ------
     UsageError
-        There is no such document, or the page cannot be there.
+        There is no such document, nothing of it is left, or the page cannot be there.
     """
     for name in terms.documents:
         if name not in DOCUMENTS:
@@ -46,6 +46,10 @@ def reproduced(
     hint = "fewer --workers or --classes need less memory"
     with side_by_side(count, hint=hint) as together:
         found = reproduce(terms, together, progress)
+    if not found.rows:
+        raise UsageError(
+            f"everything in {', '.join(terms.documents)} needs time", hint="leave --layers out"
+        )
     if report is not None:
         write_report(Path(report), render_reproduction(found))
     return found

@@ -111,6 +111,8 @@ def _steady(perlmutter: Scenario, fullness: float) -> Scenario:
         fullness_spread=0.005,
         daily_writes_bytes=daily,
         lifetimes=(Lifetime(1.0, fullness * whole / daily * _DAY_S),),
+        rhythm=0.0,
+        burstiness=0.0,
         quota_bytes=None,
         quota_inodes=None,
     )

@@ -141,7 +141,7 @@ def _jobs(lives: Sequence[Life]) -> Iterator[Told]:
     yield told(
         "37-spread-before",
         [_spread(one[0]) for one in checksums],
-        fitted="the spread of runs that no OST limits",
+        fitted="run_spread",
     )
     yield told("37-spread-after", [_spread(one[1]) for one in checksums])
 

@@ -1,0 +1,75 @@
+"""Lives made by hand: what rows are worked out from, with answers that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.scenario.model import Resolution, Scenario
+from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.simulation.trace import NAMES
+from trimtab.whatif.reproduce.life import Life
+
+COARSE = Resolution(classes=1, groups=1, superblock_units=16)
+
+
+def coarse(name: str) -> Scenario:
+    """Return a preset as coarse as it goes."""
+    return replace(load_scenario(name), resolution=COARSE)
+
+
+def job(at: datetime, write: float | None) -> JobRun:
+    """Return a run that wrote so fast, or did not finish."""
+    if write is None:
+        return JobRun("hourly", at, "unfinished")
+    return JobRun("hourly", at, "ok", write, write, 60.0, 60.0)
+
+
+def survey(at: datetime, rates: Sequence[float]) -> SurveyRun:
+    """Return a survey that saw these writes."""
+    values = np.array(rates)
+    return SurveyRun("survey", at, "ok", values, values)
+
+
+def life(
+    *,
+    jobs: Sequence[JobRun] = (),
+    surveys: Sequence[SurveyRun] = (),
+    scenario: Scenario | None = None,
+    traced: Mapping[str, np.ndarray] | None = None,
+    by_day: Sequence[float] = (1.0,),
+) -> Life:
+    """Return a life of all of Perlmutter's scenario, or another's, with these runs."""
+    whole = scenario or load_scenario("perlmutter")
+    start = whole.start.timestamp()
+    values = traced or {name: np.ones((2, 2), np.float32) for name in NAMES}
+    epochs = len(next(iter(values.values())))
+    return Life(
+        scenario=whole,
+        until=whole.end,
+        jobs=tuple(jobs),
+        surveys=tuple(surveys),
+        events=(),
+        ends_s=start + 3600.0 * (1 + np.arange(epochs)),
+        weight=np.array([1.0, 3.0]),
+        traced=values,
+        marks=(),
+        capacity_bytes=1.0,
+        by_day=np.array(by_day),
+    )
+
+
+def hourly(since: datetime, hours: int, rates: Mapping[int, float | None]) -> list[JobRun]:
+    """Return an hourly series at 600 GB/s, but for the hours that are named."""
+    return [
+        job(since + timedelta(hours=hour), rates.get(hour, 600e9 + 1e9 * (hour % 2)))
+        for hour in range(hours)
+    ]
+
+
+NEW_YEAR = datetime(2024, 1, 1, 8, tzinfo=UTC)
+"""In California."""

@@ -1,0 +1,152 @@
+"""The table is whole: every row of the list once, data never reproduced, pages and documents."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from tests.support.command import trimtab
+
+from trimtab.loop.workers import one_by_one, side_by_side
+from trimtab.report.documents.reproduce import ReproduceDocument, reproduction_document
+from trimtab.report.reproduce import render_reproduction, sections
+from trimtab.twin.calibration import Figure, static_rows
+from trimtab.twin.targets import STATIC, TIMED
+from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, reproduce
+from trimtab.whatif.reproduce.stated import STATED
+from trimtab.whatif.reproduce.told import TARGETS
+
+SHORT = Terms(seeds=1, until_s=4 * 86400.0, classes=1)
+ROWS = range(1, 51)
+UNNUMBERED = {"figure", "mlperf", "mdtest", "cori", "partitions"}
+
+
+@pytest.fixture(scope="module")
+def short() -> Reproduction:
+    with side_by_side(2, hint="") as together:
+        return reproduce(SHORT, together)
+
+
+def test_every_row_of_the_list_is_there_and_no_row_twice(short) -> None:
+    ids = [one.row.id for one in short.rows]
+    assert [id for id, count in Counter(ids).items() if count > 1] == []
+    assert set(ids) == {target.id for target in (*STATIC, *TIMED, *STATED)}
+    numbers = {id.split("-")[0] for id in ids}
+    assert numbers == {str(number) for number in ROWS} | UNNUMBERED
+    assert len(TARGETS) == len(TIMED) + len(STATED)
+
+
+def test_documents_share_the_rows_among_them(short) -> None:
+    shown = [one for _, rows in sections(short) for one in rows]
+    assert sorted(one.row.id for one in shown) == sorted(one.row.id for one in short.rows)
+    for name in ("nersc24", "sc21", "hpe25"):
+        own = reproduce(replace(SHORT, documents=(name,), layers_only=True), one_by_one)
+        assert {one.row.seed for one in own.rows} == set(DOCUMENTS[name])
+
+
+def test_layers_are_the_layers_own_rows(short) -> None:
+    by_id = {one.row.id: one.row for one in short.rows}
+    for row in static_rows():
+        assert by_id[row.id] == row
+    assert by_id["2-write"].kind == "predicted"
+
+
+def test_what_is_not_printed_has_no_error_and_what_is_data_no_number(short) -> None:
+    for one in short.rows:
+        if not isinstance(one.row.printed, Figure):
+            assert one.row.error is None, one.row.id
+            assert one.row.kind in ("not printed", "data"), one.row.id
+        if one.row.kind == "data":
+            assert one.row.twin is None, one.row.id
+
+
+def test_what_a_short_run_does_not_reach_is_not_said(short) -> None:
+    by_id = {one.row.id: one.row for one in short.rows}
+    for id in ("23-last", "43-days", "47-horizon", "8-wear", "33-runs"):
+        assert by_id[id].twin is None
+        assert "no run came that far" in by_id[id].note
+    summary = short.summary
+    kinds = Counter(one.row.kind for one in short.rows)
+    assert summary.rows == sum(kinds.values()) == len(short.rows)
+    assert (summary.data, summary.not_printed) == (kinds["data"], kinds["not printed"])
+    assert summary.within + summary.missed + summary.silent == (
+        kinds["fitted"] + kinds["predicted"]
+    )
+    assert summary.silent > 5
+
+
+def test_known_tensions_are_told(short) -> None:
+    titles = {(one.document, one.title) for one in short.tensions}
+    assert len(titles) == len(short.tensions) == 4
+    text = " ".join(one.text for one in short.tensions)
+    for figure in ("3 PB", "6 PB", "93.4%", "98.2%", "29.9"):
+        assert figure in text
+    assert {one.verdict for one in short.tensions} <= {"reproduced", "missed", "arithmetic"}
+
+
+def test_the_page_stands_by_itself_and_is_the_same_twice(short) -> None:
+    page = render_reproduction(short)
+    assert page == render_reproduction(short)
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    assert page.count("<svg") >= 5
+    for one in short.rows:
+        assert f">{one.row.id}<" in page
+    assert "missed" in page
+
+
+def test_the_document_fits_its_schema(short) -> None:
+    document = json.loads(reproduction_document(short).to_json())
+    jsonschema.validate(document, ReproduceDocument.model_json_schema(mode="serialization"))
+    for row in document["rows"]:
+        assert (row["error"] is None) == (row["reason"] is not None), row["id"]
+
+
+def test_the_command_end_to_end(tmp_path) -> None:
+    page = tmp_path / "page.html"
+    arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--report", page)
+    ended = trimtab(*arguments, store=tmp_path / "none.db")
+    assert ended.code == 0, ended.stderr
+    assert "figure-3-write" in ended.stdout
+    assert "ETH" in ended.stdout
+    assert "missed" in ended.stdout
+    assert f"report    {page}" in ended.stdout
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    again = trimtab("reproduce", "hpe25", "--layers", "--json", store=tmp_path / "none.db")
+    assert again.document["summary"]["silent"] == 0
+    assert {row["seed"] for row in again.document["rows"]} == {"004"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("sc22",), "there is no document 'sc22'"),
+        (("--seeds", "0"), "0 is not in the range"),
+        (("hpe25", "--layers", "--report", "/nowhere/at/all.html"), "does not exist"),
+        (("eth21", "--until", "soon"), "soon"),
+        (("eth21", "--layers"), "needs time"),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_runs(arguments, said, tmp_path) -> None:
+    ended = trimtab("reproduce", *arguments, store=tmp_path / "none.db")
+    assert ended.code == 2
+    assert said in ended.stderr
+
+
+@pytest.mark.skipif("TRIMTAB_SOAK" not in os.environ, reason="three lives of nine months")
+def test_nine_months_meet_what_the_table_says_they_meet() -> None:
+    with side_by_side(2, hint="") as together:
+        found = reproduce(Terms(documents=("nersc24",)), together)
+    by_id = {one.row.id: one.row for one in found.rows}
+    for id in ("23-first", "19-knee", "17-throttling", "36-240h", "37-240h-ratio", "46-fullness"):
+        assert not by_id[id].missed, id
+    # Signs and orders, whatever the size.
+    assert by_id["23-ratio"].twin is not None
+    assert by_id["23-ratio"].twin > 0.15
+    assert by_id["25-median"].twin is not None
+    assert by_id["25-median"].twin > 0.15
+    assert by_id["25-tail"].twin == 0.0
