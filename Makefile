@@ -5,6 +5,7 @@
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
+# make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
@@ -29,7 +30,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-.PHONY: bench-allocator calibration bench-judge soak docs lock clean
+.PHONY: bench-twin bench-allocator calibration bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -65,6 +66,9 @@ bench-explain: .venv/.core .venv/.dev
 
 bench-flash: .venv/.core
 	$(BIN)/python benchmarks/flash_writes.py $(ARGS)
+
+bench-twin: .venv/.core
+	$(BIN)/python benchmarks/twin_speed.py $(ARGS)
 
 bench-mqsim: .venv/.core
 	$(BIN)/python benchmarks/flash_against_mqsim.py --mqsim $(MQSIM) $(ARGS)

@@ -185,6 +185,7 @@ def place_files(
         Files go around the open OSTs and the first is drawn; else each file is.
     """
     if not even:
-        return draws.choice(len(chosen), size=files, p=chosen / chosen.sum())
+        counts = draws.multinomial(files, chosen / chosen.sum())
+        return np.repeat(np.arange(len(chosen)), counts)
     open_ = np.flatnonzero(chosen)
     return open_[(int(draws.integers(len(open_))) + np.arange(files)) % len(open_)]

@@ -1,0 +1,162 @@
+"""How fast the twin is: nine months by classes and by OSTs, and a sweep of them: `make bench-twin`.
+
+Each run is a process of its own, so that its memory is its own. Beside the whole stands what the
+miniature OSTs of the core take in the same run: no simulation that asks them so often can be faster
+than they are. Runs of different kinds take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+RESULT = Path(__file__).resolve().parent / "results" / "twin_speed.json"
+KINDS = {
+    "16 classes": {"classes": 16, "threads": None},
+    "298 OSTs": {"classes": None, "threads": None},
+    "298 OSTs, one thread": {"classes": None, "threads": 1},
+}
+SWEEP = (
+    "--vary", "fullness=0.5:0.68:0.02",
+    "--vary", "trim=never,30d,7d,2d,nightly",
+    "--vary", "thresholds=25/15/5,25/25/5",
+    "--seeds", "1", "--classes", "4", "--again", "--json",
+)  # fmt: skip
+"""100 scenarios of nine months each."""
+
+
+class Timed:
+    """The miniature OSTs, with the seconds that they take."""
+
+    def __init__(self, layout: Any) -> None:
+        self._layout = layout
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that counts its time."""
+        call = getattr(self._layout, name)
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return call(*arguments, **named)
+            finally:
+                self.seconds += time.perf_counter() - began
+
+        return timed
+
+
+def one(kind: str) -> dict[str, float]:
+    """Return what one simulation of nine months takes, in this process."""
+    from trimtab.twin.scenario.load import load_scenario
+    from trimtab.twin.simulation.engine import Simulation
+    from trimtab.twin.simulation.miniature import core_fleet
+
+    asked = KINDS[kind]
+    scenario = load_scenario("perlmutter")
+    resolution = replace(scenario.resolution, classes=asked["classes"])
+    made: list[Timed] = []
+
+    def layout(*arguments: Any) -> Any:
+        made.append(Timed(core_fleet(*arguments)))
+        return made[-1]
+
+    began, busy = time.perf_counter(), time.process_time()
+    simulation = Simulation(
+        replace(scenario, resolution=resolution), threads=asked["threads"], layout=layout
+    )
+    simulation.run()
+    return {
+        "elapsed_s": time.perf_counter() - began,
+        "processor_s": time.process_time() - busy,
+        "miniature_s": made[0].seconds,
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "columns": simulation.columns.count,
+        "epochs": len(simulation.trace.ends_s),
+    }
+
+
+def in_a_process(kind: str) -> dict[str, float]:
+    """Return what `one` says in a process of its own."""
+    argv = [sys.executable, __file__, "--one", kind]
+    ended = subprocess.run(argv, check=True, capture_output=True, text=True)
+    return json.loads(ended.stdout)
+
+
+def figures(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the medians of some runs, and the ratio of the whole to the miniature."""
+    found = {name: median(run[name] for run in runs) for name in runs[0]}
+    found["times_the_miniature"] = median(run["elapsed_s"] / run["miniature_s"] for run in runs)
+    found["rounds"] = len(runs)
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
+def sweep(workers: int) -> tuple[float, str]:
+    """Return how long 100 scenarios take with so many processes, and what was printed."""
+    program = Path(sys.executable).with_name("trimtab")
+    with tempfile.TemporaryDirectory() as directory:
+        began = time.perf_counter()
+        ended = subprocess.run(
+            [program, "whatif", "perlmutter", *SWEEP, "--workers", str(workers)],
+            check=True, capture_output=True, text=True, cwd=directory,
+        )  # fmt: skip
+        return time.perf_counter() - began, ended.stdout
+
+
+def main() -> None:
+    """Measure in turns, print, and write the result where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=9, help="Of the classes.")
+    parser.add_argument("--long-rounds", type=int, default=3, help="Of one column an OST.")
+    parser.add_argument("--no-sweep", action="store_true")
+    parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
+    asked = parser.parse_args()
+    if asked.one is not None:
+        print(json.dumps(one(asked.one)))
+        return
+    runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    for number in range(asked.rounds):
+        for kind in KINDS:
+            if kind == "16 classes" or number < asked.long_rounds:
+                runs[kind].append(in_a_process(kind))
+                print(f"{kind}: {runs[kind][-1]['elapsed_s']:.1f} s", file=sys.stderr, flush=True)
+    result: dict[str, Any] = {
+        "what": "nine months of Perlmutter, hourly epochs; 100 such scenarios as a sweep",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {
+            "processors": os.cpu_count(),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+            "load_average": os.getloadavg(),
+        },
+        "nine months": {kind: figures(found) for kind, found in runs.items() if found},
+    }
+    if not asked.no_sweep:
+        processes = os.cpu_count() or 1
+        elapsed_s, _ = sweep(processes)
+        result["sweep"] = {
+            "scenarios": 100,
+            "classes": 4,
+            "processes": processes,
+            "elapsed_s": float(f"{elapsed_s:.4g}"),
+        }
+    print(json.dumps(result, indent=2))
+    if not asked.no_write:
+        RESULT.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
