@@ -10,6 +10,7 @@
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
 # make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
+# make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
 # make docs   the documentation as pages, under build/docs
@@ -30,7 +31,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-.PHONY: bench-twin bench-allocator calibration bench-judge soak docs lock clean
+.PHONY: bench-twin bench-allocator calibration reproduce bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -79,6 +80,10 @@ bench-allocator: .venv/.core .venv/.dev
 calibration: .venv/.core .venv/.dev
 	$(BIN)/python scripts/calibration.py $(ARGS)
 	$(BIN)/python scripts/calibration_page.py
+
+reproduce: .venv/.core
+	@mkdir -p build
+	$(BIN)/python scripts/calibration_twin.py --run build/reproduce.html
 
 bench-judge: .venv/.core .venv/.dev build/bench-judge/.ready
 	$(BIN)/python benchmarks/judge/against.py $(ARGS)

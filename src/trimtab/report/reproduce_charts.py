@@ -128,7 +128,8 @@ def months_chart(life: Life) -> Chart | None:
             for low, high, part in zip(edges[:-1], edges[1:], share, strict=True)
         ]
         bars = alt.Chart(alt.Data(values=rows)).mark_bar(color=color, opacity=0.55)
-        layers.append(bars.encode(x=alt.X("from:Q", title=scale.unit), x2="to:Q", y="share:Q"))
+        x, y = alt.X("from:Q", title=scale.unit), alt.Y("share:Q")
+        layers.append(bars.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)))
     printed = [{"at": 15.1, "which": 0}, {"at": 19.9, "which": 1}]
     marks = alt.Chart(alt.Data(values=printed)).mark_rule(color=INK, strokeDash=[4, 3])
     layers.append(marks.encode(x="at:Q"))
@@ -157,7 +158,7 @@ def state_chart(life: Life) -> Chart:
         )
     ]
     base = alt.Chart(alt.Data(values=rows))
-    full = base.mark_line(color=MUTED).encode(x=_time(), y=_axis("full", "full in %", 100.0))
+    full = base.mark_line(color=MUTED).encode(x=_time(), y=_axis("full", "full in %", 95.0))
     top = round_top(max(row["wa"] for row in rows))
     wa = base.mark_line(color=ACCENT).encode(
         x=_time(),
@@ -215,20 +216,19 @@ def ladder_chart(found: Reproduction, name: str) -> Chart:
         row = by_id[id]
         assert isinstance(row.printed, Figure)
         assert row.twin is not None
-        label = f"{row.quantity} ({id})"
-        rows.append({"row": label, "value": row.printed.value / 1e9, "who": 0})
-        rows.append({"row": label, "value": row.twin / 1e9, "who": 1})
-    y = alt.Y("row:N", sort=None, title=None, axis=alt.Axis(labelLimit=190))
+        rows.append({"row": id, "value": row.printed.value / 1e9, "who": 0})
+        rows.append({"row": id, "value": row.twin / 1e9, "who": 1})
+    y = alt.Y("row:N", sort=None, title=None)
     layers = []
     for who, color, shape, size in ((0, MUTED, "circle", 90), (1, ACCENT, "diamond", 40)):
         own = alt.Chart(alt.Data(values=[row for row in rows if row["who"] == who]))
         mark = own.mark_point(filled=True, color=color, shape=shape, size=size, opacity=1)
         layers.append(mark.encode(x=alt.X("value:Q", title="GB/s"), y=y))
-    chart = alt.layer(*layers).properties(width=WIDTH - 160, height=_ROW * len(rows) // 2)
+    chart = alt.layer(*layers).properties(width=WIDTH - 60, height=_ROW * len(rows) // 2)
     return Chart(
         name=f"ladder-{name}",
         title=f"Layers, {name}",
-        caption="Grey circles: printed; blue diamonds: the twin.",
+        caption="Rows as in the table. Grey circles: printed; blue diamonds: the twin.",
         specification=finished(chart),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Resolution, Scenario
@@ -41,7 +42,7 @@ def life(
     surveys: Sequence[SurveyRun] = (),
     scenario: Scenario | None = None,
     traced: Mapping[str, np.ndarray] | None = None,
-    by_day: Sequence[float] = (1.0,),
+    by_day: ArrayLike = (1.0,),
 ) -> Life:
     """Return a life of all of Perlmutter's scenario, or another's, with these runs."""
     whole = scenario or load_scenario("perlmutter")
@@ -54,12 +55,12 @@ def life(
         jobs=tuple(jobs),
         surveys=tuple(surveys),
         events=(),
-        ends_s=start + 3600.0 * (1 + np.arange(epochs)),
+        ends_s=np.array([start + 3600.0 * (1 + epoch) for epoch in range(epochs)]),
         weight=np.array([1.0, 3.0]),
         traced=values,
         marks=(),
         capacity_bytes=1.0,
-        by_day=np.array(by_day),
+        by_day=np.array(by_day, dtype=np.float64),
     )
 
 

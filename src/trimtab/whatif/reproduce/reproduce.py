@@ -96,17 +96,22 @@ class Reproduction:
     @property
     def summary(self) -> Summary:
         """Counts of the table."""
-        rows = [one.row for one in self.rows]
-        judged = [row for row in rows if row.error is not None]
-        return Summary(
-            rows=len(rows),
-            within=sum(not row.missed for row in judged),
-            missed=sum(row.missed for row in judged),
-            fitted=sum(row.kind == "fitted" for row in rows),
-            data=sum(row.kind == "data" for row in rows),
-            not_printed=sum(row.kind == "not printed" for row in rows),
-            silent=sum(row.kind in ("fitted", "predicted") and row.error is None for row in rows),
-        )
+        return summary_of(self.rows)
+
+
+def summary_of(told: Sequence[Told]) -> Summary:
+    """Return how many rows of each kind there are."""
+    rows = [one.row for one in told]
+    judged = [row for row in rows if row.error is not None]
+    return Summary(
+        rows=len(rows),
+        within=sum(not row.missed for row in judged),
+        missed=sum(row.missed for row in judged),
+        fitted=sum(row.kind == "fitted" for row in rows),
+        data=sum(row.kind == "data" for row in rows),
+        not_printed=sum(row.kind == "not printed" for row in rows),
+        silent=sum(row.kind in ("fitted", "predicted") and row.error is None for row in rows),
+    )
 
 
 def runs(terms: Terms) -> list[LifeRun]:

@@ -21,7 +21,7 @@ SHOWN: Final = (
         "latency of writes that meet collection",
         "up by orders of magnitude, few requests, at different times on 12 drives",
         "1",
-        "no figure is printed: windows of seconds have such requests, the table has no number of theirs",
+        "windows of seconds have such requests; no figure of theirs is printed",
     ),
     Target(
         "9-collection",

@@ -1,0 +1,55 @@
+"""The committed page says what the layers say now, and what was kept of the lives."""
+
+from __future__ import annotations
+
+import json
+
+from scripts import calibration_twin
+
+from trimtab.twin.calibration import error, static_rows
+from trimtab.twin.targets import STATIC
+from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
+from trimtab.whatif.reproduce.told import TARGETS
+
+KEPT = json.loads(calibration_twin.KEPT.read_text())
+
+
+def test_the_page_is_what_it_would_be() -> None:
+    page = calibration_twin.PAGE.read_text()
+    assert calibration_twin.made(page) == page
+
+
+def test_every_row_stands_on_the_page_once() -> None:
+    page = calibration_twin.PAGE.read_text()
+    for id in (*(target.id for target in STATIC), *TARGETS):
+        assert page.count(f"\n| {id} |") == 1, id
+    assert sum(line.startswith("### ") for line in page.splitlines()) == len(DOCUMENTS)
+
+
+def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
+    assert KEPT["seeds"] == Terms().seeds
+    assert set(KEPT["version"].split("+")) - {""}
+    layers = {row.id for row in static_rows()}
+    ids = [row["id"] for row in KEPT["rows"]]
+    assert sorted(ids) == sorted(set(TARGETS) - layers)
+    for told in calibration_twin.rows_of(KEPT):
+        row = told.row
+        if row.id in layers:
+            continue
+        target = TARGETS[row.id]
+        assert (row.printed, row.unit, row.quantity) == (
+            target.printed,
+            target.unit,
+            target.quantity,
+        )
+        assert "no run came that far" not in row.note
+        if row.kind in ("fitted", "predicted"):
+            assert row.error == error(target.printed, row.twin), row.id
+            assert row.error is not None, row.id
+
+
+def test_a_table_that_was_changed_by_hand_is_noticed() -> None:
+    page = calibration_twin.PAGE.read_text()
+    changed = page.replace("| 2-write |", "| 2-writes |", 1)
+    assert changed != page
+    assert calibration_twin.made(changed) == page
