@@ -86,12 +86,12 @@ class FirstOrder:
         return OstRates(write, raid.drives * drive.read_bytes_per_s * factor, cores)
 
     def survey(self, rates, competing):
-        return np.maximum(rates.write - competing, rates.write / 4), rates.read
+        return np.maximum(rates.write - competing.write, rates.write / 4), rates.read
 
     def job(self, scenario, probe, rates, competing, ost_of_task) -> JobRates:
         each = probe.bytes_written / len(ost_of_task)
         files = np.bincount(ost_of_task, minlength=len(rates.write))
-        share = np.maximum(rates.write - competing, rates.write / 4)
+        share = np.maximum(rates.write - competing.write, rates.write / 4)
         task_rate = np.minimum(share / np.maximum(files, 1), 20e9 / probe.tasks_per_node)
         with np.errstate(divide="ignore"):
             seconds = np.where(files > 0, each / task_rate, 0.0)

@@ -24,7 +24,6 @@ from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
 from trimtab.twin.simulation import guests, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.columns import columns_of, with_more
-from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
     KINDS,
@@ -44,10 +43,9 @@ from trimtab.twin.simulation.placement import (
 )
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
-from trimtab.twin.simulation.probes import Agenda, Moment, run_job, run_survey
+from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
-from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
 from trimtab.twin.simulation.usage import Usage
@@ -116,6 +114,7 @@ class Simulation:
         self.usage = Usage(scenario, self.state, self.columns, self.zone, self.log)
         self._count_space()
         self._user_rate = np.zeros(self.columns.count)
+        self._user_read_rate = np.zeros(self.columns.count)
         self.miniature = Miniature(scenario, self.state.fullness, layout, threads)
 
     @property
@@ -268,6 +267,19 @@ class Simulation:
         """Let a guest remove what it wrote."""
         self._guest(bytes_of_osts, -1.0)
 
+    def placing(self, at: datetime) -> tuple[Array, bool]:
+        """Return how often each real OST gets a new file of a guest, and if they go around.
+
+        Returns
+        -------
+        tuple
+            Parts of all files, 0 where an OST is closed or full; whether files go around the open
+            OSTs one after another, or are drawn.
+        """
+        shares, even = self._shares()
+        moment = self._moment(at, active(self._faults, at, at), shares=shares, even=even)
+        return moment.chosen, even
+
     def meet(
         self,
         ost_of_task: NDArray[np.int64],
@@ -293,11 +305,10 @@ class Simulation:
         shares, even = self._shares()
         moment = self._moment(at, faults, shares=shares, even=even)
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
-        draws = stream(self.scenario.seed, "competing", int(at.timestamp()))
         rates, last_s = guests.task_rates(
             self.scenario,
             could,
-            competing(moment.user_rate, draws),
+            load_at(self.scenario, moment, at),
             ost_of_task,
             nodes=nodes,
             tasks_per_node=tasks_per_node,
@@ -349,6 +360,7 @@ class Simulation:
         self.columns = with_more(old, count, self.scenario.resolution.classes, self._apart)
         more = self.columns.count - old.count
         self._user_rate = np.pad(self._user_rate, (0, more))
+        self._user_read_rate = np.pad(self._user_read_rate, (0, more))
         self.state.add(more, ost_capacity_bytes(self.scenario.osts))
         self.population.add_columns(self.columns.weight)
         self.miniature.add(more)
@@ -410,8 +422,9 @@ class Simulation:
         state.write_bytes_per_s = (written + jobs + surveys) / seconds
         whole = float(state.used_bytes @ self.columns.weight)
         read = users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
-        if whole > 0.0:
-            state.bytes_read_total += state.used_bytes * (read / whole)
+        each = state.used_bytes * (read / whole) if whole > 0.0 else np.zeros_like(written)
+        self._user_read_rate = each / seconds
+        state.bytes_read_total += each
         state.bytes_read_total += jobs + surveys
 
     def _resets(self, start: datetime, end: datetime) -> int:
@@ -483,7 +496,14 @@ class Simulation:
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
         if troubles.silent.any():
             chosen = np.where(troubles.silent, chosen.max(initial=0.0), chosen)
-        return Moment(terms, self._user_rate[member], chosen, even, state.available_bytes[member])
+        return Moment(
+            terms,
+            self._user_rate[member],
+            self._user_read_rate[member],
+            chosen,
+            even,
+            state.available_bytes[member],
+        )
 
     def _record(self, end: datetime) -> None:
         state = self.state

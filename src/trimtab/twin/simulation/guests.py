@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.measures import OstRates
+from trimtab.twin.simulation.measures import Load, OstRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.stack import client, hardware
 from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S
@@ -47,7 +47,7 @@ def of_columns(values: Array, member: NDArray[np.int64], weight: Array) -> Array
 def task_rates(
     scenario: Scenario,
     could: OstRates,
-    competing: Array,
+    competing: Load,
     ost_of_task: NDArray[np.int64],
     *,
     nodes: int,
@@ -74,11 +74,12 @@ def task_rates(
     per_node = limits.write_bytes_per_s if access == "write" else limits.read_bytes_per_s
     node = np.arange(len(ost_of_task)) // tasks_per_node
     shared = Resource(node, np.full(nodes, per_node))
+    asked = competing.write if access == "write" else competing.read
     osts = Resource(
         ost_of_task,
         could.write if access == "write" else could.read,
-        competing,
-        np.ceil(competing / USER_STREAM_BYTES_PER_S),
+        asked,
+        np.ceil(asked / USER_STREAM_BYTES_PER_S),
     )
     process = limits.process_bytes_per_s
     rates = max_min([shared, osts], np.full(len(ost_of_task), process))

@@ -73,6 +73,14 @@ class JobRates:
     slowest: int
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What users ask of each real OST at one moment, bytes/s."""
+
+    write: Array
+    read: Array
+
+
 class Windows(Protocol):
     """What seconds of collection and writeback throttling leave of writes."""
 
@@ -88,7 +96,7 @@ class Rates(Protocol):
         """Return what each OST could do, by itself or for clients; 0: it does not answer."""
         ...
 
-    def survey(self, rates: OstRates, competing: Array) -> tuple[Array, Array]:
+    def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
         """Return what obdfilter-survey sees of each OST: write and read, bytes/s.
 
         ``competing`` is what users want of each OST meanwhile, bytes/s.
@@ -100,7 +108,7 @@ class Rates(Protocol):
         scenario: Scenario,
         probe: ProbeLoad,
         rates: OstRates,
-        competing: Array,
+        competing: Load,
         ost_of_task: NDArray[np.int64],
     ) -> JobRates:
         """Return what a job of file per process gets whose tasks have their files there."""

@@ -14,7 +14,7 @@ from trimtab.site.schedule import Schedule, parse_schedule
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import OstTerms, Rates
+from trimtab.twin.simulation.measures import Load, OstTerms, Rates
 from trimtab.twin.simulation.streams import stream
 
 Array = NDArray[np.float64]
@@ -97,8 +97,8 @@ class Moment:
     ----------
     terms
         How the OSTs are.
-    user_rate
-        What users write to each, mean of the epoch, bytes/s.
+    user_rate, user_read_rate
+        What users write to each and read from it, mean of the epoch, bytes/s.
     chosen
         How often each gets a new file, in parts of all; 0 is closed.
     even
@@ -109,9 +109,19 @@ class Moment:
 
     terms: OstTerms
     user_rate: Array
+    user_read_rate: Array
     chosen: Array
     even: bool
     room: Array
+
+
+def load_at(scenario: Scenario, moment: Moment, at: datetime) -> Load:
+    """Return what users' jobs ask of each real OST just then."""
+    seconds = int(at.timestamp())
+    return Load(
+        competing(moment.user_rate, stream(scenario.seed, "competing", seconds)),
+        competing(moment.user_read_rate, stream(scenario.seed, "reading", seconds)),
+    )
 
 
 def run_job(
@@ -125,7 +135,7 @@ def run_job(
         # Whether it dies before or within its run is a matter of when it looks names up.
         status: Status = "not_started" if draws.random() < 0.5 else "unfinished"
         return JobRun(probe.name, at, status, reason="the name service does not answer")
-    load = competing(moment.user_rate, stream(scenario.seed, "competing", int(at.timestamp())))
+    load = load_at(scenario, moment, at)
     if not moment.chosen.any():
         return JobRun(probe.name, at, "failed", reason="no OST takes new files (ENOSPC)")
     tasks = probe.nodes * probe.tasks_per_node
@@ -162,7 +172,7 @@ def run_survey(
 
     It needs neither clients nor names: a silent OST alone is missing.
     """
-    load = competing(moment.user_rate, stream(scenario.seed, "competing", int(at.timestamp())))
+    load = load_at(scenario, moment, at)
     could = rates.osts(scenario, moment.terms, from_clients=False)
     write, read = rates.survey(could, load)
     silent = moment.terms.conditions.silent

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
-from trimtab.twin.simulation.measures import JobRates, OstRates, OstTerms
+from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
 from trimtab.twin.stack import survey as survey_layer
@@ -47,9 +47,9 @@ class StackRates:
         answers = ~troubles.silent
         return OstRates(rates.write * answers, rates.read * answers, rates.cores_allocator)
 
-    def survey(self, rates: OstRates, competing: Array) -> tuple[Array, Array]:
+    def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
         """Return what obdfilter-survey sees of each OST."""
-        seen = survey_layer.survey(rates.write, rates.read, competing)
+        seen = survey_layer.survey(rates.write, rates.read, competing.write, competing.read)
         return seen.write_bytes_per_s, seen.read_bytes_per_s
 
     def job(
@@ -57,7 +57,7 @@ class StackRates:
         scenario: Scenario,
         probe: ProbeLoad,
         rates: OstRates,
-        competing: Array,
+        competing: Load,
         ost_of_task: NDArray[np.int64],
     ) -> JobRates:
         """Return what a job of file per process gets."""
@@ -75,7 +75,8 @@ class StackRates:
                 constants=self._constants,
             ),
             job=job,
-            competing=competing,
+            competing=competing.write,
+            competing_read=competing.read,
         )
         slowest = int(got.slowest_osts[0])
         return JobRates(
