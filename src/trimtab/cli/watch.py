@@ -42,16 +42,17 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     if as_json and not once:
         raise click.UsageError("--json goes with --once: a watch has no end to print")
     loaded = site_file(where, only_sites=True) or open_site(where)
-    site, log = loaded.site, configured()
+    site = loaded.site
     if not once and not items(site):
         raise UsageError(
             f"nothing is scheduled for {site.name}: there is nothing to wait for",
             hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
         )
+    reach = reach_of(site)
+    log = configured(clock=reach.clock)
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        reach = reach_of(site)
         refuse_wrong_place(site, kept_identity(store, site), reach)
         identity = know_site(store, site)
         watch = Watch(
@@ -61,6 +62,7 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
             SiteProbeRunner(site, reach.clock, identity, reach),
             clock=reach.clock,
             sleep=reach.sleep,
+            elapsed_s=reach.elapsed_s,
             log=log,
             notify=from_environment(),
         )
