@@ -233,6 +233,6 @@ def _percent(name: str, value: str) -> float:
         It is none.
     """
     text = value.strip().removesuffix("%")
-    if not text.isdecimal() or int(text) > 100:
+    if not (text.isascii() and text.isdecimal()) or int(text) > 100:
         raise UsageError(f"{name} does not take {visible(value[:40])!r}", hint="0 to 100")
     return float(text)

@@ -93,7 +93,7 @@ class Programs:
             return self._lfs(run.argv[1:]).encode()
         if name == "ior":  # it moves nothing and says which version it is
             return f'{{"Version": "{ior.VERSION}", "Command line": "{run.argv[0]}"}}\n'.encode()
-        return f"trimtab-ioload {ioload.VERSION}\n".encode() if name != "sysctl" else b""
+        return f"ioload {ioload.VERSION}\n".encode() if name != "sysctl" else b""
 
     # lfs
 
