@@ -64,7 +64,7 @@ drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.bui
 def raids(draw: st.DrawFn) -> Raid:
     kind = draw(st.sampled_from(get_args(RaidKind)))
     data = 1 if kind == "raid10" else draw(st.integers(1, 12))
-    parity = draw(st.integers(1, 3))
+    parity = 1 if kind == "raid10" else draw(st.integers(1, 3))
     spares = draw(st.integers(0, 3))
     more = draw(st.integers(0, 20))
     return Raid(
@@ -73,7 +73,7 @@ def raids(draw: st.DrawFn) -> Raid:
         data=data,
         parity=parity,
         spares=spares,
-        chunk_bytes=draw(st.integers(1, 2**30)),
+        chunk_bytes=draw(st.integers(4096, 2**30)),
         shared=draw(st.integers(1, 4)),
     )
 

@@ -38,6 +38,18 @@ def test_presets_are_possible(name) -> None:
             "[osts.raid] parity",
             "raid10 needs a copy",
         ),
+        (
+            "[osts.raid]\nkind = 'raid10'\ndata = 1\nparity = 2\n",
+            "[osts.raid] parity",
+            "one copy alone",
+        ),
+        ("[osts.raid]\ndrives = 2000\n", "[osts.raid] drives", "up to 1,024"),
+        ("[osts.raid]\nchunk = '1KiB'\n", "[osts.raid] chunk", "4 KiB to 1 GiB"),
+        (
+            "[resolution]\ngroups = 2\nsuperblock_units = 4096\n",
+            "[resolution] superblock_units",
+            "not one superblock is spare",
+        ),
         ("[gating]\nlimit = 0.7\nreopen = 0.7\n", "[gating] reopen", "close and open in turn"),
         ("[purge]\nmin_age = '8w'\nmax_age = '2w'\n", "[purge] max_age", "shorter than min_age"),
         ("[resolution]\nclasses = 5\n", "[resolution] classes", "more than the 4 OSTs"),
@@ -91,6 +103,12 @@ def test_what_cannot_be_is_refused(added, where, why) -> None:
         ),
         ('"7d"', '"10m"', "[scenario] length", "shorter than one epoch"),
         ('drive = "pm1733"', "drive = {like = 'pm1733', spare = 0}", "spare", "neither of them"),
+        (
+            'drive = "pm1733"',
+            "drive = {like = 'pm1733', spare = 0.0005}",
+            "[resolution] superblock_units",
+            "not one superblock is spare",
+        ),
         ('drive = "pm1733"', "drive = {like = 'pm1733', spare = 1}", "spare", "neither of them"),
     ],
 )

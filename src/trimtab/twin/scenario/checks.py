@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +22,10 @@ _SHARES_OFF: Final = 1e-6
 _OSTS_NEEDED: Final = frozenset({"silent-ost", "failover", "slow-drive", "failed-drive", "filling"})
 _FRACTION_NEEDED: Final = frozenset({"slow-drive"})
 _RATE_NEEDED: Final = frozenset({"filling", "burst"})
+_LEAST_CHUNK_BYTES: Final = 4096
+_MOST_CHUNK_BYTES: Final = 2**30
+_MOST_DRIVES: Final = 1024
+_GROUP_UNITS: Final = 2048
 _LEAST_EPOCH_S: Final = 60.0
 _MOST_EPOCH_S: Final = 86400.0
 
@@ -53,6 +58,12 @@ def _raid(raid: Raid) -> Iterator[Problem]:
         yield Problem((*at, "data"), "raid10 mirrors one chunk", "data = 1, parity = 1")
     if raid.kind == "raid10" and raid.parity < 1:
         yield Problem((*at, "parity"), "raid10 needs a copy", "data = 1, parity = 1")
+    if raid.kind == "raid10" and raid.parity > 1:
+        yield Problem((*at, "parity"), "mirrors of one copy alone are simulated", "parity = 1")
+    if raid.drives > _MOST_DRIVES:
+        yield Problem((*at, "drives"), f"groups of up to {_MOST_DRIVES:,} drives are simulated")
+    if not _LEAST_CHUNK_BYTES <= raid.chunk_bytes <= _MOST_CHUNK_BYTES:
+        yield Problem((*at, "chunk"), "it is to be 4 KiB to 1 GiB", 'chunk = "128KiB"')
 
 
 def standing_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -122,6 +133,16 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
         )
     if not _LEAST_EPOCH_S <= resolution.epoch_s <= _MOST_EPOCH_S:
         yield Problem(("resolution", "epoch"), "it is to be 1 min to 24 h", 'epoch = "1h"')
+    # The miniature drive has whole superblocks: some for data, and one or more of them spare.
+    units, spare = resolution.groups * _GROUP_UNITS, scenario.osts.drive.spare
+    flash = math.floor(units / (1.0 - spare) / resolution.superblock_units + 0.5)
+    if resolution.superblock_units > units or flash * resolution.superblock_units <= units:
+        yield Problem(
+            ("resolution", "superblock_units"),
+            f"{resolution.superblock_units} units are too many for {resolution.groups} groups of "
+            f"{_GROUP_UNITS:,} with {format_percent(spare)} spare: not one superblock is spare",
+            "smaller superblocks, or more groups",
+        )
 
 
 def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
