@@ -477,3 +477,24 @@ def test_an_epoch_of_a_day_writes_what_24_of_an_hour_write():
         of.run()
         written.append(of.population.totals.written)
     assert written[1] == pytest.approx(written[0], rel=1e-9)
+
+
+def test_a_silent_ost_that_is_closed_hangs_no_job():
+    faults = (Fault(START + 3 * HOUR, "silent-ost", None, (3,)),)
+    of = simulation(small(1.0, faults=faults))
+    of.set_creation(3, False)
+    of.run()
+    assert {job.status for job in of.trace.jobs} == {"ok"}
+
+
+def test_where_all_osts_are_silent_jobs_hang_for_no_lack_of_space():
+    faults = (Fault(START + 3.5 * HOUR, "silent-ost", None, tuple(range(8))),)
+    of = simulation(small(1.0, faults=faults))
+    of.run()
+    assert {job.status for job in of.trace.jobs[4:]} == {"unfinished"}
+
+
+def test_more_resets_than_requests_are_as_many_as_the_layout_takes():
+    of = Simulation(small(0.25, allocator=Allocator(reset_s=0.1), probes=()), threads=1)
+    of.run()
+    assert np.isfinite(of.state.amplification).all()
