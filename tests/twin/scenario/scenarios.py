@@ -55,7 +55,7 @@ drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.bui
     write_bytes_per_s=rates,
     read_iops=rates,
     write_iops=rates,
-    spare=inner,
+    spare=st.floats(0.05, 0.9),  # less may be less than a superblock
     drive_writes_per_day=st.floats(0.01, 10),
 )
 
@@ -152,7 +152,7 @@ def probes(draw: st.DrawFn, name: str, start: datetime) -> ProbeLoad:
     transfer = draw(st.integers(1, 2**40))
     if draw(st.booleans()):
         return ProbeLoad(name, "obdfilter-survey", schedule, 0, 0, transfer, 0.0, timeout, since)
-    written = draw(st.integers(1, 10**11).map(float))
+    written = 64 * transfer + draw(st.integers(0, 10**11).map(float))
     return ProbeLoad(name, "ior", schedule, 1, 64, transfer, written, timeout, since)
 
 

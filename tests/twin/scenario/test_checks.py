@@ -56,6 +56,11 @@ def test_presets_are_possible(name) -> None:
         ("[resolution]\nepoch = '2d'\n", "[resolution] epoch", "1 min to 24 h"),
         (IOR, "[probe.a] nodes", "measures nothing"),
         (IOR + "nodes = 65\ntasks_per_node = 1\nbytes_written = '1GB'\n", "[probe.a] nodes", "64"),
+        (
+            IOR + "nodes = 2\ntasks_per_node = 8\nbytes_written = '15MiB'\n",
+            "[probe.a] bytes_written",
+            "less than one transfer of each task",
+        ),
         (SURVEY + "nodes = 3\n", "[probe.a] nodes", "runs on the servers"),
         (SURVEY + "since = 2027-01-01\n", "[probe.a] since", "not before the scenario's end"),
         (CHANGE % "", "[[change]] 1 set", "changes nothing"),

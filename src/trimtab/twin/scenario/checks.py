@@ -153,6 +153,14 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
         for key in ("nodes", "tasks_per_node", "bytes_written"):
             if not getattr(probe, key):
                 yield Problem((*at, key), "an IOR without it measures nothing", "more than 0")
+        least = probe.nodes * probe.tasks_per_node * probe.transfer_size_bytes
+        if 0 < probe.bytes_written < least:
+            yield Problem(
+                (*at, "bytes_written"),
+                f"{format_bytes(probe.bytes_written)} are less than one transfer of each task, "
+                f"{format_bytes(least)}",
+                "more bytes, fewer tasks or smaller transfers",
+            )
         return
     for key in ("nodes", "tasks_per_node", "bytes_written"):
         if getattr(probe, key):
