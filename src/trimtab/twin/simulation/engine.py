@@ -211,6 +211,8 @@ class Simulation:
         self._user_rate = written / seconds
         for probe, at in due:
             self._measure(probe, at, faults, shares=shares, even=even)
+        # What was over within the epoch is no longer so for whoever looks at its end.
+        self._show_conditions(self._conditions(active(self._faults, end, end), end, end))
         self._record(end)
         self.now = end
         self._epoch += 1
