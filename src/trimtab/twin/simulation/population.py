@@ -137,7 +137,8 @@ class Population:
         """Return bytes of the whole: lifetimes x days since the last use, today first."""
         self._settle()
         days = (self.today - np.arange(COHORTS)) % COHORTS
-        return self._cohorts[:, days] @ self.weight
+        # Not by a matrix product: its last digits depend on the threads of the library behind it.
+        return np.einsum("lac,c->la", self._cohorts[:, days], self.weight)
 
     def purge(self, goal: float, youngest: int) -> tuple[Array, Array, int | None]:
         """Delete what was not used for longest, oldest first, until so much is gone.
