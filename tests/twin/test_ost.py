@@ -287,6 +287,14 @@ def test_impossible_ones_are_refused(ask, said) -> None:
         ask()
 
 
+def test_refused_thresholds_leave_those_that_were_there() -> None:
+    fleet = OstFleet(1, spare=0.12, groups=1)
+    with pytest.raises(ValueError, match="threshold is 5"):
+        fleet.configure([0], enter=(5, 0.1, 0.1))
+    fleet.configure([0], discard=True)
+    fleet.configure([0], family="optimize-scan")
+
+
 @pytest.mark.parametrize("place", range(6))
 def test_a_step_has_one_value_a_column_and_none_under_zero(place) -> None:
     fleet = OstFleet(2, spare=0.12, groups=1)

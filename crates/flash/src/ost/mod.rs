@@ -134,8 +134,9 @@ impl Ost {
     /// # Errors
     /// What is no part.
     pub fn set_allocator(&mut self, family: Family, enter: Option<[f64; 3]>) -> Result<(), Error> {
+        self.allocator.configure(settings::allocator(family, enter))?;
         self.enter = enter;
-        self.allocator.configure(settings::allocator(family, enter))
+        Ok(())
     }
 
     /// Which allocator it is, and the thresholds that it was given.
