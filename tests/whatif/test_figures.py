@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from trimtab.twin.scenario.keys import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.simulation.probes import JobRun, Status, SurveyRun
 from trimtab.whatif import figures
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -70,7 +70,12 @@ def test_runs_that_were_not_started_are_missing_and_not_0():
 
 def test_surveys_leave_out_what_did_not_answer():
     rates = [np.array([20e9, np.nan, 10e9]), np.array([18e9, 19e9, 2e9])]
-    surveys = [SurveyRun("daily", START, "ok", one, one) for one in rates]
+    # As `run_survey` has it: one with a silent OST is unfinished, and the others' rates are there.
+    statuses: list[Status] = ["unfinished", "ok"]
+    surveys = [
+        SurveyRun("daily", START, status, one, one)
+        for status, one in zip(statuses, rates, strict=True)
+    ]
     failed = SurveyRun("daily", START, "failed", np.zeros(3), np.zeros(3))
     found = figures.of_surveys([*surveys, failed])
     assert found["ost_write"] == pytest.approx((20 + 10 + 18 + 19 + 2) / 5 * 1e9)

@@ -153,7 +153,8 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
 
 def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     """Return mean and least of all OSTs in all surveys; what did not answer is left out."""
-    rates = [one.write_bytes_per_s for one in surveys if one.status == "ok"]
+    ended = [one for one in surveys if one.status in ("ok", "unfinished")]
+    rates = [one.write_bytes_per_s for one in ended]
     values = np.concatenate(rates) if rates else np.empty(0)
     values = values[np.isfinite(values)]
     if not values.size:
