@@ -1,7 +1,7 @@
 """Make the tables of docs/twin-calibration.md from the layers and from the kept figures of lives.
 
-Without arguments the page is written; with ``--check`` it is only compared; with ``--run FILE.html``
-everything is simulated first, the figures are kept, and the report goes to that file.
+Without arguments the page is written; with ``--check`` it is only compared. With ``--run
+FILE.html`` everything is simulated first, the figures are kept, and the report goes to that file.
 """
 
 from __future__ import annotations

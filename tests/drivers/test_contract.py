@@ -108,6 +108,7 @@ def _twin(_directory: Path, _cleanup: ExitStack) -> Case:
     driver = TwinDriver(life, "/twin")
     driver.guest.make_directory("/twin", ".trimtab-probe-contract")
     file = "/twin/.trimtab-probe-contract/data"
+    driver.guest.create(file, first=0, stripe_count=1)
     sizes = {file: 0.0}
 
     def write(size: int) -> None:

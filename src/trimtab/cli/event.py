@@ -33,9 +33,8 @@ def command() -> None:
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
 def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: str | None) -> None:
     """Write one thing that has happened: trimtab event add SITE --kind note "words"."""
-    from trimtab.launch.process import utc_now
     from trimtab.loop.log_book import add_event
-    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
 
     loaded = site_file(where)
@@ -45,7 +44,7 @@ def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: s
             where,
             kind=said["kind"] or "note",
             detail=detail,
-            now=utc_now(),
+            now=clock_of(loaded and loaded.site)(),
             at=said["at"],
             until=said["until"],
             targets=said["targets"],

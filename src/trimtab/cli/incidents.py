@@ -22,10 +22,9 @@ def command(
     was looked for and not found is named, and what would decide.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.launch.process import utc_now
     from trimtab.loop.explaining import incidents_of, keep_incidents
     from trimtab.loop.log_book import place_of
-    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
 
     loaded = site_file(where)
@@ -36,7 +35,7 @@ def command(
         found = incidents_of(
             store,
             place_of(store, where),
-            now=utc_now(),
+            now=clock_of(loaded and loaded.site)(),
             since=since,
             until=until,
             progress=progress,

@@ -37,11 +37,21 @@ _DURATION_MAX_S = 100 * 366 * 86400.0
 """As in a site file: no date lies so far from another that it could be reckoned with."""
 
 
+_MONTH_DAYS = 365.25 / 12
+
+
 def _duration(text: str) -> float:
     value = units.parse_duration(text)
     if value > _DURATION_MAX_S:
         raise UsageError(f"{text!r} is more than 100 years")
     return value
+
+
+def _simulated_time(text: str) -> float:
+    stripped = text.strip()
+    if stripped.endswith("mo"):
+        return _duration(f"{stripped.removesuffix('mo')}d") * _MONTH_DAYS
+    return _duration(stripped)
 
 
 def _positive_duration(text: str) -> float:
@@ -53,6 +63,8 @@ def _positive_duration(text: str) -> float:
 
 SIZE = Quantity("size", units.parse_bytes)
 DURATION = Quantity("duration", _duration)
+SIMULATED_TIME = Quantity("duration", _simulated_time)
+"""A duration, or months: twelfths of a year."""
 POSITIVE_DURATION = Quantity("duration", _positive_duration)
 FRACTION = Quantity("fraction", units.parse_fraction)
 

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.whatif import LENGTH
 
 
 @click.command("reproduce")
@@ -17,7 +16,11 @@ from trimtab.cli.whatif import LENGTH
     help="Runs of each simulation; what they say lies between least and greatest.",
 )  # fmt: skip
 @click.option("--layers", "layers_only", is_flag=True, help="Only what needs no time: a second.")
-@click.option("--until", type=LENGTH, help="Simulated time of Perlmutter and ETH. Default: all.")
+@click.option(
+    "--until",
+    type=options.SIMULATED_TIME,
+    help="Simulated time of Perlmutter and ETH. Default: all.",
+)
 @click.option(
     "--classes", type=click.IntRange(1, 100_000), metavar="N",
     help="Simulated OSTs that stand for Perlmutter's; default as in its scenario.",

@@ -146,7 +146,10 @@ def show(scenario: str, as_toml: bool, as_json: bool) -> None:
 @command.command("run")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option(
-    "--until", "until_s", type=options.DURATION, help="How long to simulate. Default: to its end."
+    "--until",
+    "until_s",
+    type=options.SIMULATED_TIME,
+    help="How long to simulate: 60d, 9mo. Default: to its end.",
 )
 @click.option(
     "--directory",

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from trimtab.cli import options
+
+if TYPE_CHECKING:
+    from trimtab.model.run import Run
+    from trimtab.record.slots import Slot
 
 
 @click.command("watch")
@@ -36,22 +43,21 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     from trimtab.loop.stores import open_store
     from trimtab.loop.watch import Watch, items
     from trimtab.loop.watching.log import configured
-    from trimtab.model.run import RunStatus
-    from trimtab.record.slots import SlotState
 
     if as_json and not once:
         raise click.UsageError("--json goes with --once: a watch has no end to print")
     loaded = site_file(where, only_sites=True) or open_site(where)
-    site, log = loaded.site, configured()
+    site = loaded.site
     if not once and not items(site):
         raise UsageError(
             f"nothing is scheduled for {site.name}: there is nothing to wait for",
             hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
         )
+    reach = reach_of(site)
+    log = configured(clock=reach.clock)
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        reach = reach_of(site)
         refuse_wrong_place(site, kept_identity(store, site), reach)
         identity = know_site(store, site)
         watch = Watch(
@@ -61,6 +67,7 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
             SiteProbeRunner(site, reach.clock, identity, reach),
             clock=reach.clock,
             sleep=reach.sleep,
+            elapsed_s=reach.elapsed_s,
             log=log,
             notify=from_environment(),
         )
@@ -75,10 +82,17 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
         from trimtab.cli.render.watch import print_slots
 
         print_slots(site.name, place, slots, runs)
-    failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
-    failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
-    if failed:
-        names = ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))
-        error = ToolError(f"{site.name}: not as it should be: {names}")
+    if failed := _failed(slots, runs):
+        error = ToolError(f"{site.name}: not as it should be: {failed}")
         error.reported = as_json
         raise error
+
+
+def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:
+    """Return what did not go well, in words; empty: all did."""
+    from trimtab.model.run import RunStatus
+    from trimtab.record.slots import SlotState
+
+    failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
+    failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
+    return ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))

@@ -9,21 +9,6 @@ import click
 
 from trimtab.cli import options
 
-_MONTH_S = 365.25 / 12 * 86400.0
-
-
-def _length(text: str) -> float:
-    from trimtab.units import parse_duration
-
-    stripped = text.strip()
-    if stripped.endswith("mo"):
-        return parse_duration(stripped.removesuffix("mo")) * _MONTH_S
-    return parse_duration(stripped)
-
-
-LENGTH = options.Quantity("duration", _length)
-"""Simulated time: months are twelfths of a year."""
-
 
 @click.command("whatif")
 @click.argument("where", metavar="SCENARIO|SITE")
@@ -35,7 +20,9 @@ LENGTH = options.Quantity("duration", _length)
     "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
     help="Runs of each combination; intervals are over them.",
 )  # fmt: skip
-@click.option("--until", type=LENGTH, help="Simulated time: 9mo, 60d. Default: all of it.")
+@click.option(
+    "--until", type=options.SIMULATED_TIME, help="Simulated time: 9mo, 60d. Default: all of it."
+)
 @click.option(
     "--classes", type=click.IntRange(1, 100_000), metavar="N",
     help="Simulated OSTs that stand for all; default as in the scenario.",

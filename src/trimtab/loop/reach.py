@@ -22,6 +22,7 @@ from trimtab.launch.allocation import Execute
 from trimtab.launch.launchers import Launcher, find_launcher
 from trimtab.launch.process import execute as run_process
 from trimtab.launch.process import utc_now
+from trimtab.loop.watching.retention import since_boot_s
 from trimtab.measure.table import Run as Ask
 from trimtab.measure.table import Tool, find
 from trimtab.model.filesystem import PathDescription
@@ -104,12 +105,15 @@ class Reach:
         Returns what starts a command as several tasks, by its kind.
     sleep
         Waits for so many seconds, by the same clock.
+    elapsed_s
+        Returns the seconds since some moment, by a clock that nobody sets.
     processors, memory_bytes
         Of this node.
     """
 
     clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
+    elapsed_s: Callable[[], float] = since_boot_s
     execute: Execute = run_process
     open_path: OpenPath = _open_local
     describe: Callable[[str], bounded.PathState] = bounded.describe

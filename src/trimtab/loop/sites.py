@@ -140,6 +140,15 @@ def reach_of(site: Site) -> Reach:
     return twin_reach(open_twin(site))
 
 
+def clock_of(site: Site | None) -> Clock:
+    """Return the clock by which things happen on a site: the host's, or a twin's own."""
+    if site is None or site.driver != "twin":
+        return utc_now
+    from trimtab.loop.twin_site import twin_clock
+
+    return twin_clock(site)
+
+
 def lustre_name(site: Site) -> str:
     """Return Lustre's own name of a site's file system.
 

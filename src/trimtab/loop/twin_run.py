@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
-from trimtab.launch.interruption import interruptible
+from trimtab.launch.interruption import interruptible, shielded
 from trimtab.loop.stores import open_store
 from trimtab.model.run import RunStatus
+from trimtab.twin.diary import Diary
 from trimtab.twin.instruments.failures import FailureKind, failure_of
 from trimtab.twin.instruments.ior import Space
 from trimtab.twin.kept import TwinRun
-from trimtab.twin.life import DIARY, Life
+from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.scenario.write import to_toml as scenario_toml
 from trimtab.twin.simulation.engine import Simulation
@@ -76,7 +77,7 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
     UsageError
         It is to end before it begins, or after its end.
     RefusedError
-        A life is kept in the directory already.
+        A life is kept in the directory already, or something of the site in the store.
     UnreadableError
         Something could not be written.
     Interrupted
@@ -86,15 +87,18 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
     scenario, directory = wanted.scenario, wanted.directory
     start = scenario.start.astimezone(UTC)
     until = start + timedelta(seconds=_length_s(wanted))
-    _prepare(directory)
-    simulation = Simulation(scenario)
-    url = wanted.store_url or f"sqlite:///{(directory / f'{scenario.name}.db').absolute()}"
-    with interruptible(), open_store(url, create=True) as store:
-        keeper = _Keeper(wanted, simulation, store)
+    _refuse_used(directory)
+    own = directory.absolute() / f"{scenario.name}.db"
+    with interruptible(), open_store(wanted.store_url or f"sqlite:///{own}", create=True) as store:
+        _refuse_known(store, scenario.name)
+        with shielded():
+            site_file = _prepare(wanted, store.location.url)
+            keeper = _Keeper(wanted, Simulation(scenario), store)
         try:
             keeper.run(until, progress)
         finally:
-            kept = keeper.close()
+            with shielded():
+                kept = keeper.close(site_file)
     return kept
 
 
@@ -109,8 +113,9 @@ def _length_s(wanted: Wanted) -> float:
     return until_s
 
 
-def _prepare(directory: Path) -> None:
-    if (directory / DIARY).exists():
+def _refuse_used(directory: Path) -> None:
+    """Raise where a directory holds a life, or what a simulation left that was killed."""
+    if Diary(directory).path.exists():
         raise RefusedError(
             f"{directory} holds the life of a twin already",
             hint="name another with --directory, or remove it",
@@ -119,6 +124,28 @@ def _prepare(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnreadableError(f"{directory} cannot be made: {error.strerror}") from error
+
+
+def _refuse_known(store: Store, name: str) -> None:
+    """Raise where a store has something of that site: one record cannot hold two lives."""
+    if any(one.name == name for one in store.sites()):
+        raise RefusedError(
+            f"{store.location} holds a site {name} already",
+            hint="name another store with --store, or give the scenario another name",
+        )
+
+
+def _prepare(wanted: Wanted, store_url: str) -> Path:
+    """Write all that goes with the store, and return the site file.
+
+    It is done before anything is simulated: what cannot be written is better known now.
+    """
+    scenario, directory = wanted.scenario, wanted.directory.absolute()
+    site_file, own = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
+    _write(own, scenario_toml(scenario))
+    _write(site_file, site_text(scenario, str(own), directory, store_url))
+    Diary(directory).announce()
+    return site_file
 
 
 class _Keeper:
@@ -142,22 +169,18 @@ class _Keeper:
         simulation = self._simulation
         whole = (until - simulation.now).total_seconds()
         while simulation.now < until:
-            simulation.step()
-            self._keep()
+            with shielded():  # what a step brings is kept whole
+                simulation.step()
+                self._keep()
             left = (until - simulation.now).total_seconds()
             progress("simulating", min(1.0, 1.0 - left / whole))
 
-    def close(self) -> TwinRun:
-        """Keep the last of it, with the diary and the site file."""
+    def close(self, site_file: Path) -> TwinRun:
+        """Keep the last of it, and begin the diary with the time that it came to."""
         self._writer.close()
         scenario, simulation = self._wanted.scenario, self._simulation
         directory = self._wanted.directory.absolute()
-        life = Life(scenario, directory, watched_from=simulation.now, simulation=simulation)
-        life.begin()
-        site_file, own = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
-        url = self._store.location.url
-        _write(own, scenario_toml(scenario))
-        _write(site_file, site_text(scenario, str(own), directory, url))
+        Life(scenario, directory, watched_from=simulation.now, simulation=simulation).begin()
         truth = self._writer.truth
         return TwinRun(
             scenario=scenario,

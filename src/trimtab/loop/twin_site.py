@@ -10,17 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.reach import Directories, Reach
 from trimtab.measure.table import Run as Ask
 from trimtab.measure.table import Tool
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable
+from trimtab.twin.diary import Diary
 from trimtab.twin.driver import TwinDriver
-from trimtab.twin.instruments.ior import VERSION
+from trimtab.twin.instruments import ioload, ior
 from trimtab.twin.life import Life, life_directory
 from trimtab.twin.path import TwinPath
-from trimtab.twin.programs import IOR
+from trimtab.twin.programs import IOLOAD, IOR
 
 _PROCESSORS: Final = 64
 _MEMORY_BYTES: Final = 256 * 2**30
@@ -53,12 +55,19 @@ def open_twin(site: Site) -> TwinDriver:
     return _opened[key]
 
 
+def twin_clock(site: Site) -> Clock:
+    """Return the clock of a site's twin, without living through its life where it was kept."""
+    kept = Diary(life_directory(site.path)).time()
+    return open_twin(site).clock if kept is None else lambda: kept
+
+
 def twin_reach(driver: TwinDriver) -> Reach:
     """Return how probes reach a twin: as a client node of its own."""
     guest, programs = driver.guest, driver.programs
     return Reach(
         clock=driver.clock,
         sleep=driver.sleep,
+        elapsed_s=lambda: driver.clock().timestamp(),
         execute=programs.execute,
         open_path=lambda path, execute, clock: TwinPath(driver, path),
         describe=guest.describe,
@@ -80,8 +89,12 @@ def twin_reach(driver: TwinDriver) -> Reach:
 
 
 def _find_tool(name: str, run: Ask) -> Tool | NotAvailable:
-    if name == "ior":
-        return Tool("ior", IOR, VERSION)
+    known = {
+        "ior": Tool("ior", IOR, ior.VERSION),
+        "builtin": Tool("builtin", IOLOAD, ioload.VERSION),
+    }
+    if name in known:
+        return known[name]
     return NotAvailable(f"{name} is not installed on the nodes of the twin")
 
 

@@ -72,7 +72,7 @@ def _kind(site: Site, description: PathDescription, identity: str | None) -> Ite
         yield Checked(what, False, why)
     elif site.driver == "lustre":
         yield Checked(what, True, f"is at {site.path}")
-    elif description.kind == "lustre":
+    elif site.driver == "local" and description.kind == "lustre":
         yield Checked("driver local", False, f'{site.path} is Lustre: take driver = "lustre"')
     elif identity is not None:
         yield Checked(what, True, f"is kept as {identity}")

@@ -85,6 +85,8 @@ def value_text(value: float, told: Told) -> str:
         return f"{value:.0f} d"
     if unit == "s" and value >= _DAYS * _DAY_S:
         return f"{value / _DAY_S:.0f} d"
+    if unit == "B":
+        return f"{value / 1e15:.1f} PB" if value >= 1e15 else f"{value / 1e12:.1f} TB"
     if unit == "1/s":
         return f"{value / 1e3:,.4g} k/s"
     return format_value(value, unit)

@@ -67,6 +67,7 @@ class TwinDriver:
 
     def sleep(self, seconds: float) -> None:
         """Let simulated time pass, and note how far it came."""
+        self.life.claim()
         self.life.pass_by(seconds)
         self.life.keep_time()
 
@@ -119,6 +120,7 @@ class TwinDriver:
         capacity = float(self.life.simulation.state.capacity_bytes[column])
         part = 1.0 if length is None else min(1.0, length / capacity)
         begin = min(1.0, start / capacity)
+        self.life.claim()
         self.life.pass_by(_TRIM_S * part)
         given = self.life.do("trim", column=column, start=begin, length=part)
         return TrimResult(target, start, length, round(given))
@@ -168,13 +170,13 @@ class TwinDriver:
         return find_twin_launcher(name, self.programs)
 
     def _act(
-        self, target: str, deed: Callable[[int], tuple[str, dict[str, object]]]
+        self, target: str, deed: Callable[[int], tuple[str, dict[str, bool]]]
     ) -> NotAvailable | None:
         column = self._column(target)
         if isinstance(column, NotAvailable):
             return column
         name, how = deed(column)
-        self.life.do(name, column=column, **how)
+        self.life.do(name, of=None, column=column, **how)
         return None
 
     def _column(self, target: str) -> int | NotAvailable:
@@ -231,6 +233,6 @@ def _percent(name: str, value: str) -> float:
         It is none.
     """
     text = value.strip().removesuffix("%")
-    if not text.isdecimal() or int(text) > 100:
+    if not (text.isascii() and text.isdecimal()) or int(text) > 100:
         raise UsageError(f"{name} does not take {visible(value[:40])!r}", hint="0 to 100")
     return float(text)

@@ -17,9 +17,16 @@ from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.bounded import PROBE_PREFIX, MadeDirectory, NameList, PathState, Removal, Space
 from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.life import Life
+from trimtab.twin.simulation.streams import stream
 
 _BLOCK_BYTES: Final = 4096
 _DEVICE: Final = "0:64"
+_LEFT: Final = "left"
+"""Names of files that are known by their bytes alone: an earlier process wrote them."""
+
+
+class NoSpace(ToolError):
+    """No OST takes new files, or one is full (ENOSPC)."""
 
 
 @dataclass(slots=True)
@@ -56,7 +63,13 @@ class Guest:
         self.life = life
         self.path = path.rstrip("/") or "/"
         self._directories: dict[str, _Directory] = {}
-        self._placed = 0
+        self._draws = 0
+        for directory, held in life.held.items():
+            left = _Directory(life.simulation.scenario.placement.stripe_count)
+            for number, (size_bytes, _) in enumerate(folded(held)):
+                on = tuple(np.flatnonzero(held == size_bytes).tolist())
+                left.files[f"{_LEFT}.{number}"] = File(size_bytes * len(on), on)
+            self._directories[directory] = left
 
     # What launch.bounded does on a real mount
 
@@ -128,11 +141,13 @@ class Guest:
 
     def remove(self, parent: str, name: str) -> Removal:
         """Remove a directory of a probe with its files."""
-        found = self._directories.pop(self._path(parent, name), None)
+        path = self._path(parent, name)
+        found = self._directories.get(path)
         if found is None:
             return Removal(False, False, 0, 0, ())
         size = sum(one.size_bytes for one in found.files.values())
-        self._change("remove", [(one, one.size_bytes) for one in found.files.values()])
+        self._change("remove", path, [(one, one.size_bytes) for one in found.files.values()])
+        del self._directories[path]
         return Removal(True, True, len(found.files) + len(found.contents), int(size), ())
 
     def find_files(self, parent: str, name: str, pattern: str) -> tuple[tuple[str, str], ...]:
@@ -152,26 +167,49 @@ class Guest:
 
     # What benchmarks and lfs do
 
-    def write(self, sizes: Mapping[str, float]) -> list[File]:
-        """Write files to the sizes given, by path; return them. They never shrink.
+    def touch(self, paths: Sequence[str]) -> list[File]:
+        """Return files, each made where it does not exist.
 
         Raises
         ------
         UsageError
             A directory does not exist.
-        ToolError
+        NoSpace
             No OST takes new files.
         """
-        files, grown = [], []
-        for path, size_bytes in sizes.items():
+        new: dict[int, list[str]] = {}
+        for path in dict.fromkeys(paths):
             directory, name = self._split(path)
-            file = directory.files.get(name)
-            if file is None:
-                file = self.create(path)
-            more = max(0.0, size_bytes - file.size_bytes)
-            files.append(file)
-            grown.append((file, more))
-        self._change("write", grown)
+            if name not in directory.files:
+                new.setdefault(directory.stripe_count, []).append(path)
+        for stripe_count, some in new.items():
+            for path, osts in zip(some, self.place(len(some), stripe_count), strict=True):
+                directory, name = self._split(path)
+                directory.files[name] = File(0.0, osts)
+        return [self.file(path) for path in paths]
+
+    def write(self, sizes: Mapping[str, float]) -> list[File]:
+        """Write files from their beginning to the sizes given, by path; they never shrink.
+
+        What was there before is written anew where it is.
+
+        Raises
+        ------
+        UsageError
+            A directory does not exist.
+        NoSpace
+            No OST takes new files, or one cannot hold what is written to it; nothing is.
+        """
+        files = self.touch(tuple(sizes))
+        by_directory: dict[str, list[tuple[File, float]]] = {}
+        for (path, size_bytes), file in zip(sizes.items(), files, strict=True):
+            by_directory.setdefault(path.rpartition("/")[0], []).append((file, size_bytes))
+        grown = [(file, max(0.0, size - file.size_bytes)) for file, size in _all(by_directory)]
+        self._refuse_full(self._of_osts(grown))
+        for directory, written in by_directory.items():
+            again = [(file, min(file.size_bytes, size)) for file, size in written]
+            self._change("remove", directory, again)
+            self._change("write", directory, written)
         for file, more in grown:
             file.size_bytes += more
         return files
@@ -182,8 +220,21 @@ class Guest:
         if name in directory.files:
             raise RefusedError(f"{path} already exists")
         count = directory.stripe_count if stripe_count is None else stripe_count
-        file = directory.files[name] = File(0.0, self.place(count, first))
+        (osts,) = self.place(1, count, first)
+        file = directory.files[name] = File(0.0, osts)
         return file
+
+    def unlink(self, paths: Sequence[str]) -> None:
+        """Remove files."""
+        by_directory: dict[str, list[tuple[File, float]]] = {}
+        for path in paths:
+            file = self.file(path)
+            by_directory.setdefault(path.rpartition("/")[0], []).append((file, file.size_bytes))
+        for directory, files in by_directory.items():
+            self._change("remove", directory, files)
+        for path in paths:
+            directory, name = self._split(path)
+            del directory.files[name]
 
     def file(self, path: str) -> File:
         """Return a file.
@@ -210,35 +261,72 @@ class Guest:
         """Return whether a path is a directory of a probe."""
         return path.rstrip("/") in self._directories
 
-    def place(self, stripe_count: int, first: int | None = None) -> tuple[int, ...]:
-        """Return the OSTs of a new file: the next ones that are open, or from ``first`` on.
+    def place(
+        self, files: int, stripe_count: int, first: int | None = None
+    ) -> list[tuple[int, ...]]:
+        """Return the OSTs of new files, chosen as the file system chooses for its users.
+
+        Parameters
+        ----------
+        first
+            The first OST of each, where that is open; else the next that is.
 
         Raises
         ------
-        ToolError
+        NoSpace
             None is open.
         """
-        simulation = self.life.simulation
-        state, member = simulation.state, simulation.columns.member
-        is_open = np.flatnonzero((state.create_enabled & (state.available_bytes > 0))[member])
+        chosen, even = self.life.simulation.placing(self.life.now)
+        is_open = np.flatnonzero(chosen)
         if not len(is_open):
-            raise ToolError("no OST takes new files (No space left on device)")
+            raise NoSpace("no OST takes new files (No space left on device)")
         wanted = len(is_open) if stripe_count < 1 else min(stripe_count, len(is_open))
-        begin = self._placed if first is None else int(np.searchsorted(is_open, first))
-        self._placed += wanted if first is None else 0
-        return tuple(int(is_open[(begin + one) % len(is_open)]) for one in range(wanted))
+        if first is None and not even:
+            draws = self._stream()
+            chances = chosen[is_open] / chosen.sum()
+            return [
+                tuple(draws.choice(is_open, wanted, replace=False, p=chances).tolist())
+                for _ in range(files)
+            ]
+        begin = int(self._stream().integers(len(is_open)))
+        if first is not None:
+            begin = int(np.searchsorted(is_open, first))
+        step = wanted if first is None else 0
+        return [
+            tuple(int(is_open[(begin + file * step + one) % len(is_open)]) for one in range(wanted))
+            for file in range(files)
+        ]
+
+    def _stream(self) -> np.random.Generator:
+        """Return draws of their own for each placement."""
+        self._draws += 1
+        at = self.life.now.isoformat()
+        return stream(self.life.scenario.seed, "guest", "placement", at, self._draws)
 
     def targets(self, path: str) -> tuple[str, ...]:
         """Return the names of the OSTs that hold a file."""
         return tuple(ost_name(number) for number in self.file(path).osts)
 
-    def _change(self, deed: str, files: Sequence[tuple[File, float]]) -> None:
-        """Let files grow or shrink by so many bytes, evenly over their OSTs."""
-        change = np.zeros(self.life.simulation.columns.osts)
-        for file, size_bytes in files:
-            change[list(file.osts)] += size_bytes / len(file.osts)
+    def _change(self, deed: str, directory: str, files: Sequence[tuple[File, float]]) -> None:
+        """Let files of a directory grow or shrink by so many bytes."""
+        change = self._of_osts(files)
         if change.any():
-            self.life.do(deed, bytes_of_osts=folded(change))
+            self.life.do(deed, of=directory.rstrip("/"), bytes_of_osts=folded(change))
+
+    def _of_osts(self, files: Sequence[tuple[File, float]]) -> np.ndarray:
+        """Return bytes of each real OST: those of a file lie evenly on its own."""
+        sizes = np.zeros(self.life.simulation.columns.osts)
+        for file, size_bytes in files:
+            sizes[list(file.osts)] += size_bytes / len(file.osts)
+        return sizes
+
+    def _refuse_full(self, more: np.ndarray) -> None:
+        """Raise where an OST cannot hold so many bytes more."""
+        simulation = self.life.simulation
+        room = np.maximum(simulation.state.available_bytes, 0.0)[simulation.columns.member]
+        if (more > room).any():
+            full = ost_name(int(np.flatnonzero(more > room)[0]))
+            raise NoSpace(f"{full} cannot hold that (No space left on device)")
 
     def _split(self, path: str) -> tuple[_Directory, str]:
         parent, _, name = path.rpartition("/")
@@ -254,6 +342,12 @@ class Guest:
         if parent.rstrip("/") != self.path and not parent.startswith(f"{self.path}/"):
             raise UsageError(f"{parent} is not on the simulated file system")
         return f"{parent.rstrip('/')}/{name}"
+
+
+def _all(
+    by_directory: Mapping[str, Sequence[tuple[File, float]]],
+) -> list[tuple[File, float]]:
+    return [one for files in by_directory.values() for one in files]
 
 
 def folded(values: np.ndarray) -> list[tuple[float, str]]:

@@ -7,10 +7,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
-from trimtab.errors import UsageError
+from trimtab.errors import NeverStarted, UsageError
 from trimtab.launch.allocation import Allocation, Demand, Execute, Waiting
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
 from trimtab.model.telemetry import NotAvailable
+from trimtab.twin.instruments.failures import failure_of
 from trimtab.twin.instruments.probes import node_names
 from trimtab.twin.programs import Programs
 
@@ -101,8 +102,18 @@ class TwinAllocation:
         )
 
     def __enter__(self) -> Self:
-        """Note the time."""
-        self._began = self._programs.life.now
+        """Note the time.
+
+        Raises
+        ------
+        NeverStarted
+            Several processes are wanted, and the names of nodes do not resolve.
+        """
+        life = self._programs.life
+        if self._launcher.processes and not life.simulation.state.names_resolve:
+            said = failure_of("name-service", path="", node=self.nodes[0]).reason
+            raise NeverStarted(f"the nodes cannot be reached: {said}")
+        self._began = life.now
         return self
 
     def __exit__(
@@ -111,8 +122,9 @@ class TwinAllocation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Note the time."""
+        """Note the time, also in the diary: what was measured until now lies in the past."""
         self._ended = self._programs.life.now
+        self._programs.life.keep_time()
 
 
 def find_twin_launcher(kind: str, programs: Programs) -> TwinLauncher | NotAvailable:

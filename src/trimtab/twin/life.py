@@ -8,22 +8,23 @@ again and stands where the last one left.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trimtab import __version__
-from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.errors import RefusedError, TrimtabError, UnreadableError, UsageError
+from trimtab.twin.constants import FITTED
+from trimtab.twin.diary import PASS, Diary, Line
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.engine import Simulation
-
-DIARY: Final = "life.jsonl"
-PASS: Final = "pass"
-"""What a line does that only tells the time."""
+from trimtab.twin.simulation.guests import unfolded
 
 Progress = Callable[[float], None]
 
@@ -45,6 +46,8 @@ class Life:
     ----------
     simulation
         At the beginning of the epoch that `now` is in.
+    held
+        Bytes that guests hold on each real OST, by directory.
     """
 
     def __init__(
@@ -56,13 +59,14 @@ class Life:
         simulation: Simulation | None = None,
     ) -> None:
         self.scenario = scenario
-        self.directory = directory
+        self.diary = None if directory is None else Diary(directory)
         start = scenario.start.astimezone(UTC)
         self.watched_from = start if watched_from is None else watched_from
         self.end = start + timedelta(seconds=scenario.length_s)
         self._epoch = timedelta(seconds=scenario.resolution.epoch_s)
         self.simulation = Simulation(scenario) if simulation is None else simulation
-        self._now = self.simulation.now
+        self.held: dict[str, NDArray[np.float64]] = {}
+        self._now = self._kept = self.simulation.now
         self._end_probes()
 
     @classmethod
@@ -91,38 +95,23 @@ class Life:
             The diary cannot be read or written.
         """
         scenario = load_scenario(name)
-        path = directory / DIARY
-        lines = _read(path)
-        if not lines:
+        diary = Diary(directory)
+        first, deeds = diary.read()
+        if not first:
             life = cls(scenario, directory, watched_from=watched_from)
+            life.pass_until(life.watched_from, progress=progress)
             life.begin()
             return life
-        if lines[0].get("fingerprint") != fingerprint(scenario):
-            raise RefusedError(
-                f"the scenario {name}, or Trimtab, is another one than when the life in "
-                f"{directory} began",
-                hint=f"remove {path} to begin anew, or put the scenario back",
-            )
-        life = cls(scenario, None, watched_from=datetime.fromisoformat(lines[0]["watched_from"]))
-        last = datetime.fromisoformat(lines[-1].get("at", lines[0]["watched_from"]))
-        begun, whole = life.now, max((last - life.now).total_seconds(), 1.0)
-        for line in lines[1:]:
-            life.pass_until(datetime.fromisoformat(line["at"]))
-            if line["do"] != PASS:
-                life.do(line["do"], **line["how"])
-            if progress is not None:
-                progress(min(1.0, (life.now - begun).total_seconds() / whole))
-        life.directory = directory
+        life = cls(scenario, watched_from=_watched_from(first, scenario, diary.path))
+        life._relive(deeds, diary.path, progress)
+        life.diary = diary
         return life
 
     def begin(self) -> None:
         """Begin the diary with the time until now, in which nobody did anything from outside."""
-        whole = {
-            "fingerprint": fingerprint(self.scenario),
-            "watched_from": self.watched_from.isoformat(),
-        }
-        self._note(whole)
-        self.keep_time()
+        if self.diary is not None:
+            self.diary.begin(fingerprint(self.scenario), self.watched_from, self._now)
+            self._kept = self._now
 
     @property
     def now(self) -> datetime:
@@ -149,14 +138,59 @@ class Life:
                 progress(min(1.0, (self.simulation.now - begun).total_seconds() / whole))
         self._now = max(self._now, until)
 
-    def do(self, deed: str, **how: Any) -> Any:
+    def do(self, deed: str, *, of: str | None = None, **how: Any) -> Any:
         """Do something to it now, and write it into the diary.
 
         Parameters
         ----------
         deed
             ``set``, ``trim``, ``creation``, ``reset``, ``write`` or ``remove``.
+        of
+            The directory in which files are written or removed.
+
+        Raises
+        ------
+        RefusedError
+            Another process goes on with this life.
         """
+        self.claim()  # what cannot be written must not be done
+        done = self._done(deed, of, how)
+        if self.diary is not None:
+            line = {"do": deed, "how": how} | ({} if of is None else {"of": of})
+            self.diary.add(line, self._now)
+            self._kept = self._now
+        return done
+
+    def claim(self) -> None:
+        """Make this life the process's own to go on with, until it ends.
+
+        Raises
+        ------
+        RefusedError
+            Another process goes on with it, or has since it was opened.
+        """
+        if self.diary is not None:
+            self.diary.claim()
+
+    def close(self) -> None:
+        """Keep the time, and let other processes go on with it."""
+        self.keep_time()
+        if self.diary is not None:
+            self.diary.close()
+
+    def keep_time(self) -> None:
+        """Write into the diary how far time has come, if it has come any further.
+
+        Raises
+        ------
+        RefusedError
+            Another process goes on with this life.
+        """
+        if self.diary is not None and self._now > self._kept:
+            self.diary.keep_time(self._now)
+            self._kept = self._now
+
+    def _done(self, deed: str, of: str | None, how: dict[str, Any]) -> Any:
         simulation = self.simulation
         deeds: dict[str, Callable[..., Any]] = {
             "set": simulation.set_key,
@@ -167,16 +201,46 @@ class Life:
             "remove": simulation.remove,
         }
         done = deeds[deed](**how)
-        self._note({"at": self._now.isoformat(), "do": deed, "how": how})
+        if of is not None:
+            self._hold(of, how["bytes_of_osts"], 1.0 if deed == "write" else -1.0)
         return done
 
-    def keep_time(self) -> None:
-        """Write into the diary how far time has come."""
-        self._note({"at": self._now.isoformat(), "do": PASS})
+    def _hold(self, directory: str, bytes_of_osts: Any, sign: float) -> None:
+        osts = self.simulation.columns.osts
+        before = self.held.pop(directory, np.zeros(osts))
+        now = np.pad(before, (0, osts - len(before))) + sign * unfolded(bytes_of_osts, osts)
+        if (now >= 1.0).any():
+            self.held[directory] = np.where(now >= 1.0, now, 0.0)
 
-    def _note(self, line: dict[str, Any]) -> None:
-        if self.directory is not None:
-            _append(self.directory / DIARY, line)
+    def _relive(self, deeds: tuple[Line, ...], path: Path, progress: Progress | None) -> None:
+        """Let pass and be done what the lines of a diary say."""
+        begun = self._now
+        last = datetime.fromisoformat(deeds[-1]["at"]) if deeds else self.watched_from
+        whole = max((last - begun).total_seconds(), 1.0)
+
+        def advance(until: datetime) -> None:
+            part = (until - self._now).total_seconds() / whole
+            done = (self._now - begun).total_seconds() / whole
+
+            def tell(fraction: float) -> None:
+                if progress is not None:
+                    progress(min(1.0, done + part * fraction))
+
+            self.pass_until(until, progress=tell)
+
+        advance(self.watched_from)
+        for number, line in enumerate(deeds):
+            advance(datetime.fromisoformat(line["at"]))
+            if line["do"] == PASS:
+                continue
+            try:
+                self._done(line["do"], line.get("of"), line["how"])
+            except (KeyError, TypeError, ValueError, TrimtabError) as error:
+                raise UnreadableError(
+                    f"{path} is no diary of this twin: line {number + 2}",
+                    hint="remove it to begin anew",
+                ) from error
+        self._kept = self._now
 
     def _end_probes(self) -> None:
         if self.simulation.now >= self.watched_from:
@@ -185,34 +249,24 @@ class Life:
 
 def fingerprint(scenario: Scenario) -> str:
     """Return what tells one scenario from another, and one version of the twin from the next."""
-    text = f"{__version__} {replace(scenario, source=None)!r}"
+    text = f"{__version__} {FITTED!r} {replace(scenario, source=None)!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a diary; the last one is left out where it was cut off."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"{path} cannot be read: {error}") from error
-    whole = text.splitlines()[: text.count("\n")]
-    try:
-        return [json.loads(line) for line in whole]
-    except ValueError as error:
-        raise UnreadableError(
-            f"{path} is no diary of a twin: {error}", hint="remove it to begin anew"
-        ) from error
-
-
-def _append(path: Path, line: dict[str, Any]) -> None:
-    try:
-        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line, separators=(",", ":")) + "\n")
-    except OSError as error:
-        raise UnreadableError(f"{path} cannot be written: {error.strerror}") from error
+def _watched_from(first: Line, scenario: Scenario, path: Path) -> datetime:
+    """Return when the life of a diary began to be watched, if it is that of this scenario."""
+    if first.get("fingerprint") is None:
+        raise RefusedError(
+            f"the simulation that {path} belongs to was killed before it could say how far it came",
+            hint=f"remove {path.parent} and run it again",
+        )
+    if first["fingerprint"] != fingerprint(scenario):
+        raise RefusedError(
+            f"the scenario {scenario.name}, or Trimtab, is another one than when the life in "
+            f"{path.parent} began",
+            hint=f"remove {path} to begin anew, or put the scenario back",
+        )
+    return datetime.fromisoformat(first["watched_from"])
 
 
 def life_directory(path: str) -> Path:

@@ -1,4 +1,5 @@
-"""The programs that a probe starts, as a node of the twin runs them: IOR, and what lfs answers.
+"""The programs that a probe starts, as a node of the twin runs them: IOR, the built-in generator,
+and what lfs answers.
 
 Each takes the argument list that a real one takes and prints what a real one prints; the time that
 it takes passes on the twin's clock. A program that is not known here is not installed there.
@@ -6,38 +7,31 @@ it takes passes on the twin's clock. A program that is not known here is not ins
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-import numpy as np
-from numpy.typing import NDArray
-
-from trimtab.errors import ToolError, TrimtabError, UsageError
+from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult
 from trimtab.model.run import Access
-from trimtab.twin.guest import File, Guest
+from trimtab.twin.guest import Guest, NoSpace
+from trimtab.twin.instruments import ioload, ior
 from trimtab.twin.instruments.failures import failure_of
-from trimtab.twin.instruments.ior import (
-    IorAsked,
-    IorPhase,
-    IorResult,
-    Space,
-    asked_of,
-    print_ior,
-    test_file,
-)
+from trimtab.twin.instruments.ior import IorAsked, IorPhase, IorResult, Space
 from trimtab.twin.instruments.probes import node_names
+from trimtab.twin.transfer import Moved, Transfer, move
 
 IOR: Final = "/usr/bin/ior"
+IOLOAD: Final = "/usr/bin/trimtab-ioload"
+_THERE: Final = {
+    "ior": IOR,
+    "trimtab-ioload": IOLOAD,
+    "lfs": "/usr/bin/lfs",
+    "sysctl": "/usr/sbin/sysctl",
+}
 _ANSWER_S: Final = 0.1
 """Of lfs, and of programs that only say something."""
-_OPEN_S: Final = 0.3
-"""Opening the files of all tasks, assumed; and closing them."""
-
-Array = NDArray[np.float64]
 
 
 class Programs:
@@ -49,7 +43,7 @@ class Programs:
 
     def which(self, name: str) -> str | None:
         """Return where a program is, ``None`` where there is none."""
-        return {"ior": IOR, "lfs": "/usr/bin/lfs", "sysctl": "/usr/sbin/sysctl"}.get(name)
+        return _THERE.get(name.rpartition("/")[2])
 
     def execute(
         self,
@@ -68,20 +62,38 @@ class Programs:
         ToolError
             It is not installed.
         """
-        name = argv[0].rpartition("/")[2]
+        words = tuple(argv[2:] if tuple(argv[:2]) == ("sudo", "-n") else argv)
+        name = words[0].rpartition("/")[2] if words else ""
         if self.which(name) is None:
             raise ToolError(f"{name} is not installed on the nodes of the twin")
-        began = self.life.now
-        if name == "ior":
-            return self._ior(argv, tasks, nodes, timeout_s)
-        self.life.pass_by(_ANSWER_S)
+        self.life.claim()
+        run = _Run(self, words, tasks, nodes, timeout_s)
         try:
-            said = self._lfs(argv[1:]) if name == "lfs" else ""
-        except TrimtabError as error:
-            return _ended(
-                argv, began, _ANSWER_S, timeout_s, stderr=f"{error}\n".encode(), exit_code=1
-            )
-        return _ended(argv, began, _ANSWER_S, timeout_s, stdout=said.encode())
+            said = self._said(name, run)
+        except _Killed as killed:
+            result = run.ended(stdout=killed.printed, exit_code=None)
+        except NoSpace:
+            failed = failure_of("no-space", path=self.guest.path)
+            result = run.ended(stderr=failed.stderr, exit_code=failed.exit_code)
+        except (UsageError, ToolError) as error:
+            result = run.ended(stderr=f"{name}: {error.message}\n".encode(), exit_code=1)
+        else:
+            result = run.ended(stdout=said)
+        self.life.keep_time()
+        return result
+
+    def _said(self, name: str, run: _Run) -> bytes:
+        """Return what a program prints."""
+        if name == "ior" and "DUMMY" not in run.argv:
+            return self._ior(run)
+        if name == "trimtab-ioload" and "--version" not in run.argv:
+            return self._ioload(run)
+        self.life.pass_by(_ANSWER_S)
+        if name == "lfs":
+            return self._lfs(run.argv[1:]).encode()
+        if name == "ior":  # it moves nothing and says which version it is
+            return f'{{"Version": "{ior.VERSION}", "Command line": "{run.argv[0]}"}}\n'.encode()
+        return f"ioload {ioload.VERSION}\n".encode() if name != "sysctl" else b""
 
     # lfs
 
@@ -100,88 +112,49 @@ class Programs:
                 return f"{self.guest.file(path).osts[0]}\n"
         raise UsageError(f"lfs: the twin does not play {' '.join(words[:2])}")
 
-    # IOR
+    # Benchmarks
 
-    def _ior(self, argv: Sequence[str], tasks: int, nodes: int, timeout_s: float) -> ProcessResult:
-        began = self.life.now
-        if "DUMMY" in argv:  # it moves nothing and says which version it is
-            return self._printed(argv, began, _ANSWER_S, timeout_s, _version(argv))
-        try:
-            asked = asked_of(argv, tasks=tasks, nodes=nodes)
-        except UsageError as error:
-            said = f"{error.message}\n".encode()
-            return _ended(argv, began, _ANSWER_S, timeout_s, stderr=said, exit_code=1)
-        if not self.life.simulation.state.names_resolve:
-            failed = failure_of("name-service", path=self.guest.path, node=node_names(1)[0])
-            self.life.pass_by(_ANSWER_S)
-            return _ended(argv, began, _ANSWER_S, timeout_s, stderr=failed.stderr, exit_code=1)
+    def _ior(self, run: _Run) -> bytes:
+        asked = ior.asked_of(run.argv, tasks=run.tasks, nodes=run.nodes)
+        paths = _paths(ior.test_file(asked), asked.tasks, alone=asked.file_per_process)
         phases: list[IorPhase] = []
-        passed_s = 0.0
         for _ in range(asked.repetitions):
             for access in asked.accesses:
-                try:
-                    phase = self._phase(asked, access, timeout_s - passed_s)
-                except ToolError:
-                    failed = failure_of("no-space", path=self.guest.path)
-                    return _ended(
-                        argv,
-                        began,
-                        passed_s,
-                        timeout_s,
-                        stderr=failed.stderr,
-                        exit_code=failed.exit_code,
-                    )
-                if phase is None:
-                    printed = print_ior(asked, self._result(began, None, phases))
-                    return _ended(argv, began, timeout_s, timeout_s, stdout=printed, exit_code=None)
-                phases.append(phase)
-                passed_s += phase.elapsed_s
-        printed = print_ior(asked, self._result(began, self.life.now, phases))
-        return _ended(argv, began, passed_s, timeout_s, stdout=printed)
+                moved = self._move(run, _ior_transfer(asked, access, paths))
+                if moved is None:
+                    raise _Killed(ior.print_ior(asked, self._result(run.began, None, phases)))
+                phases.append(_ior_phase(asked, access, moved))
+        if not asked.keep:
+            self.guest.unlink(paths)
+        return ior.print_ior(asked, self._result(run.began, self.life.now, phases))
 
-    def _phase(self, asked: IorAsked, access: Access, left_s: float) -> IorPhase | None:
-        """Let all tasks write or read; return ``None`` where that does not end in time."""
-        paths = _paths(asked)
-        files = self._files(asked, paths, access)
-        bytes_per_task = float(asked.block_size_bytes * asked.segments)
-        rates, slowest_s = self.life.simulation.meet(
-            np.array([file.osts[0] for file in files]),
-            at=self.life.now,
-            nodes=asked.nodes,
-            tasks_per_node=asked.tasks_per_node,
-            bytes_per_task=bytes_per_task,
-            access=access,
+    def _ioload(self, run: _Run) -> bytes:
+        asked = ioload.asked_of(run.argv, tasks=run.tasks)
+        first = f"{asked.directory.rstrip('/')}/{asked.name}.{0:08d}"
+        per_node = max(1, asked.tasks // run.nodes)
+        wanted = Transfer(
+            asked.access,
+            _paths(first, asked.tasks, alone=asked.file_per_process),
+            run.nodes,
+            per_node,
+            asked.block_size_bytes,
+            asked.transfer_size_bytes,
+            max(asked.deadline_s, asked.minimum_duration_s),
+            asked.reorder * per_node,
         )
-        fixed_s = float(max(asked.deadline_s, asked.minimum_duration_s))
-        busy_s = fixed_s or slowest_s
-        if not busy_s + 2 * _OPEN_S <= left_s or (fixed_s and not rates.all()):
-            self.life.pass_by(max(left_s, 0.0))
-            return None
-        moved = rates * fixed_s if fixed_s else np.full(len(files), bytes_per_task)
-        moved = np.floor(moved / asked.transfer_size_bytes) * asked.transfer_size_bytes
-        held = np.minimum(moved, bytes_per_task)
-        if access == "write":
-            self.guest.write(dict(zip(paths, held.tolist(), strict=True)))
-        self.life.pass_by(busy_s + 2 * _OPEN_S)
-        total = int(moved.sum())
-        transfers = max(1.0, total / asked.tasks / asked.transfer_size_bytes)
-        return IorPhase(
-            access,
-            total,
-            elapsed_s=busy_s + 2 * _OPEN_S,
-            transfer_s=busy_s,
-            open_s=_OPEN_S,
-            close_s=_OPEN_S,
-            latency_s=busy_s / transfers,
-            file_bytes=int(held.sum()) if fixed_s else None,
+        began = self.life.now
+        moved = self._move(run, wanted)
+        if moved is None:
+            raise _Killed(b"")
+        each_s = moved.elapsed_s * asked.tasks * asked.transfer_size_bytes
+        latency = {"mean_s": each_s / moved.moved_bytes} if moved.moved_bytes else {}
+        result = ioload.LoadResult(
+            began, moved.moved_bytes, moved.elapsed_s, node_names(1)[0], latency
         )
+        return ioload.print_load(asked, result)
 
-    def _files(self, asked: IorAsked, paths: Sequence[str], access: Access) -> list[File]:
-        if access == "write":
-            return self.guest.write(dict.fromkeys(paths, 0.0))
-        files = [self.guest.file(path) for path in paths]
-        shift = asked.tasks_per_node if asked.reorder else 0  # each reads what another node wrote
-        return [files[(one + shift) % len(files)] for one in range(len(files))]
+    def _move(self, run: _Run, wanted: Transfer) -> Moved | None:
+        return move(self.guest, wanted, run.timeout_s - run.passed_s)
 
     def _result(
         self, began: datetime, finished: datetime | None, phases: list[IorPhase]
@@ -201,46 +174,84 @@ class Programs:
             ),
         )
 
-    def _printed(
-        self, argv: Sequence[str], began: datetime, took_s: float, timeout_s: float, text: bytes
+
+class _Killed(Exception):
+    """A program did not end in its time; ``printed`` by then."""
+
+    def __init__(self, printed: bytes) -> None:
+        super().__init__()
+        self.printed = printed
+
+
+class _Run:
+    """A program while it runs."""
+
+    def __init__(
+        self, programs: Programs, argv: tuple[str, ...], tasks: int, nodes: int, timeout_s: float
+    ) -> None:
+        self.argv, self.tasks, self.nodes, self.timeout_s = argv, tasks, nodes, timeout_s
+        self._life = programs.life
+        self.began = self._life.now
+
+    @property
+    def passed_s(self) -> float:
+        """Seconds since it began."""
+        return (self._life.now - self.began).total_seconds()
+
+    def ended(
+        self, *, stdout: bytes = b"", stderr: bytes = b"", exit_code: int | None = 0
     ) -> ProcessResult:
-        self.life.pass_by(took_s)
-        return _ended(argv, began, took_s, timeout_s, stdout=text)
+        """Return how it ended; without an exit code it was killed when its time was over."""
+        return ProcessResult(
+            argv=self.argv,
+            stdout=stdout,
+            stderr=stderr,
+            exit_code=exit_code,
+            signal=15 if exit_code is None else None,
+            started_at=self.began,
+            elapsed_s=self.passed_s,
+            timeout_s=self.timeout_s,
+            timed_out=exit_code is None,
+        )
 
 
-def _paths(asked: IorAsked) -> list[str]:
-    """Return the file of each task."""
-    if not asked.file_per_process:
+def _paths(first: str, tasks: int, *, alone: bool) -> tuple[str, ...]:
+    """Return the file of each task.
+
+    Raises
+    ------
+    UsageError
+        They are to share one.
+    """
+    if not alone:
         raise UsageError("the twin plays a file for each task alone", hint="take -F")
-    first = test_file(asked)
-    stem = first[: -len("00000000")]
-    return [f"{stem}{task:08d}" for task in range(asked.tasks)]
+    return tuple(f"{first[:-8]}{task:08d}" for task in range(tasks))
 
 
-def _version(argv: Sequence[str]) -> bytes:
-    from trimtab.twin.instruments.ior import VERSION
+def _ior_transfer(asked: IorAsked, access: Access, paths: tuple[str, ...]) -> Transfer:
+    return Transfer(
+        access,
+        paths,
+        asked.nodes,
+        asked.tasks_per_node,
+        asked.block_size_bytes * asked.segments,
+        asked.transfer_size_bytes,
+        float(max(asked.deadline_s, asked.minimum_duration_s)),
+        # Each reads what another node wrote.
+        asked.tasks_per_node if asked.reorder else 0,
+    )
 
-    return f'{{"Version": "{VERSION}", "Command line": "{argv[0]}"}}\n'.encode()
 
-
-def _ended(
-    argv: Sequence[str],
-    began: datetime,
-    took_s: float,
-    timeout_s: float,
-    *,
-    stdout: bytes = b"",
-    stderr: bytes = b"",
-    exit_code: int | None = 0,
-) -> ProcessResult:
-    return ProcessResult(
-        argv=tuple(argv),
-        stdout=stdout,
-        stderr=stderr,
-        exit_code=exit_code,
-        signal=None if exit_code is not None else 15,
-        started_at=began,
-        elapsed_s=took_s,
-        timeout_s=timeout_s,
-        timed_out=exit_code is None and not math.isclose(took_s, 0.0),
+def _ior_phase(asked: IorAsked, access: Access, moved: Moved) -> IorPhase:
+    transfer_s = moved.elapsed_s - moved.opening_s
+    transfers = max(1.0, moved.moved_bytes / asked.tasks / asked.transfer_size_bytes)
+    return IorPhase(
+        access,
+        moved.moved_bytes,
+        elapsed_s=moved.elapsed_s,
+        transfer_s=transfer_s,
+        open_s=moved.opening_s,
+        close_s=moved.opening_s,
+        latency_s=transfer_s / transfers,
+        file_bytes=moved.held_bytes if asked.deadline_s or asked.minimum_duration_s else None,
     )

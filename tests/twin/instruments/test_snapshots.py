@@ -184,4 +184,4 @@ def test_a_batch_made_from_the_one_before_holds_the_very_snapshot(states):
 def test_names_are_lustres():
     assert [ost_name(number) for number in (0, 10, 297)] == ["OST0000", "OST000a", "OST0129"]
     assert Layout(7, 3, 2).osses == ("oss0000", "oss0001", "oss0002", "oss0003")
-    assert Layout(6, 3, 2).partner.tolist() == [1, 1, 0, 0, 1, 1]
+    assert Layout(6, 3, 2).partner.tolist() == [1, 1, 0, 0, 2, 2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.twin.simulation.small import START, small
 
-from trimtab.twin.simulation.demand import Demand, competing, rhythm, unevenness
+from trimtab.twin.simulation.demand import Demand, competing, mean_rhythm, rhythm, unevenness
 from trimtab.twin.simulation.streams import stream
 
 USERS = small().users
@@ -72,3 +72,13 @@ def test_streams_are_their_names():
     assert stream(1, "a", 2).random() == stream(1, "a", 2).random()
     drawn = {stream(seed, *names).random() for seed in (1, 2) for names in (("a", 1), ("a1",))}
     assert len(drawn) == 4
+
+
+def test_a_week_writes_as_much_in_epochs_of_any_length():
+    for seconds in (600.0, 3600.0, 5400.0, 4 * 3600.0, 12 * 3600.0, 86400.0):
+        starts = [START + timedelta(seconds=at * seconds) for at in range(int(7 * 86400 / seconds))]
+        values = [mean_rhythm(at, seconds, UTC, USERS) for at in starts]
+        assert np.mean(values) == pytest.approx(1.0, abs=1e-9), seconds
+    assert [mean_rhythm(at, 3600.0, UTC, USERS) for at in HOURS] == [
+        rhythm(at, UTC, USERS) for at in HOURS
+    ]

@@ -390,3 +390,90 @@ def test_ids_of_events_are_unique_uuids_of_their_time():
     assert [one.int >> 80 for one in ids] == [
         int(event.at.timestamp() * 1000) for event in of.events
     ]
+
+
+def test_osts_that_are_added_are_set_as_the_others_are_by_then():
+    changes = (
+        Change(START + 2 * HOUR, {"trim.discard": True}),
+        Change(START + 4 * HOUR, {"osts.count": 10}),
+    )
+    of = simulation(small(1.0, changes=changes))
+    of.run(START + 6 * HOUR)
+    assert [ost["discard"] for ost in layout_of(of).ost] == [True] * 10
+
+
+def test_useless_loops_of_guests_are_counted_as_those_of_users():
+    of = simulation(small(1.0, users=replace(small().users, fullness=0.8), probes=()))
+    of.step()
+    before = readings(of).osts
+    of.write([(1e12, "0-7")])
+    of.remove([(1e12, "0-7")])
+    after = readings(of).osts
+    asked = after.allocator_requests_total - before.allocator_requests_total
+    loops = after.allocator_useless_loops_total - before.allocator_useless_loops_total
+    np.testing.assert_allclose(asked, 1e12 / 2**20)
+    np.testing.assert_allclose(loops.sum(axis=1), 0.05 * asked)
+    looked = after.allocator_groups_considered_total - before.allocator_groups_considered_total
+    assert (looked.sum(axis=1) > loops.sum(axis=1)).all()
+
+
+@pytest.mark.parametrize(("fullness", "spread"), [(0.0, 0.02), (0.01, 0.05), (0.99, 0.05)])
+def test_it_begins_as_full_as_it_is_to_be(fullness, spread):
+    users = replace(
+        small().users, fullness=fullness, fullness_spread=spread, daily_writes_bytes=0.0
+    )
+    of = simulation(small(1.0, users=users, resolution=Resolution(classes=3)))
+    whole = of.columns.weight.sum()
+    assert of.state.fullness @ of.columns.weight / whole == pytest.approx(fullness, abs=1e-12)
+    assert of.state.fullness.min() >= 0.0
+    assert of.state.fullness.max() <= 1.0
+
+
+def test_little_writing_is_no_lack_of_space():
+    users = replace(small().users, daily_writes_bytes=1e6)
+    of = simulation(small(5.0, osts=replace(small().osts, count=1), users=users, probes=()))
+    of.run()
+    assert of.state.refused_space_bytes == 0.0
+    assert of.population.totals.written > 2e6
+    assert not [event for event in of.events if "ENOSPC" in event.detail]
+
+
+def test_servers_are_as_busy_as_all_that_they_serve_makes_them():
+    def cpu(**changed):
+        of = simulation(small(1.0, probes=(), **changed))
+        of.run(START + 6 * HOUR)
+        return of, readings(of).osts.server_cpu_fraction
+
+    _, plain = cpu()
+    _, checked = cpu(clients=replace(small().clients, checksums=True))
+    assert (checked > plain).all()
+    # A server of the next generation does the same work with fewer of its cores.
+    fast = replace(small().osts.drive, write_bytes_per_s=6e9)
+    _, newer = cpu(osts=replace(small().osts, drive=fast))
+    np.testing.assert_allclose(newer, plain / 2.12)
+    # One that took its partner's OST over works for both, and the partner for none.
+    moved, both = cpu(faults=(Fault(START, "failover", START + 30 * HOUR, (3,)),))
+    assert both[2] == both[3]
+    cores = moved.state.write_bytes_per_s[2:4].sum() / 2**20 * 0.4e-3
+    assert both[2] == pytest.approx(cores / 32, rel=1e-6)
+
+
+def test_a_change_that_what_was_set_by_hand_stands_against_is_told_and_not_made():
+    change = Change(START + 4 * HOUR, {"osts.count": 9})
+    of = simulation(small(1.0, changes=(change,)))
+    of.set_key("osts.count", 10)
+    of.run()
+    assert of.scenario.osts.count == 10
+    told = [event for event in of.events if event.kind == EventKind.NOTE]
+    assert [event.at for event in told] == [change.at]
+    assert "fewer" in told[0].detail
+
+
+def test_an_epoch_of_a_day_writes_what_24_of_an_hour_write():
+    users = replace(small().users, burstiness=0.0, quota_bytes=None)
+    written = []
+    for epoch_s in (3600.0, DAY):
+        of = simulation(small(7.0, users=users, resolution=Resolution(None, epoch_s=epoch_s)))
+        of.run()
+        written.append(of.population.totals.written)
+    assert written[1] == pytest.approx(written[0], rel=1e-9)

@@ -72,3 +72,16 @@ def test_a_family_with_fewer_loops_counts_nothing_in_the_rest():
     assert made.shape == (len(COUNTS), 2)
     assert made[COUNTS.index("useless_c3")].tolist() == [3.0, 4.0]
     assert made[COUNTS.index(f"considered_{LOOPS[-1]}")].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("epoch_s", [600.0, 1800.0, 7200.0, 6 * 3600.0, 86400.0])
+def test_the_window_is_a_day_whatever_an_epoch_is(epoch_s):
+    window = Window(counts(0.0, 0.0, requests=0.0), UNITS, epoch_s)
+    # Enough is written each day; each unit costs no copy for ten days, and then one for a day.
+    per_epoch, written, copied = UNITS * epoch_s / 86400.0, 0.0, 0.0
+    for epoch in range(round(11 * 86400.0 / epoch_s)):
+        written += per_epoch
+        copied += per_epoch if epoch * epoch_s >= 10 * 86400.0 else 0.0
+        window.step(counts(written, copied))
+    assert window.passed[0, 0] == pytest.approx(UNITS)
+    assert window.amplification[0] == pytest.approx(2.0)

@@ -122,3 +122,14 @@ def test_what_two_years_of_writes_do_not_explain_is_of_any_age():
     assert short.sum() == pytest.approx(0.005, rel=1e-6)
     assert short.sum() + longer.sum() == pytest.approx(1.0)
     assert longer[700] > 0.0
+
+
+def test_what_lives_for_seconds_leaves_numbers():
+    of = Population(np.ones(2), (Lifetime(0.5, 1.0), Lifetime(0.5, 60.0)))
+    for hour in range(60):
+        of.new_day(hour // 24, 0.01)
+        of.write(np.full((2, 2), 1e6))
+        of.delete(3600.0)
+    assert of.stored.max() < 1.0
+    assert of.by_age().sum() == pytest.approx(0.0, abs=1.0)
+    assert of.totals.deleted == pytest.approx(of.totals.written)

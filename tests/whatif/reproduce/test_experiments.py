@@ -65,7 +65,9 @@ def test_a_young_system_is_written_five_times_then_trimmed() -> None:
     days = (run.trims[0] - scenario.start).total_seconds() / 86400
     assert days * daily == pytest.approx(5 * aging.OSTS * 133e12, rel=1e-4)
     # As much on each OST as users and probe write to Perlmutter's.
-    assert daily / aging.OSTS == pytest.approx((2.3e15 + 24 * 125e12) / 274, rel=0.01)
+    assert daily / aging.OSTS == pytest.approx(
+        (perlmutter.users.daily_writes_bytes + 24 * 125e12) / 274, rel=0.01
+    )
     assert scenario.trim.every_s is None
     # A smaller miniature, a day later: drives that are trimmed write more than they did.
     small = replace(scenario, resolution=replace(perlmutter.resolution, classes=None))

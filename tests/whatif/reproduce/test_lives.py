@@ -131,10 +131,12 @@ def test_eth_is_held_against_perfect_conditions_around_the_first_trim() -> None:
     runs = [
         job(fixed - timedelta(days=3), 1e9),
         job(fixed + timedelta(days=3), 9e9),
+        job(fixed + timedelta(days=30), 27e9),
         job(trim + timedelta(days=3), 36e9),
     ]
     rows = list(eth.rows([life(scenario=scenario, jobs=runs)]))
     assert said(rows, "27-slow").row.twin == pytest.approx(0.25)
     assert not said(rows, "27-slow").row.missed
+    assert "0.75 from then to the trim" in said(rows, "27-slow").row.note
     assert said(rows, "27-read").row.twin == pytest.approx(9 / 45)
     assert said(rows, "27-trimmed").row.twin == 1.0

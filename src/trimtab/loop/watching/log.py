@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TextIO
 
 from trimtab.visible import visible
@@ -13,14 +15,26 @@ from trimtab.visible import visible
 NAME = "trimtab.watch"
 
 
-def configured(stream: TextIO | None = None, *, level: int = logging.INFO) -> logging.Logger:
+def configured(
+    stream: TextIO | None = None,
+    *,
+    level: int = logging.INFO,
+    clock: Callable[[], datetime] | None = None,
+) -> logging.Logger:
     """Return the watch's logger, writing to stderr: text on a terminal, else JSON.
 
     Called again it replaces what it had set up.
+
+    Parameters
+    ----------
+    clock
+        Says when each line was; ``None``: the host's.
     """
     where = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(where)
     handler.setFormatter(TextLine() if where.isatty() else JsonLine())
+    if clock is not None:
+        handler.addFilter(partial(_at, clock))
     log = logging.getLogger(NAME)
     log.handlers[:] = [handler]
     log.setLevel(level)
@@ -62,6 +76,12 @@ class TextLine(logging.Formatter):
             return line
         traced = self.formatException(record.exc_info).splitlines()
         return "\n".join((line, *map(visible, traced)))
+
+
+def _at(clock: Callable[[], datetime], record: logging.LogRecord) -> bool:
+    """Let a record be of the time that a clock shows."""
+    record.created = clock().timestamp()
+    return True
 
 
 def _time(record: logging.LogRecord) -> datetime:

@@ -70,10 +70,12 @@ class Layout:
 
     @property
     def partner(self) -> NDArray[np.int64]:
-        """Number of the server that takes each OST over; servers stand in pairs."""
-        count = len(self.osses)
+        """Number of the server that takes each OST over; servers stand in pairs.
+
+        The last of an odd number has none and keeps its OSTs, as in `simulation.faults.carriers`.
+        """
         partner = self.home ^ 1
-        return np.where(partner < count, partner, np.maximum(self.home - 1, 0))
+        return np.where(partner < len(self.osses), partner, self.home)
 
 
 def layout_of(scenario: Scenario, osts: int | None = None) -> Layout:

@@ -33,7 +33,7 @@ from trimtab.twin.scenario.model import ProbeLoad
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
-"""Assumed: creating or opening the files of all tasks, inside the time of the whole."""
+"""Assumed: creating or opening the files of all tasks, at most, inside the time of the whole."""
 FIRST_NODE: Final = 1000
 LAUNCHER: Final = "slurm"
 """What starts the probes of a simulated site."""
@@ -81,6 +81,11 @@ def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") ->
     return ior_asked_of(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
 
 
+def opening_s(took_s: float) -> float:
+    """Return how much of a phase goes into opening its files, and as much into closing them."""
+    return min(_OPEN_S, 0.01 * took_s)
+
+
 def ior_result(
     asked: IorAsked,
     began: datetime,
@@ -108,7 +113,7 @@ def ior_result(
             ended_s = None
             continue
         ended_s += took_s
-        opening = min(_OPEN_S, 0.01 * took_s)
+        opening = opening_s(took_s)
         transfers = asked.aggregate_bytes / asked.tasks / asked.transfer_size_bytes
         phases.append(
             IorPhase(

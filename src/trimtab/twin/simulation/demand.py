@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,16 @@ def rhythm(at: datetime, zone: tzinfo, users: Users) -> float:
     return day * week
 
 
+def mean_rhythm(at: datetime, seconds: float, zone: tzinfo, users: Users) -> float:
+    """Return the mean of `rhythm` over an epoch, hour by hour.
+
+    An epoch of a day that took the rate of its first hour would write by night alone.
+    """
+    parts = max(1, math.ceil(seconds / 3600.0))
+    step = timedelta(seconds=seconds / parts)
+    return math.fsum(rhythm(at + part * step, zone, users) for part in range(parts)) / parts
+
+
 class Demand:
     """How much users write and read, hour after hour.
 
@@ -61,7 +71,7 @@ class Demand:
         self._level = keep * self._level + math.sqrt(1.0 - keep**2) * float(self._draws[place])
         variance = math.log1p(users.burstiness**2)
         burst = math.exp(math.sqrt(variance) * self._level - variance / 2.0)
-        return rhythm(at, zone, users) * burst
+        return mean_rhythm(at, seconds, zone, users) * burst
 
 
 def competing(rate: Array, draws: np.random.Generator) -> Array:

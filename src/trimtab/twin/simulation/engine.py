@@ -160,7 +160,7 @@ class Simulation:
         seconds = self.scenario.resolution.epoch_s
         start, end = self.now, self.now + timedelta(seconds=seconds)
         while self._changes and self._changes[0].at < end:
-            self.apply(self._changes.pop(0))
+            self._apply_due(self._changes.pop(0))
         self._tell_faults(end)
         faults = active(self._faults, start, end)
         troubles = self._conditions(faults, start, end)
@@ -214,6 +214,13 @@ class Simulation:
     def apply(self, change: Change) -> None:
         """Set what a change sets, and keep an event of it."""
         self._set(change.set, max(change.at, self.now), change.detail)
+
+    def _apply_due(self, change: Change) -> None:
+        """Apply a change of the scenario; what was set by hand meanwhile may stand against it."""
+        try:
+            self.apply(change)
+        except UsageError as error:
+            self.log.add(EventKind.NOTE, max(change.at, self.now), f"refused: {error.message}")
 
     def set_key(self, key: str, value: object) -> None:
         """Set one setting by its dotted key; see `trimtab.twin.scenario.keys.replace_running`."""

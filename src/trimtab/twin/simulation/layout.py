@@ -20,8 +20,9 @@ COUNTS = (
     *(f"useless_{loop}" for loop in LOOPS),
     *(f"considered_{loop}" for loop in LOOPS),
 )
-_WINDOWS = (24, 48, 96, 192)
-"""Epochs."""
+_WINDOWS_S = (24 * 3600.0, 48 * 3600.0, 96 * 3600.0, 192 * 3600.0)
+_LOOK_S = 3600.0
+"""Counts are kept so often, or once an epoch where that is longer."""
 _ENOUGH = 0.1
 """Of the capacity: over fewer writes a miniature's amplification is too coarse."""
 
@@ -89,6 +90,8 @@ class Window:
         `COUNTS` x columns at the beginning.
     units
         Of one miniature OST.
+    epoch_s
+        Time from one `step` to the next.
 
     Attributes
     ----------
@@ -98,9 +101,12 @@ class Window:
         Units that the drive wrote for each unit of the host; where nothing was written ever, 1.
     """
 
-    def __init__(self, counts: Array, units: float) -> None:
+    def __init__(self, counts: Array, units: float, epoch_s: float = 3600.0) -> None:
         self._units = units
-        self._ring = np.zeros((_WINDOWS[-1] + 1, *counts.shape))
+        self._stride = max(1, round(_LOOK_S / epoch_s))
+        look_s = self._stride * epoch_s
+        self._sizes = [max(1, round(window / look_s)) for window in _WINDOWS_S]
+        self._ring = np.zeros((self._sizes[-1] + 1, *counts.shape))
         self._ring[0] = counts
         self._epochs = 0
         self.passed = np.zeros_like(counts)
@@ -115,11 +121,12 @@ class Window:
     def step(self, counts: Array) -> None:
         """Take the counts after an epoch."""
         self._epochs += 1
-        self._ring[self._epochs % len(self._ring)] = counts
-        passed = self._since(_WINDOWS[0], counts)
-        for size in _WINDOWS[1:]:
+        if self._epochs % self._stride == 0:
+            self._ring[self._looks % len(self._ring)] = counts
+        passed = self._since(self._sizes[0], counts)
+        for size in self._sizes[1:]:
             few = passed[0] < _ENOUGH * self._units
-            if size > self._epochs or not few.any():
+            if size > self._looks or not few.any():
                 break
             passed = np.where(few, self._since(size, counts), passed)
         self.passed = passed
@@ -146,6 +153,10 @@ class Window:
     def _useless(self) -> Array:
         return self.passed[3 : 3 + len(LOOPS)]
 
-    def _since(self, epochs: int, counts: Array) -> Array:
-        back = min(epochs, self._epochs)
-        return counts - self._ring[(self._epochs - back) % len(self._ring)]
+    @property
+    def _looks(self) -> int:
+        return self._epochs // self._stride
+
+    def _since(self, looks: int, counts: Array) -> Array:
+        back = min(looks, self._looks)
+        return counts - self._ring[(self._looks - back) % len(self._ring)]

@@ -48,15 +48,17 @@ class Miniature:
         self.layout = (make or core_fleet)(scenario, self._columns, threads)
         self.groups = scenario.resolution.groups
         self.units = float(self.groups * GROUP_UNITS)
-        self._settings = _settings(scenario)
+        self._settings = self._made_with = _settings(scenario)
         self.layout.fill(fullness.tolist())
         self._look()
-        self._window = Window(self._counts, self.units)
+        self._window = Window(self._counts, self.units, scenario.resolution.epoch_s)
 
     def add(self, columns: int) -> None:
-        """Append empty OSTs."""
+        """Append empty OSTs, set as the others are now."""
         self.layout.add(columns)
         self._columns += columns
+        if self._settings != self._made_with:
+            self.layout.configure(range(self._columns - columns, self._columns), **self._settings)
         self._window.add_columns(columns)
         self._look()
 
@@ -91,19 +93,7 @@ class Miniature:
         )
         self._look()
         self._window.step(self._counts)
-        # The file system's own counters: the miniature's rates times what the OST really wrote.
-        host = written + burst
-        scale = state.capacity_bytes / self.units
-        passed = self._counts - before
-        state.bytes_written_total += host
-        state.flash_written_total += host + passed[1] * scale
-        requests = host / REQUEST_BYTES
-        state.allocator_requests_total += requests
-        rate = requests / np.maximum(passed[2], 1.0)
-        loops = len(LOOPS)
-        state.useless_loops_total += passed[3 : 3 + loops] * rate
-        real = state.capacity_bytes / GROUP_BYTES / self.groups
-        state.groups_considered_total += passed[3 + loops :] * rate * real
+        self._count(state, written + burst, self._counts - before)
         state.amplification = self._window.amplification
 
     def serve(self, state: State, *, written: Array, deleted: Array) -> None:
@@ -120,10 +110,7 @@ class Miniature:
             resets=nothing,
         )
         self._look()
-        state.bytes_written_total += written
-        copied = (self._counts - before)[1] * state.capacity_bytes / self.units
-        state.flash_written_total += written + copied
-        state.allocator_requests_total += written / REQUEST_BYTES
+        self._count(state, written, self._counts - before)
 
     def trim(self, columns: NDArray[np.int64]) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
@@ -148,6 +135,18 @@ class Miniature:
     def wear_mean(self) -> Array:
         """How often a superblock was erased on the mean, of each column."""
         return np.asarray(self._state["wear_mean"])
+
+    def _count(self, state: State, host: Array, passed: Array) -> None:
+        """Count on with the miniature's rates times what an OST of each column really wrote."""
+        state.bytes_written_total += host
+        state.flash_written_total += host + passed[1] * (state.capacity_bytes / self.units)
+        requests = host / REQUEST_BYTES
+        state.allocator_requests_total += requests
+        rate = requests / np.maximum(passed[2], 1.0)
+        loops = len(LOOPS)
+        state.useless_loops_total += passed[3 : 3 + loops] * rate
+        real = state.capacity_bytes / GROUP_BYTES / self.groups
+        state.groups_considered_total += passed[3 + loops :] * rate * real
 
     def _look(self) -> None:
         self._state: Mapping[str, Sequence[float]] = self.layout.state()

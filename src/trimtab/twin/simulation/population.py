@@ -22,6 +22,7 @@ COHORT_S = 86400.0
 """What is used within one day is of one age."""
 COHORTS = 732
 """Two years of days; what is older is of the oldest cohort."""
+_LEAST_SCALE = 1e-100
 
 
 @dataclass(slots=True)
@@ -106,6 +107,8 @@ class Population:
         deleted = self.stored * (1.0 - kept)[:, None]
         self.stored -= deleted
         self._scale *= kept
+        if self._scale.min() < _LEAST_SCALE:  # what lives for seconds: nothing can be divided by it
+            self._settle()
         gone = deleted.sum(axis=0)
         self.totals.deleted += float(gone @ self.weight)
         return gone

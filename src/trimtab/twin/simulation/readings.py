@@ -17,8 +17,10 @@ from trimtab.twin.instruments.state import (
 )
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.simulation.faults import carriers
 from trimtab.twin.simulation.miniature import GROUP_BYTES, REQUEST_BYTES
 from trimtab.twin.simulation.state import State
+from trimtab.twin.stack.hardware import platform_of
 from trimtab.twin.stack.ost import BASE_CORE_S
 
 _BYTES_PER_INODE_OST = 1024**2
@@ -64,10 +66,6 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
     loops = len(CRITERIA[scenario.allocator.family])
     users = scenario.users
     file_bytes = users.size_median_bytes * math.exp(users.size_sigma**2 / 2.0)
-    groups = miniature.walks_per_request * state.capacity_bytes / GROUP_BYTES
-    request_s = BASE_CORE_S + groups * constants.allocator_s_per_group
-    cores = scenario.server.cores / scenario.osts.per_server
-    busy = state.write_bytes_per_s / REQUEST_BYTES * request_s / cores
     return OstState(
         capacity_bytes=state.capacity_bytes.copy(),
         used_bytes=state.used_bytes.copy(),
@@ -89,11 +87,28 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         allocator_groups_considered_total=state.groups_considered_total[:loops].T.copy(),
         free_extent_mean_bytes=miniature.free_extent_mean_bytes,
         free_space_fragmented_fraction=np.full(count, np.nan),
-        server_cpu_fraction=np.minimum(busy, 1.0),
+        server_cpu_fraction=_server_cpu(simulation, constants),
         drive_percentage_used=drive_percentage_used(scenario, state),
         drive_media_errors_total=nothing,
         drive_write_amplification=state.amplification.copy(),
     )
+
+
+def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
+    """Return how busy the server of each column is with writes, as `trimtab.twin.stack.ost` counts.
+
+    A server works for all OSTs that it serves now.
+    """
+    scenario, state, columns = simulation.scenario, simulation.state, simulation.columns
+    groups = simulation.miniature.walks_per_request * state.capacity_bytes / GROUP_BYTES
+    request_s = BASE_CORE_S + groups * constants.allocator_s_per_group
+    if scenario.clients.checksums:
+        request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
+    host = platform_of(scenario.osts.drive).host(constants)
+    cores = state.write_bytes_per_s / REQUEST_BYTES * request_s / host
+    server = carriers(state.failover_active[columns.member], scenario.osts.per_server)
+    busy = np.bincount(server, weights=cores[columns.member]) / scenario.server.cores
+    return np.minimum(busy[server[columns.first]], 1.0)
 
 
 def _mdts(simulation: Simulation) -> MdtState:

@@ -49,9 +49,8 @@ class Usage:
         self._demand = Demand(scenario.seed)
         self.busy = 1.0
         spread = stream(scenario.seed, "fullness").standard_normal(columns.osts)[columns.first]
-        full = users.fullness + users.fullness_spread * spread
-        full += users.fullness - float(full @ columns.weight) / columns.osts
-        stored = np.clip(full, 0.0, 1.0) * state.capacity_bytes
+        full = spread_fullness(users.fullness, users.fullness_spread * spread, columns.weight)
+        stored = full * state.capacity_bytes
         self.population = Population(columns.weight, users.lifetimes)
         self.population.fill(stored, users.daily_writes_bytes)
         by_life = self.population.stored @ columns.weight
@@ -96,7 +95,9 @@ class Usage:
         draws = stream(scenario.seed, "files", epoch)
         uneven = unevenness(accepted.total * shares, weight, users, draws)
         room = np.maximum(state.available_bytes, 0.0)
-        placed = place(accepted.total, shares * uneven, weight, room)
+        drawn = shares * uneven
+        # Of much less than a file an epoch, each draw may be too small for a number.
+        placed = place(accepted.total, drawn if drawn.any() else shares, weight, room)
         refused = placed.refused
         lives = np.array([life.share for life in users.lifetimes])
         part = 1.0 - refused / accepted.total if accepted.total > 0.0 else 1.0
@@ -129,6 +130,20 @@ class Usage:
             self._log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
         state.out_of_space = refused > 0.0
         state.refused_space_bytes += refused
+
+
+def spread_fullness(mean: float, deviations: Array, weight: Array) -> Array:
+    """Return how full each column is at the start, 0 to 1; the mean over real OSTs is ``mean``."""
+    full = mean + deviations
+    full += mean - float(full @ weight) / float(weight.sum())
+    cut = np.clip(full, 0.0, 1.0)
+    if (cut == full).all():
+        return cut
+    # What was cut off below or above is taken from the others in proportion.
+    if float(cut @ weight) > mean * float(weight.sum()):
+        return cut * (mean * float(weight.sum()) / float(cut @ weight))
+    free = 1.0 - cut
+    return 1.0 - free * ((1.0 - mean) * float(weight.sum()) / float(free @ weight))
 
 
 def _longest(users: Users) -> int:

@@ -45,7 +45,7 @@ SHOWN: Final = (
         "20-down",
         "003",
         "allocator",
-        "ETH, first month: useless loops a request",
+        "ETH, end of the first month: useless loops a request",
         "virtually down; mb_c3_threshold = 40",
         "1",
     ),

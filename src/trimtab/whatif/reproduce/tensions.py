@@ -134,14 +134,16 @@ def _nearly_empty(rows: Mapping[str, Told]) -> Tension:
     spare = scenario.osts.drive.spare
     twin = "nothing" if slow is None or slow.row.twin is None else f"{slow.row.twin:.0%}"
     text = (
-        "29.9 of about 30 TiB were free when ETH wrote 9.5 of 36 GB/s. Never trimmed, a drive "
-        "takes every address that was ever written for live: random writes then cost an "
-        f"amplification of {fifo(spare):.1f} at the {spare:.0%} of spare that are assumed, which "
-        f"alone would leave {1 / fifo(spare):.0%}; but files are written in runs of megabytes, and "
-        f"the miniature writes {twin} of the reference. 26 % is printed. So either the drives' "
-        "spare is far less than assumed, or their small remainder of free superblocks is scattered "
-        "as by random writes, or the allocator was still slow. And 161 TB purged in 30 days of 15 "
-        "days' life do not leave OSTs empty: both are printed, and they do not fit."
+        "29.9 of about 30 TiB of an OST were free when fstrim found writes at 9.5 of 36 GB/s. A "
+        "drive that was never trimmed takes every address that was ever written for live: random "
+        f"writes then cost an amplification of {fifo(spare):.1f} at the {spare:.0%} of spare that "
+        f"are assumed, and {1 / fifo(spare):.0%} of the speed would be left. But ldiskfs writes "
+        "nearly empty OSTs in long runs from one end to the other, superblocks die whole, and the "
+        f"miniature writes {twin} of the reference in the first days after the threshold, more "
+        "later. Printed is 26 %. Either their spare is far less than assumed, or what is free for "
+        "collection is scattered as by random writes, or the threshold had not mended all. And "
+        "161 TB purged in 30 days, where 15 days' data stay, do not leave OSTs empty: both are "
+        "printed, and they do not fit, unless the 161 TB were the backlog of the first purges."
     )
     return Tension("eth21", "Nearly empty, and a quarter of the speed", _verdict(slow), text)
 

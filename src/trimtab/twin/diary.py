@@ -1,0 +1,196 @@
+"""The diary of a simulated file system: what was done to it, a line each, and how far time came.
+
+One process writes it at a time; others may read. A line that a process which died left half
+written is cut off. The last line may say how far time came: it is overwritten in place, always as
+long as before, so that a diary is as long as its deeds and not as the time that passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.errors import RefusedError, UnreadableError
+
+NAME: Final = "life.jsonl"
+PASS: Final = "pass"
+"""What a line does that only tells the time."""
+
+_BEGUN: Final = "fingerprint"
+"""What the first line has; ``None``: how far its time came could not be said yet."""
+
+Line = dict[str, Any]
+
+
+class Diary:
+    """The diary in a directory.
+
+    Attributes
+    ----------
+    path
+        Its file, which need not be there.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / NAME
+        self._file: int | None = None
+        self._end = 0
+        self._seen = b""  # the last whole line as it was read or begun
+        self._time_at: int | None = None  # of the last line, where that only tells the time
+
+    def read(self) -> tuple[Line, tuple[Line, ...]]:
+        """Return what it begins with, and what was done since; nothing of either: there is none.
+
+        Raises
+        ------
+        UnreadableError
+            It cannot be read, or is no diary.
+        """
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            text = b""
+        except OSError as error:
+            raise UnreadableError(f"{self.path} cannot be read: {error.strerror}") from error
+        whole = text[: text.rfind(b"\n") + 1]
+        lines = [self._parsed(number, one) for number, one in enumerate(whole.splitlines())]
+        last = whole[:-1].rfind(b"\n") + 1
+        self._end, self._seen = len(whole), whole[last:]
+        self._time_at = last if lines and lines[-1].get("do") == PASS else None
+        return (lines[0] if lines else {}), tuple(lines[1:])
+
+    def time(self) -> datetime | None:
+        """Return how far time has come, ``None`` where there is no diary; see `read`."""
+        first, deeds = self.read()
+        said = deeds[-1]["at"] if deeds else first.get("watched_from")
+        return None if said is None else datetime.fromisoformat(said)
+
+    def announce(self) -> None:
+        """Say that a life begins of which it is not known yet how far it comes."""
+        self._replace(_bytes({_BEGUN: None}))
+
+    def begin(self, fingerprint: str, watched_from: datetime, at: datetime) -> None:
+        """Begin it anew: what the life is of, since when it is watched, and the time now."""
+        head = _bytes({_BEGUN: fingerprint, "watched_from": _iso(watched_from)})
+        self._replace(head + _time(at))
+        self._end, self._time_at, self._seen = len(head + _time(at)), len(head), _time(at)
+
+    def _replace(self, text: bytes) -> None:
+        """Write the whole of it, or nothing."""
+        new = self.path.with_suffix(".new")
+        try:
+            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            new.write_bytes(text)
+            new.replace(self.path)
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def add(self, line: Line, at: datetime) -> None:
+        """Write what was done at a time.
+
+        Raises
+        ------
+        RefusedError
+            Another process writes it, or has written it since it was read.
+        UnreadableError
+            It cannot be written.
+        """
+        self._put(self._end, _bytes({"at": _iso(at), **line}))
+        self._time_at = None
+
+    def keep_time(self, at: datetime) -> None:
+        """Write how far time has come; see `add`."""
+        where = self._end if self._time_at is None else self._time_at
+        self._put(where, _time(at))
+        self._time_at = where
+
+    def claim(self) -> None:
+        """Make it this process's own to write, until it ends; see `add`."""
+        try:
+            self._claimed()
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def close(self) -> None:
+        """Let other processes write it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _put(self, where: int, text: bytes) -> None:
+        try:
+            file = self._claimed()
+            os.pwrite(file, text, where)
+        except OSError as error:
+            raise self._unwritten(error) from error
+        self._end = where + len(text)
+
+    def _claimed(self) -> int:
+        """Return its descriptor, this process's own until it ends."""
+        if self._file is not None:
+            return self._file
+        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._refuse_strangers_lines(file)
+        except BlockingIOError as error:
+            os.close(file)
+            raise RefusedError(
+                f"another process goes on with the twin of {self.path.parent} now",
+                hint="wait until it has ended, or stop it: trimtab watch is such a one",
+            ) from error
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        return file
+
+    def _refuse_strangers_lines(self, file: int) -> None:
+        there = os.pread(file, os.fstat(file).st_size, 0)
+        whole = there[: there.rfind(b"\n") + 1]
+        if len(whole) != self._end or not whole.endswith(self._seen):
+            raise RefusedError(
+                f"another process went on with the twin of {self.path.parent} meanwhile",
+                hint="begin again: this one stands where that one began",
+            )
+        if len(there) > len(whole):
+            os.ftruncate(file, len(whole))
+
+    def _parsed(self, number: int, text: bytes) -> Line:
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if not isinstance(line, dict) or not (_is_deed(line) if number else _BEGUN in line):
+            raise UnreadableError(
+                f"{self.path} is no diary of a twin: line {number + 1}",
+                hint="remove it to begin anew",
+            )
+        return line
+
+    def _unwritten(self, error: OSError) -> UnreadableError:
+        return UnreadableError(f"{self.path} cannot be written: {error.strerror}")
+
+
+def _is_deed(line: Line) -> bool:
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        at = datetime.fromisoformat(line["at"])
+        return at.tzinfo is not None and isinstance(line["do"], str)
+    return False
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _time(at: datetime) -> bytes:
+    return _bytes({"at": _iso(at), "do": PASS})
+
+
+def _bytes(line: Line) -> bytes:
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
