@@ -42,6 +42,8 @@ def test_presets_are_possible(name) -> None:
         ("[purge]\nmin_age = '8w'\nmax_age = '2w'\n", "[purge] max_age", "shorter than min_age"),
         ("[resolution]\nclasses = 5\n", "[resolution] classes", "more than the 4 OSTs"),
         ("[resolution]\nepoch = '2d'\n", "[resolution] epoch", "1 min to 24 h"),
+        ("[resolution]\nsuperblock_units = 32768\n", "superblock_units", "to clean with"),
+        ("[resolution]\ngroups = 1\nsuperblock_units = 1024\n", "superblock_units", "1024 of 2048"),
         (IOR, "[probe.a] nodes", "measures nothing"),
         (IOR + "nodes = 65\ntasks_per_node = 1\nbytes_written = '1GB'\n", "[probe.a] nodes", "64"),
         (SURVEY + "nodes = 3\n", "[probe.a] nodes", "runs on the servers"),

@@ -23,6 +23,8 @@ _FRACTION_NEEDED: Final = frozenset({"slow-drive"})
 _RATE_NEEDED: Final = frozenset({"filling", "burst"})
 _LEAST_EPOCH_S: Final = 60.0
 _MOST_EPOCH_S: Final = 86400.0
+_GROUP_UNITS: Final = 2048
+"""Of a block group of the miniature."""
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
@@ -122,6 +124,21 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
         )
     if not _LEAST_EPOCH_S <= resolution.epoch_s <= _MOST_EPOCH_S:
         yield Problem(("resolution", "epoch"), "it is to be 1 min to 24 h", 'epoch = "1h"')
+    yield from _superblocks(scenario)
+
+
+def _superblocks(scenario: Scenario) -> Iterator[Problem]:
+    """Yield whether the miniature drive has no superblock to spare, to whole superblocks."""
+    resolution, spare = scenario.resolution, scenario.osts.drive.spare
+    units = resolution.groups * _GROUP_UNITS
+    superblocks = round(units / (1 - spare) / resolution.superblock_units)
+    if superblocks < 2 or (superblocks - 1) * resolution.superblock_units < units:
+        yield Problem(
+            ("resolution", "superblock_units"),
+            f"{resolution.superblock_units} of {units} units with {format_percent(spare)} spare "
+            "leave the miniature drive less than one superblock to clean with",
+            "fewer units, more groups, or more spare",
+        )
 
 
 def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
