@@ -94,19 +94,13 @@ KINDS: Final = (
 )
 
 
-def figures_of(simulated: Simulated, elapsed_s: float) -> dict[str, float | None]:
-    """Return the figures of a run; ``None`` where it has nothing to tell.
-
-    Parameters
-    ----------
-    elapsed_s
-        Simulated time that has passed.
-    """
+def figures_of(simulated: Simulated) -> dict[str, float | None]:
+    """Return the figures of a run; ``None`` where it has nothing to tell."""
     trace, weight = simulated.trace, simulated.columns.weight
     found: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
     found |= of_jobs(trace.jobs)
     found |= of_surveys(trace.surveys)
-    found |= _of_flash(simulated, elapsed_s)
+    found |= _of_flash(simulated)
     fullness = trace.of("fullness").astype(np.float64)
     found["fullness"] = _weighted(simulated.state.fullness, weight)
     found["fullest"] = float(np.nanmax(fullness)) if fullness.size else None
@@ -121,10 +115,15 @@ def figures_of(simulated: Simulated, elapsed_s: float) -> dict[str, float | None
 
 
 def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
-    """Return rates and spread of IOR runs; those that did not finish count as 0 in the spread."""
+    """Return rates of IOR runs of all probes, and their spread within each probe.
+
+    Those that did not finish count as 0 in the spread.
+    """
     began = [one for one in jobs if one.status in ("ok", "unfinished")]
     ok = [one for one in jobs if one.status == "ok"]
-    covs = _covs(began)
+    # Two probes differ in what they ask for: that is no spread of either.
+    probes = dict.fromkeys(one.probe for one in began)
+    covs = [cov for probe in probes for cov in _covs([one for one in began if one.probe == probe])]
     return {
         "ior_write": _mean([one.write_bytes_per_s for one in ok]),
         "ior_read": _mean([one.read_bytes_per_s for one in ok]),
@@ -162,12 +161,15 @@ def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     return {"ost_write": float(values.mean()), "ost_write_least": float(values.min())}
 
 
-def _of_flash(simulated: Simulated, elapsed_s: float) -> Mapping[str, float | None]:
-    """Return amplification of all writes, and drive writes a day of the flash."""
+def _of_flash(simulated: Simulated) -> Mapping[str, float | None]:
+    """Return amplification of all writes, and drive writes a day of the flash there is now."""
     state, weight, osts = simulated.state, simulated.columns.weight, simulated.scenario.osts
     written = float(state.bytes_written_total @ weight)
-    if written <= 0 or elapsed_s <= 0:
+    ends_s = simulated.trace.ends_s
+    if written <= 0 or not ends_s.size:
         return {}
+    # Not what was asked for: the last epoch may end after it.
+    elapsed_s = float(ends_s[-1]) - simulated.scenario.start.timestamp()
     flash = float(state.flash_written_total @ weight)
     raid = osts.raid
     drives = float(weight.sum()) * raid.drives / raid.shared
