@@ -95,7 +95,8 @@ def test_surveys_leave_out_what_did_not_answer():
 @pytest.fixture(scope="module")
 def simulated() -> Simulation:
     scenario = replace_keys(
-        load_scenario("template"), {"resolution.classes": "2", "resolution.groups": "1"}
+        load_scenario("template"),
+        {"resolution.classes": "2", "resolution.groups": "1", "resolution.superblock_units": "8"},
     )
     simulation = Simulation(scenario, threads=1)
     simulation.run(simulation.now + timedelta(days=2))
@@ -133,6 +134,15 @@ def test_writes_of_a_day_are_of_the_time_that_passed_and_not_of_that_asked_for()
     )
     found = [Run(scenario, hours * 3600.0).answer() for hours in (7, 12)]
     assert found[0] == found[1], "two epochs each"
+
+
+def test_too_few_writes_tell_nothing_of_the_flash():
+    """All OSTs are closed after an hour: what drives cleaned then was owed to writes before."""
+    keys = {"resolution.classes": "2", "gating.limit": "3%", "gating.reopen": "2%"}
+    closed = replace_keys(load_scenario("template"), {**keys, "gating.enabled": "true"})
+    found = Run(closed, 86400.0).answer()
+    assert found["write_amplification"] is None
+    assert found["flash_drive_writes_per_day"] is None
 
 
 def test_the_horizon_by_hand(simulated):

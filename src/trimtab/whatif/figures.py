@@ -16,6 +16,7 @@ from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.simulation.miniature import GROUP_UNITS
 from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.state import State
@@ -27,6 +28,8 @@ _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
 _DAY_S: Final = 86400.0
+_SUPERBLOCKS_LEAST: Final = 10
+"""Written on each miniature OST: of fewer, what one collection copies is most of what is told."""
 
 
 class Simulated(Protocol):
@@ -166,7 +169,7 @@ def _of_flash(simulated: Simulated) -> Mapping[str, float | None]:
     state, weight, osts = simulated.state, simulated.columns.weight, simulated.scenario.osts
     written = float(state.bytes_written_total @ weight)
     ends_s = simulated.trace.ends_s
-    if written <= 0 or not ends_s.size:
+    if not ends_s.size or written < _told_from(simulated):
         return {}
     # Not what was asked for: the last epoch may end after it.
     elapsed_s = float(ends_s[-1]) - simulated.scenario.start.timestamp()
@@ -179,6 +182,13 @@ def _of_flash(simulated: Simulated) -> Mapping[str, float | None]:
         "write_amplification": flash / written,
         "flash_drive_writes_per_day": daily / osts.drive.capacity_bytes,
     }
+
+
+def _told_from(simulated: Simulated) -> float:
+    """Return the bytes of the whole from which on miniatures tell what drives write."""
+    resolution = simulated.scenario.resolution
+    part = _SUPERBLOCKS_LEAST * resolution.superblock_units / (resolution.groups * GROUP_UNITS)
+    return part * float(simulated.state.capacity_bytes @ simulated.columns.weight)
 
 
 def _horizon_s(by_day: NDArray[np.float64]) -> float | None:
