@@ -10,6 +10,7 @@
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
 # make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
+# make twin-questions  what the twin's positions rest on; result beside it, tables in docs/twin-questions.md
 # make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
@@ -31,7 +32,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-.PHONY: bench-twin bench-allocator calibration reproduce bench-judge soak docs lock clean
+.PHONY: bench-twin twin-questions bench-allocator calibration reproduce bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -73,6 +74,10 @@ bench-twin: .venv/.core
 
 bench-mqsim: .venv/.core
 	$(BIN)/python benchmarks/flash_against_mqsim.py --mqsim $(MQSIM) $(ARGS)
+
+twin-questions: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/twin_questions/measure.py $(ARGS)
+	$(BIN)/python scripts/twin_questions_page.py
 
 bench-allocator: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/kernel_allocator.py $(ARGS)

@@ -82,3 +82,10 @@ def test_throttling_costs_what_turning_it_off_gains(monkeypatch: pytest.MonkeyPa
 def test_impossible_groups_are_refused() -> None:
     with pytest.raises(UsageError, match="drives is 9"):
         windows.slowdown(replace(TERMS, raid=Raid(drives=9)))
+
+
+def test_mirrors_give_half_of_their_drives() -> None:
+    mirrors = Raid("raid10", drives=10, data=1, parity=1, spares=0)
+    found = windows.slowdown(replace(TERMS, raid=mirrors, amplification=1.0))
+    assert found.ceiling_bytes_per_s == pytest.approx(10 * 3.2e9 / 2)
+    assert found.factor == pytest.approx(1.0, abs=0.02)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
-from trimtab.launch.interruption import interruptible, shielded
+from trimtab.launch.interruption import interruptible, lifted, shielded
 from trimtab.loop.stores import open_store
 from trimtab.model.run import RunStatus
 from trimtab.twin.diary import Diary
 from trimtab.twin.instruments.failures import FailureKind, failure_of
 from trimtab.twin.instruments.ior import Space
+from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
@@ -94,10 +95,10 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
         with shielded():
             site_file = _prepare(wanted, store.location.url)
             keeper = _Keeper(wanted, Simulation(scenario), store)
-        try:
-            keeper.run(until, progress)
-        finally:
-            with shielded():
+            try:
+                with lifted():
+                    keeper.run(until, progress)
+            finally:
                 kept = keeper.close(site_file)
     return kept
 
@@ -157,12 +158,14 @@ class _Keeper:
         self._store = store
         self._writer = SiteWriter(store, wanted.scenario, path=str(wanted.directory.absolute()))
         self._probes: dict[str, ProbeLoad] = {one.name: one for one in wanted.scenario.probes}
-        self._next_snapshot = simulation.now
+        self._next_snapshot = simulation.now + timedelta(seconds=wanted.snapshot_every_s)
         self._jobs = self._surveys = self._events = self._snapshots = 0
         self._statuses: dict[RunStatus, int] = {}
-        for happening in (*wanted.scenario.changes, *wanted.scenario.faults):
-            if self._writer.truth is not None:
-                self._writer.truth.cause(cause_of(happening))
+        if self._writer.truth is not None:
+            for change in wanted.scenario.changes:
+                self._writer.truth.cause(cause_of(change))
+            for fault in wanted.scenario.faults:
+                self._writer.truth.cause(cause_of(fault, [ost_name(one) for one in fault.osts]))
 
     def run(self, until: datetime, progress: Progress) -> None:
         """Let time pass and keep what is seen."""

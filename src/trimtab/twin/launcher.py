@@ -42,7 +42,10 @@ class TwinLauncher:
         ------
         UsageError
             More than the file system has.
+        RefusedError
+            Another process goes on with the twin: nothing can be measured meanwhile.
         """
+        self._programs.life.claim()
         there = self._programs.life.scenario.clients.nodes
         if demand.nodes > there:
             raise UsageError(f"{demand.nodes} nodes are asked for, and the twin has {there}")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from trimtab import __version__
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError, UsageError
+from trimtab.launch.interruption import shielded
 from trimtab.twin.constants import FITTED
 from trimtab.twin.diary import PASS, Diary, Line
 from trimtab.twin.scenario.load import load_scenario
@@ -132,8 +133,10 @@ class Life:
         until = until.astimezone(UTC)
         begun, whole = self._now, max((until - self._now).total_seconds(), 1.0)
         while self.simulation.now + self._epoch <= until:
-            self.simulation.step()
-            self._end_probes()
+            with shielded():  # an epoch passes whole, or not at all
+                self.simulation.step()
+                self._end_probes()
+                self._now = self.simulation.now
             if progress is not None:
                 progress(min(1.0, (self.simulation.now - begun).total_seconds() / whole))
         self._now = max(self._now, until)

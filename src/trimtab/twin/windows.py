@@ -173,7 +173,8 @@ def _simulated(terms: Terms) -> Window:
         "kind": terms.raid.kind,
         "drives": terms.raid.drives,
         "data": terms.raid.data,
-        "parity": terms.raid.parity,
+        # Where a scenario counts copies as parity, the core has mirrors of one copy and no parity.
+        "parity": 0 if terms.raid.kind == "raid10" else terms.raid.parity,
         "chunk_bytes": terms.raid.chunk_bytes,
         "transfer_bytes": terms.transfer_bytes,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -14,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.small_twin import START, small_scenario
 
-from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.errors import Interrupted, RefusedError, UnreadableError, UsageError
+from trimtab.launch.interruption import interruptible
 from trimtab.twin import life as life_module
 from trimtab.twin.diary import NAME
 from trimtab.twin.driver import TwinDriver
@@ -252,3 +255,22 @@ def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UnreadableError, match="cannot be"):
         Life.open(tmp_path / "file", scenario_file(tmp_path))
+
+
+def test_a_signal_leaves_whole_epochs(tmp_path: Path) -> None:
+    name = scenario_file(tmp_path)
+    life = Life.open(tmp_path, name)
+    passed: list[float] = []
+
+    def progress(part: float) -> None:
+        passed.append(part)
+        if len(passed) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted), interruptible():
+        life.pass_until(START + timedelta(days=2), progress=progress)
+    assert life.now == life.simulation.now == START + timedelta(hours=3)
+    life.do("trim", column=1)
+    life.close()
+    again = Life.open(tmp_path, name)
+    same(life, again)

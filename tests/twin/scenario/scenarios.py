@@ -55,8 +55,7 @@ drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.bui
     write_bytes_per_s=rates,
     read_iops=rates,
     write_iops=rates,
-    # Under a fiftieth a miniature of one group has no superblock to clean with.
-    spare=st.floats(0.02, 0.98),
+    spare=st.floats(0.05, 0.9),  # less may be less than a superblock
     drive_writes_per_day=st.floats(0.01, 10),
 )
 
@@ -65,7 +64,7 @@ drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.bui
 def raids(draw: st.DrawFn) -> Raid:
     kind = draw(st.sampled_from(get_args(RaidKind)))
     data = 1 if kind == "raid10" else draw(st.integers(1, 12))
-    parity = draw(st.integers(1, 3))
+    parity = 1 if kind == "raid10" else draw(st.integers(1, 3))
     spares = draw(st.integers(0, 3))
     more = draw(st.integers(0, 20))
     return Raid(
@@ -74,7 +73,7 @@ def raids(draw: st.DrawFn) -> Raid:
         data=data,
         parity=parity,
         spares=spares,
-        chunk_bytes=draw(st.integers(1, 2**30)),
+        chunk_bytes=draw(st.integers(4096, 2**30)),
         shared=draw(st.integers(1, 4)),
     )
 
@@ -153,7 +152,7 @@ def probes(draw: st.DrawFn, name: str, start: datetime) -> ProbeLoad:
     transfer = draw(st.integers(1, 2**40))
     if draw(st.booleans()):
         return ProbeLoad(name, "obdfilter-survey", schedule, 0, 0, transfer, 0.0, timeout, since)
-    written = draw(st.integers(1, 10**11).map(float))
+    written = 64 * transfer + draw(st.integers(0, 10**11).map(float))
     return ProbeLoad(name, "ior", schedule, 1, 64, transfer, written, timeout, since)
 
 

@@ -477,3 +477,47 @@ def test_an_epoch_of_a_day_writes_what_24_of_an_hour_write():
         of.run()
         written.append(of.population.totals.written)
     assert written[1] == pytest.approx(written[0], rel=1e-9)
+
+
+def test_a_silent_ost_that_is_closed_hangs_no_job():
+    faults = (Fault(START + 3 * HOUR, "silent-ost", None, (3,)),)
+    of = simulation(small(1.0, faults=faults))
+    of.set_creation(3, False)
+    of.run()
+    assert {job.status for job in of.trace.jobs} == {"ok"}
+
+
+def test_where_all_osts_are_silent_jobs_hang_for_no_lack_of_space():
+    faults = (Fault(START + 3.5 * HOUR, "silent-ost", None, tuple(range(8))),)
+    of = simulation(small(1.0, faults=faults))
+    of.run()
+    assert {job.status for job in of.trace.jobs[4:]} == {"unfinished"}
+
+
+def test_more_resets_than_requests_are_as_many_as_the_layout_takes():
+    of = Simulation(small(0.25, allocator=Allocator(reset_s=0.1), probes=()), threads=1)
+    of.run()
+    assert np.isfinite(of.state.amplification).all()
+
+
+def test_what_is_over_is_no_longer_shown():
+    faults = (
+        Fault(START + 3 * HOUR, "silent-ost", START + 5 * HOUR, (3,)),
+        Fault(START + 6.2 * HOUR, "failover", START + 6.4 * HOUR, (4,)),
+    )
+    of = simulation(small(1.0, faults=faults))
+    shown = []
+    for _ in range(8):
+        of.step()
+        osts = readings(of).osts
+        shown.append((not osts.answers[3], bool(osts.failed_over[4])))
+    # At the end of the third hour it is silent, at that of the fifth no longer.
+    assert [silent for silent, _ in shown] == [hour in (3, 4) for hour in range(1, 9)]
+    assert not any(moved for _, moved in shown)
+
+
+def test_discard_at_each_deletion_is_counted():
+    of = simulation(small(1.0, trim=Trim(None, discard=True)))
+    of.run()
+    totals, given = of.population.totals, of.state.bytes_discarded_total.sum()
+    assert given == pytest.approx(totals.deleted + 24 * 3e12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,10 +22,12 @@ _SHARES_OFF: Final = 1e-6
 _OSTS_NEEDED: Final = frozenset({"silent-ost", "failover", "slow-drive", "failed-drive", "filling"})
 _FRACTION_NEEDED: Final = frozenset({"slow-drive"})
 _RATE_NEEDED: Final = frozenset({"filling", "burst"})
+_LEAST_CHUNK_BYTES: Final = 4096
+_MOST_CHUNK_BYTES: Final = 2**30
+_MOST_DRIVES: Final = 1024
+_GROUP_UNITS: Final = 2048
 _LEAST_EPOCH_S: Final = 60.0
 _MOST_EPOCH_S: Final = 86400.0
-_GROUP_UNITS: Final = 2048
-"""Of a block group of the miniature."""
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
@@ -55,6 +58,12 @@ def _raid(raid: Raid) -> Iterator[Problem]:
         yield Problem((*at, "data"), "raid10 mirrors one chunk", "data = 1, parity = 1")
     if raid.kind == "raid10" and raid.parity < 1:
         yield Problem((*at, "parity"), "raid10 needs a copy", "data = 1, parity = 1")
+    if raid.kind == "raid10" and raid.parity > 1:
+        yield Problem((*at, "parity"), "mirrors of one copy alone are simulated", "parity = 1")
+    if raid.drives > _MOST_DRIVES:
+        yield Problem((*at, "drives"), f"groups of up to {_MOST_DRIVES:,} drives are simulated")
+    if not _LEAST_CHUNK_BYTES <= raid.chunk_bytes <= _MOST_CHUNK_BYTES:
+        yield Problem((*at, "chunk"), "it is to be 4 KiB to 1 GiB", 'chunk = "128KiB"')
 
 
 def standing_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -124,20 +133,15 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
         )
     if not _LEAST_EPOCH_S <= resolution.epoch_s <= _MOST_EPOCH_S:
         yield Problem(("resolution", "epoch"), "it is to be 1 min to 24 h", 'epoch = "1h"')
-    yield from _superblocks(scenario)
-
-
-def _superblocks(scenario: Scenario) -> Iterator[Problem]:
-    """Yield whether the miniature drive has no superblock to spare, to whole superblocks."""
-    resolution, spare = scenario.resolution, scenario.osts.drive.spare
-    units = resolution.groups * _GROUP_UNITS
-    superblocks = round(units / (1 - spare) / resolution.superblock_units)
-    if superblocks < 2 or (superblocks - 1) * resolution.superblock_units < units:
+    # The miniature drive has whole superblocks: some for data, and one or more of them spare.
+    units, spare = resolution.groups * _GROUP_UNITS, scenario.osts.drive.spare
+    flash = math.floor(units / (1.0 - spare) / resolution.superblock_units + 0.5)
+    if resolution.superblock_units > units or flash * resolution.superblock_units <= units:
         yield Problem(
             ("resolution", "superblock_units"),
-            f"{resolution.superblock_units} of {units} units with {format_percent(spare)} spare "
-            "leave the miniature drive less than one superblock to clean with",
-            "fewer units, more groups, or more spare",
+            f"{resolution.superblock_units} units are too many for {resolution.groups} groups of "
+            f"{_GROUP_UNITS:,} with {format_percent(spare)} spare: not one superblock is spare",
+            "smaller superblocks, or more groups",
         )
 
 
@@ -149,6 +153,14 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
         for key in ("nodes", "tasks_per_node", "bytes_written"):
             if not getattr(probe, key):
                 yield Problem((*at, key), "an IOR without it measures nothing", "more than 0")
+        least = probe.nodes * probe.tasks_per_node * probe.transfer_size_bytes
+        if 0 < probe.bytes_written < least:
+            yield Problem(
+                (*at, "bytes_written"),
+                f"{format_bytes(probe.bytes_written)} are less than one transfer of each task, "
+                f"{format_bytes(least)}",
+                "more bytes, fewer tasks or smaller transfers",
+            )
         return
     for key in ("nodes", "tasks_per_node", "bytes_written"):
         if getattr(probe, key):

@@ -54,6 +54,10 @@ Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
+_MOST_RESETS = 10_000
+"""In an epoch: a miniature OST writes fewer requests than that between them."""
+
+
 class Simulation:
     """A scenario, running.
 
@@ -207,6 +211,8 @@ class Simulation:
         self._user_rate = written / seconds
         for probe, at in due:
             self._measure(probe, at, faults, shares=shares, even=even)
+        # What was over within the epoch is no longer so for whoever looks at its end.
+        self._show_conditions(self._conditions(active(self._faults, end, end), end, end))
         self._record(end)
         self.now = end
         self._epoch += 1
@@ -436,11 +442,12 @@ class Simulation:
 
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start
-        return policies.resets_due(
+        due = policies.resets_due(
             (start - begun).total_seconds(),
             (end - begun).total_seconds(),
             self.scenario.allocator.reset_s,
         )
+        return min(due, _MOST_RESETS)
 
     def _conditions(self, faults: tuple[Fault, ...], start: datetime, end: datetime) -> Conditions:
         if faults:
@@ -499,10 +506,11 @@ class Simulation:
             server,
             troubles,
         )
-        # A silent OST still gets files: the servers of metadata have not noticed.
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
-        if troubles.silent.any():
-            chosen = np.where(troubles.silent, chosen.max(initial=0.0), chosen)
+        # A silent OST that is open still gets files: the servers of metadata have not noticed.
+        silent = troubles.silent & state.create_enabled[member]
+        if silent.any():
+            chosen = np.where(silent, chosen.max() or 1.0, chosen)
         return Moment(
             terms,
             self._user_rate[member],

@@ -93,7 +93,7 @@ class Miniature:
         )
         self._look()
         self._window.step(self._counts)
-        self._count(state, written + burst, self._counts - before)
+        self._count(state, written + burst, deleted + purged + burst, self._counts - before)
         state.amplification = self._window.amplification
 
     def serve(self, state: State, *, written: Array, deleted: Array) -> None:
@@ -110,7 +110,7 @@ class Miniature:
             resets=nothing,
         )
         self._look()
-        self._count(state, written, self._counts - before)
+        self._count(state, written, deleted, self._counts - before)
 
     def trim(self, columns: NDArray[np.int64]) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
@@ -136,9 +136,11 @@ class Miniature:
         """How often a superblock was erased on the mean, of each column."""
         return np.asarray(self._state["wear_mean"])
 
-    def _count(self, state: State, host: Array, passed: Array) -> None:
+    def _count(self, state: State, host: Array, freed: Array, passed: Array) -> None:
         """Count on with the miniature's rates times what an OST of each column really wrote."""
         state.bytes_written_total += host
+        if self._settings["discard"]:
+            state.bytes_discarded_total += freed
         state.flash_written_total += host + passed[1] * (state.capacity_bytes / self.units)
         requests = host / REQUEST_BYTES
         state.allocator_requests_total += requests

@@ -207,18 +207,19 @@ def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[T
     before = curves["before"]
     yield told(
         "17-throttling",
-        [1 / _at(curve, THREE_QUARTERS).throttling - 1 for curve in before],
+        [1 / point_at(curve, THREE_QUARTERS).throttling - 1 for curve in before],
         f"{THREE_QUARTERS:.0%} full, a month between trims, write amplification "
-        f"{np.mean([_at(curve, THREE_QUARTERS).amplification for curve in before]):.2f}",
+        f"{np.mean([point_at(curve, THREE_QUARTERS).amplification for curve in before]):.2f}",
     )
     drives = [bend([one.fullness for one in curve], [one.drives for one in curve])
               for curve in before]  # fmt: skip
     both = [bend([one.fullness for one in curve], [one.delivered for one in curve])
             for curve in before]  # fmt: skip
-    lost = ", ".join(
-        f"{np.mean([_at(curve, full).drives for curve in before]) / 1e9:.1f} GB/s at {full:.0%}"
+    means = {
+        full: float(np.mean([point_at(curve, full).drives for curve in before]))
         for full in (0.65, 0.75, 0.85)
-    )
+    }
+    lost = ", ".join(f"{mean / 1e9:.1f} GB/s at {full:.0%}" for full, mean in means.items())
     yield told("9-collection", drives, f"two straight lines through what drives write: {lost}")
     yield told(
         "19-knee",
@@ -230,7 +231,8 @@ def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[T
     )
 
 
-def _at(curve: Sequence[Point], fullness: float) -> Point:
+def point_at(curve: Sequence[Point], fullness: float) -> Point:
+    """Return the point of a curve at one of `FULLNESS`."""
     return next(one for one in curve if one.fullness == fullness)
 
 

@@ -265,8 +265,7 @@ def _space(lives: Sequence[Life]) -> Iterator[Told]:
         "age of the oldest bytes that the purge left at the end",
         fitted="users.lifetimes and purge.target of the scenario",
     )
-    for words in ("7-latency", "50-trim-cost"):
-        yield told(words, [])
+    yield told("50-trim-cost", [])
 
 
 def days_row(scenario: Scenario) -> Told:

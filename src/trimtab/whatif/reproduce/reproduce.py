@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trimtab.twin.calibration import Row, static_rows
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.whatif.reproduce import aging, eth, perlmutter
+from trimtab.whatif.reproduce import aging, eth, perlmutter, seconds
 from trimtab.whatif.reproduce.life import Life, LifeRun, with_classes
 from trimtab.whatif.reproduce.tensions import Tension, tensions
 from trimtab.whatif.reproduce.told import TARGETS, Told, told
@@ -158,7 +158,10 @@ def reproduce(
         found += timed(terms.documents, lives, curves)
     found += _shown(terms.documents, {one.row.id for one in found})
     ordered = sorted(found, key=lambda one: (_place(terms.documents, one.row), _number(one.row.id)))
-    said = [one for document in terms.documents for one in tensions(document, ordered)]
+    throttled = (
+        seconds.throttled_text(lives["perlmutter"][0].scenario, curves["before"]) if curves else ""
+    )
+    said = [one for document in terms.documents for one in tensions(document, ordered, throttled)]
     return Reproduction(terms, code_version(), tuple(ordered), tuple(said), lives, curves)
 
 
@@ -172,6 +175,7 @@ def timed(
     if "nersc24" in documents:
         found += perlmutter.rows(lives["perlmutter"])
         found += aging.fullness_rows(curves)
+        found.append(seconds.latency_row(lives["perlmutter"][0].scenario, curves["before"]))
     if "sc21" in documents:
         found += aging.young_rows(lives)
         found += [perlmutter.days_row(lives[f"young {aging.YOUNG[0]}"][0].scenario)]

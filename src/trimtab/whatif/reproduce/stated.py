@@ -18,10 +18,9 @@ SHOWN: Final = (
         "7-latency",
         "000",
         "drive",
-        "latency of writes that meet collection",
+        "latency of the slowest writes while drives collect, over the usual",
         "up by orders of magnitude, few requests, at different times on 12 drives",
         "1",
-        "windows of seconds have such requests; no figure of theirs is printed",
     ),
     Target(
         "9-collection",

@@ -1,0 +1,64 @@
+"""What seconds of one array say: latency of writes that meet collection, and who is throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Final
+
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.windows import Terms, Window, slowdown
+from trimtab.whatif.reproduce.aging import THREE_QUARTERS, Point, point_at
+from trimtab.whatif.reproduce.told import Told, told
+
+_LIGHT: Final = 0.3
+"""Load of the array at which latency is looked at: at more, writes wait for each other."""
+
+
+def window(
+    scenario: Scenario, amplification: float, *, load: float = 1.0, throttled: bool = True
+) -> Window:
+    """Return seconds of one array of a scenario's drives."""
+    queue = replace(scenario.queue, writeback_throttling=throttled)
+    return slowdown(Terms(scenario.osts.drive, scenario.osts.raid, queue, amplification, load=load))
+
+
+def amplification_at(curves: Sequence[Sequence[Point]]) -> float:
+    """Return the write amplification three quarters full, mean over seeds."""
+    return fmean(point_at(curve, THREE_QUARTERS).amplification for curve in curves)
+
+
+def latency_row(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> Told:
+    """Return how much longer the slowest writes take where drives collect, over the usual.
+
+    Parameters
+    ----------
+    curves
+        Before the mitigations, one a seed.
+    """
+    amplification = amplification_at(curves)
+    quiet = window(scenario, 1.0, load=_LIGHT)
+    busy = window(scenario, amplification, load=_LIGHT)
+    if quiet.p50_s is None or busy.p9999_s is None or busy.met is None:
+        return told("7-latency", [None])
+    return told(
+        "7-latency",
+        [busy.p9999_s / quiet.p50_s],
+        f"one write in 10,000 takes {1e3 * busy.p9999_s:.1f} ms at an amplification of "
+        f"{amplification:.1f}, the median {1e6 * quiet.p50_s:.0f} us without collection, at "
+        f"{_LIGHT:.0%} load; {busy.met:.0%} of the writes meet collection, which is not few",
+    )
+
+
+def throttled_text(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> str:
+    """Return how much of the time drives stand by that do not collect, in a sentence."""
+    amplification = amplification_at(curves)
+    on = window(scenario, amplification)
+    off = window(scenario, amplification, throttled=False)
+    return (
+        f"At an amplification of {amplification:.1f} a drive of the simulated array stands by, "
+        f"neither collecting nor with anything to do, {on.starved_quiet:.0%} of the time with "
+        f"throttling and {off.starved_quiet:.0%} without; a writer is held for a drive that does "
+        f"not collect {on.held_quiet:.1%} of the time."
+    )

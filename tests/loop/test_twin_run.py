@@ -1,0 +1,273 @@
+"""``trimtab twin run``: what it writes, what it refuses, and that it is the same every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.support.command import TRIMTAB, trimtab
+from tests.support.small_twin import START, small_scenario
+
+from trimtab.errors import Interrupted, RefusedError, UsageError
+from trimtab.loop.reach import THIS_HOST
+from trimtab.loop.sites import reach_of
+from trimtab.loop.twin_run import Wanted, run_twin
+from trimtab.model.run import RunStatus
+from trimtab.record.store import Store
+from trimtab.report.documents.twin import RunDocument
+from trimtab.site.load import load_site
+from trimtab.twin.diary import Diary
+from trimtab.twin.life import Life
+from trimtab.twin.scenario.model import Fault, ProbeLoad
+from trimtab.twin.scenario.write import to_toml
+
+MIB = 2.0**20
+DAY_S = 86400.0
+PROBES = (
+    ProbeLoad(
+        "hourly", "ior", "every 1h", nodes=2, tasks_per_node=2, bytes_written=128 * MIB,
+        timeout_s=600.0,
+    ),
+    ProbeLoad("survey", "obdfilter-survey", "daily at 20:00", timeout_s=3600.0),
+)  # fmt: skip
+
+
+def scenario_file(directory: Path, **changes: Any) -> Path:
+    path = directory / "small.toml"
+    path.write_text(to_toml(small_scenario(**{"probes": PROBES, **changes})))
+    return path
+
+
+def kept(directory: Path, name: str = "small.db") -> dict[str, Any]:
+    """All that a store holds, with what was printed and with the truth beside it."""
+    with Store.open(f"sqlite:///{directory / name}") as store:
+        runs = [store.run(one.id, outputs=True) for one in store.runs(limit=10_000)]
+        state = {
+            "sites": [(one.name, one.timezone) for one in store.sites()],
+            "runs": [
+                (one.id, one.probe, one.status, one.at, one.until, one.samples, one.problem)
+                for one in runs
+            ],
+            "outputs": [
+                output.stdout.replace(os.fsencode(directory), b"DIR")
+                for one in runs
+                for output in one.outputs
+            ],
+            "snapshots": list(store.snapshots("small")),
+            "events": list(store.events(site="small")),
+            "history": [store.history(one.site, one.comparability) for one in store.series()],
+        }
+        assert store.integrity(contents=True) == ()
+    truth = (directory / name).with_suffix(".truth.parquet")
+    state["truth"] = pl.read_parquet(truth).to_dicts()
+    state["causes"] = truth.with_suffix("").with_suffix(".truth.jsonl").read_text()
+    return state
+
+
+def simulated(directory: Path, days: float = 2.0, seed: int = 0, **changes: Any) -> Path:
+    """Return the site file of a simulated stretch, made in this process."""
+    scenario = small_scenario(**{"probes": PROBES, "seed": seed, **changes})
+    wanted = Wanted(scenario, directory, until_s=days * DAY_S)
+    return run_twin(wanted, progress=lambda text, part: None).site_file
+
+
+def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
+    directory = tmp_path / "life"
+    words = ("twin", "run", scenario_file(tmp_path), "--until", "2d", "--directory", directory)
+    ended = trimtab(*words, "--json", store=tmp_path / "other.db")
+    assert ended.code == 0, ended.stderr
+    document = RunDocument.model_validate_json(ended.stdout)
+    assert (document.scenario, document.start) == ("small", START)
+    assert document.end == START + timedelta(days=2)
+    assert document.runs == {"ok": 48}
+    assert (document.surveys, document.snapshots, document.events) == (2, 48, 0)
+    assert not (tmp_path / "other.db").exists()
+    assert {one.name for one in directory.iterdir()} == {
+        "small.db", "small.toml", "scenario.toml", "life.jsonl", "raw", "small.truth.parquet",
+        "small.truth.jsonl",
+    }  # fmt: skip
+    state = kept(directory)
+    assert len(state["runs"]) == 50
+    assert len(state["snapshots"]) == 48
+    assert len(state["truth"]) == 48 * 4
+    loaded = load_site(document.site_file)
+    assert loaded.warnings == ()
+    assert loaded.site.driver == "twin"
+    assert Diary(directory).time() == document.end
+    again = trimtab(*words, store=tmp_path / "other.db")
+    assert again.code == 4
+    assert "already" in again.stderr
+    assert "--directory" in again.stderr
+    assert kept(directory) == state
+
+
+def test_people_are_told_in_words_and_the_end_is_held(tmp_path: Path) -> None:
+    file, directory = scenario_file(tmp_path), tmp_path / "life"
+    beyond = trimtab(
+        "twin", "run", file, "--until", "31d", "--directory", directory, store=tmp_path
+    )
+    assert beyond.code == 2
+    assert "31 days" in beyond.stderr
+    assert "length" in beyond.stderr
+    assert not directory.exists()
+    none = trimtab("twin", "run", file, "--until", "0s", "--directory", directory, store=tmp_path)
+    assert none.code == 2
+    told = trimtab("twin", "run", file, "--until", "1d", "--directory", directory, store=tmp_path)
+    assert told.code == 0
+    assert str(directory / "small.toml") in told.stdout.replace("\n", "")
+
+
+def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+    where = tmp_path / "file" / "life"
+    ended = trimtab("twin", "run", scenario_file(tmp_path), "--directory", where, store=tmp_path)
+    assert ended.code == 5
+    assert "cannot be made" in ended.stderr
+    assert "simulating" not in ended.stderr
+
+
+def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
+    scenario, store = small_scenario(probes=PROBES), f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    first = Wanted(scenario, tmp_path / "one", store, until_s=DAY_S)
+    found = run_twin(first, progress=lambda text, part: None)
+    assert not (tmp_path / "one" / "small.db").exists()
+    assert load_site(found.site_file).site.store.url == store
+    assert found.truth[0] == tmp_path / "elsewhere.truth.parquet"
+    before = kept(tmp_path, "elsewhere.db")
+    with pytest.raises(RefusedError, match="holds a site small already") as refused:
+        run_twin(replace(first, directory=tmp_path / "two"), progress=lambda text, part: None)
+    assert "--store" in str(refused.value.hint)
+    assert kept(tmp_path, "elsewhere.db") == before
+    assert not (tmp_path / "two" / "life.jsonl").exists()
+
+
+def test_the_same_scenario_is_kept_bit_for_bit_and_another_seed_is_not(tmp_path: Path) -> None:
+    faults = (
+        Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,)),
+        Fault(START + timedelta(hours=20), "name-service", START + timedelta(hours=30)),
+    )
+    for name, seed in (("one", 0), ("two", 0), ("three", 1)):
+        simulated(tmp_path / name, seed=seed, faults=faults)
+    one, two, three = (kept(tmp_path / name) for name in ("one", "two", "three"))
+    assert one == two
+    for part in ("runs", "truth", "snapshots"):
+        assert one[part] != three[part], part
+    statuses = {status for _, probe, status, *_ in one["runs"] if probe == "hourly"}
+    assert {RunStatus.OK, RunStatus.UNFINISHED, RunStatus.NOT_STARTED} <= statuses
+
+
+def test_a_shorter_stretch_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None:
+    simulated(tmp_path / "short", 1.0)
+    simulated(tmp_path / "long", 2.0)
+    short, long = kept(tmp_path / "short"), kept(tmp_path / "long")
+    assert len(short["truth"]) == 24 * 4
+    assert short["truth"] == long["truth"][: 24 * 4]
+    assert set(short["runs"]) < set(long["runs"])
+
+
+@pytest.mark.parametrize("after", [1, 7, 30])
+def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
+    tmp_path: Path, after: int
+) -> None:
+    told: list[float] = []
+
+    def progress(text: str, part: float) -> None:
+        told.append(part)
+        if len(told) == after:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    scenario, directory = small_scenario(probes=PROBES), tmp_path / "cut"
+    with pytest.raises(Interrupted):
+        run_twin(Wanted(scenario, directory, until_s=2 * DAY_S), progress=progress)
+    assert len(told) == after
+    now = START + timedelta(hours=after)
+    assert Diary(directory).time() == now
+    simulated(tmp_path / "whole", 2.0)
+    cut, whole = kept(directory), kept(tmp_path / "whole")
+    assert sorted(cut["runs"]) == sorted(one for one in whole["runs"] if one[3] <= now)
+    assert cut["truth"] == whole["truth"][: after * 4]
+    site = load_site(directory / "small.toml").site
+    life = Life.open(directory, str(site.scenario))
+    assert life.now == now
+    reach = reach_of(site)
+    assert reach is not THIS_HOST
+    assert reach.clock() == now
+
+
+def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
+    file = scenario_file(tmp_path, length_s=3000 * DAY_S)
+    directory = tmp_path / "life"
+    process = subprocess.Popen(
+        [str(TRIMTAB), "twin", "run", str(file), "--directory", str(directory)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 60.0
+        while not (directory / "life.jsonl").exists() and time.monotonic() < deadline:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    at = Diary(directory).time()
+    assert at is not None
+    assert START <= at < START + timedelta(days=3000)
+    with Store.open(f"sqlite:///{directory / 'small.db'}") as store:
+        times = [one.at for one in store.runs(probe="hourly", limit=100_000)]
+    assert len(times) == round((at - START) / timedelta(hours=1))
+    assert all(one is not None and one <= at for one in times)
+
+
+def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
+    site_file = simulated(tmp_path / "life", 1.0)
+    Diary(tmp_path / "life").announce()  # as it stands until the end
+    ended = trimtab("targets", site_file, store=tmp_path / "other.db")
+    assert ended.code == 4
+    assert "killed" in ended.stderr
+    again = Wanted(small_scenario(), tmp_path / "life")
+    with pytest.raises(RefusedError, match="already"):
+        run_twin(again, progress=lambda text, part: None)
+    shutil.rmtree(tmp_path / "life")
+    simulated(tmp_path / "life", 1.0)
+
+
+def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
+    wanted = Wanted(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
+    found = run_twin(wanted, progress=lambda text, part: None)
+    with Store.open(f"sqlite:///{tmp_path / 'small.db'}") as store:
+        times = sorted(one.at for one in store.snapshots("small"))
+    assert found.snapshots == len(times) == 8
+    assert {b - a for a, b in pairwise(times)} == {timedelta(hours=6)}
+
+
+def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(UsageError):
+        run_twin(
+            Wanted(small_scenario(name="No Site!"), tmp_path, until_s=DAY_S),
+            progress=lambda text, part: pytest.fail("it began"),
+        )
+
+
+def test_the_truth_names_what_was_put_in(tmp_path: Path) -> None:
+    fault = Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,))
+    simulated(tmp_path, 1.0, faults=(fault,))
+    (cause,) = map(json.loads, (tmp_path / "small.truth.jsonl").read_text().splitlines())
+    assert (cause["cause"], cause["at"]) == ("target-silent", fault.at.isoformat())
+    assert cause["targets"] == ["OST0002"]
