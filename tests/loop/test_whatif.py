@@ -23,7 +23,7 @@ inherit = ["probes"]
 [resolution]
 classes = 1
 groups = 1
-superblock_units = 16
+superblock_units = 8
 """
 
 
@@ -81,7 +81,7 @@ def test_refusals_come_before_anything_runs(small, changed, message):
 
 
 def test_the_same_with_any_number_of_workers(small):
-    asked = WhatIf(str(small), ("trim=never,nightly",), seeds=2, until_s=43200.0, workers=1)
+    asked = WhatIf(str(small), ("trim=never,nightly",), seeds=2, until_s=2 * 86400.0, workers=1)
     alone, together = (what_if(replace(asked, workers=n))[1] for n in (1, 3))
     assert alone == together
     assert alone.rows[0].figure("write_amplification").n == 2

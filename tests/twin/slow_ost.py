@@ -275,7 +275,7 @@ class SlowOst:
         while self.owed.deleted >= 1:
             place = self._below(len(self.by_place))
             if place is None:
-                self.owed.deleted = 0.0
+                self.owed.deleted = min(self.owed.deleted, self._used())
                 return
             self.owed.deleted -= self._remove(self.by_place[place])
 
@@ -283,7 +283,7 @@ class SlowOst:
         self.owed.purged += part * self.units
         while self.owed.purged >= 1:
             if not self.by_age:
-                self.owed.purged = 0.0
+                self.owed.purged = min(self.owed.purged, self._used())
                 return
             self.owed.purged -= self._remove(self.by_age[0])
 

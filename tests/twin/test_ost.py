@@ -63,7 +63,7 @@ SETTINGS = st.fixed_dictionaries(
 
 
 @terms(max_examples=8, deadline=None)
-@given(SETTINGS, st.sampled_from([0.1, 0.6, 0.97]), ASKED)
+@given(SETTINGS, st.sampled_from([0.0, 0.1, 0.6, 0.97]), ASKED)
 def test_the_miniature_does_what_the_slow_one_does(settings, full, asked) -> None:
     fleet = OstFleet(1, threads=1, **settings)
     slow = SlowOst(**settings)
@@ -159,6 +159,24 @@ def test_what_does_not_fit_is_counted_and_nothing_else_is_lost() -> None:
     fleet.trim([0, 1])
     for row in rows(fleet.state()):
         assert row["live"] == row["used"], "the drives hold what files have, and nothing else"
+
+
+def test_what_is_deleted_while_it_is_written_goes_when_it_is_closed() -> None:
+    fleet = OstFleet(4, spare=0.12)
+    fleet.fill([0.0] * 4)
+    for _ in range(100):
+        fleet.advance([0.01] * 4, [0.007] * 4, [0.0] * 4, [0.0] * 4, [0] * 4, [0.0] * 4)
+    used = fleet.state()["used"]
+    # One file more than asked may have gone, and that is a 64th at the most.
+    assert all(0.3 - 0.017 < one < 0.301 for one in used), used
+
+
+def test_what_is_not_there_is_not_deleted_later() -> None:
+    fleet = OstFleet(2, spare=0.12, groups=2, size_median_units=16, size_sigma=0.0)
+    fleet.advance([0.1] * 2, [0.0, 5.0], [5.0, 0.0], [0.0] * 2, [0] * 2, [0.0] * 2)
+    advance(fleet, 0.0, 5.0, 5.0)
+    advance(fleet, 0.2)
+    assert fleet.state()["used"] == [pytest.approx(0.2, abs=0.005)] * 2
 
 
 def test_a_purge_takes_the_oldest_and_users_take_any() -> None:
@@ -285,6 +303,14 @@ def test_a_file_system_written_once_from_end_to_end_copies_nothing() -> None:
 def test_impossible_ones_are_refused(ask, said) -> None:
     with pytest.raises(ValueError, match=said):
         ask()
+
+
+def test_refused_thresholds_leave_those_that_were_there() -> None:
+    fleet = OstFleet(1, spare=0.12, groups=1)
+    with pytest.raises(ValueError, match="threshold is 5"):
+        fleet.configure([0], enter=(5, 0.1, 0.1))
+    fleet.configure([0], discard=True)
+    fleet.configure([0], family="optimize-scan")
 
 
 @pytest.mark.parametrize("place", range(6))

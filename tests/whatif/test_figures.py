@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from statistics import median, stdev
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from trimtab.twin.scenario.keys import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.simulation.probes import JobRun, Status, SurveyRun
 from trimtab.whatif import figures
+from trimtab.whatif.runs import Run
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -61,6 +63,14 @@ def test_no_runs_tell_nothing():
     assert set(figures.of_surveys([]).values()) == {None}
 
 
+def test_probes_that_ask_for_different_things_are_no_spread():
+    small = [replace(one, probe="daily", write_bytes_per_s=1e11) for one in jobs_of([6e11] * 60)]
+    both = sorted([*jobs_of([6e11] * 60), *small], key=lambda one: one.at)
+    found = figures.of_jobs(both)
+    assert found["ior_cov"] == pytest.approx(0, abs=1e-12)
+    assert found["ior_cov_missed"] == 0
+
+
 def test_runs_that_were_not_started_are_missing_and_not_0():
     jobs = jobs_of([6e11] * 60)
     jobs[40] = JobRun("hourly", jobs[40].at, "not_started", reason="the name service is away")
@@ -70,7 +80,12 @@ def test_runs_that_were_not_started_are_missing_and_not_0():
 
 def test_surveys_leave_out_what_did_not_answer():
     rates = [np.array([20e9, np.nan, 10e9]), np.array([18e9, 19e9, 2e9])]
-    surveys = [SurveyRun("daily", START, "ok", one, one) for one in rates]
+    # As `run_survey` has it: one with a silent OST is unfinished, and the others' rates are there.
+    statuses: list[Status] = ["unfinished", "ok"]
+    surveys = [
+        SurveyRun("daily", START, status, one, one)
+        for status, one in zip(statuses, rates, strict=True)
+    ]
     failed = SurveyRun("daily", START, "failed", np.zeros(3), np.zeros(3))
     found = figures.of_surveys([*surveys, failed])
     assert found["ost_write"] == pytest.approx((20 + 10 + 18 + 19 + 2) / 5 * 1e9)
@@ -80,7 +95,8 @@ def test_surveys_leave_out_what_did_not_answer():
 @pytest.fixture(scope="module")
 def simulated() -> Simulation:
     scenario = replace_keys(
-        load_scenario("template"), {"resolution.classes": "2", "resolution.groups": "1"}
+        load_scenario("template"),
+        {"resolution.classes": "2", "resolution.groups": "1", "resolution.superblock_units": "8"},
     )
     simulation = Simulation(scenario, threads=1)
     simulation.run(simulation.now + timedelta(days=2))
@@ -88,13 +104,13 @@ def simulated() -> Simulation:
 
 
 def test_every_kind_is_told_or_none(simulated):
-    found = figures.figures_of(simulated, 2 * 86400.0)
+    found = figures.figures_of(simulated)
     assert list(found) == [kind.name for kind in figures.KINDS]
     assert all(one is None or math.isfinite(one) for one in found.values())
 
 
 def test_figures_of_a_run_against_its_columns_one_by_one(simulated):
-    found = figures.figures_of(simulated, 2 * 86400.0)
+    found = figures.figures_of(simulated)
     state, weight = simulated.state, simulated.columns.weight
     osts = range(len(weight))
     used = sum(weight[one] * state.used_bytes[one] for one in osts)
@@ -112,11 +128,28 @@ def test_figures_of_a_run_against_its_columns_one_by_one(simulated):
     assert found["fullest"] == pytest.approx(fullest)
 
 
+def test_writes_of_a_day_are_of_the_time_that_passed_and_not_of_that_asked_for():
+    scenario = replace_keys(
+        load_scenario("e1000-f"), {"resolution.epoch": "6h", "users.daily_writes": "10TB"}
+    )
+    found = [Run(scenario, hours * 3600.0).answer() for hours in (7, 12)]
+    assert found[0] == found[1], "two epochs each"
+
+
+def test_too_few_writes_tell_nothing_of_the_flash():
+    """All OSTs are closed after an hour: what drives cleaned then was owed to writes before."""
+    keys = {"resolution.classes": "2", "gating.limit": "3%", "gating.reopen": "2%"}
+    closed = replace_keys(load_scenario("template"), {**keys, "gating.enabled": "true"})
+    found = Run(closed, 86400.0).answer()
+    assert found["write_amplification"] is None
+    assert found["flash_drive_writes_per_day"] is None
+
+
 def test_the_horizon_by_hand(simulated):
     by_day = simulated.population.by_age().sum(axis=0)
     whole, seen, days = by_day.sum(), 0.0, 0
     while seen < 0.99 * whole:
         seen += by_day[days]
         days += 1
-    found = figures.figures_of(simulated, 2 * 86400.0)["horizon"]
+    found = figures.figures_of(simulated)["horizon"]
     assert found == pytest.approx(days * 86400.0)

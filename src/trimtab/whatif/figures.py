@@ -16,6 +16,7 @@ from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.simulation.miniature import GROUP_UNITS
 from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.state import State
@@ -27,6 +28,8 @@ _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
 _DAY_S: Final = 86400.0
+_SUPERBLOCKS_LEAST: Final = 10
+"""Written on each miniature OST: of fewer, what one collection copies is most of what is told."""
 
 
 class Simulated(Protocol):
@@ -94,19 +97,13 @@ KINDS: Final = (
 )
 
 
-def figures_of(simulated: Simulated, elapsed_s: float) -> dict[str, float | None]:
-    """Return the figures of a run; ``None`` where it has nothing to tell.
-
-    Parameters
-    ----------
-    elapsed_s
-        Simulated time that has passed.
-    """
+def figures_of(simulated: Simulated) -> dict[str, float | None]:
+    """Return the figures of a run; ``None`` where it has nothing to tell."""
     trace, weight = simulated.trace, simulated.columns.weight
     found: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
     found |= of_jobs(trace.jobs)
     found |= of_surveys(trace.surveys)
-    found |= _of_flash(simulated, elapsed_s)
+    found |= _of_flash(simulated)
     fullness = trace.of("fullness").astype(np.float64)
     found["fullness"] = _weighted(simulated.state.fullness, weight)
     found["fullest"] = float(np.nanmax(fullness)) if fullness.size else None
@@ -121,10 +118,15 @@ def figures_of(simulated: Simulated, elapsed_s: float) -> dict[str, float | None
 
 
 def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
-    """Return rates and spread of IOR runs; those that did not finish count as 0 in the spread."""
+    """Return rates of IOR runs of all probes, and their spread within each probe.
+
+    Those that did not finish count as 0 in the spread.
+    """
     began = [one for one in jobs if one.status in ("ok", "unfinished")]
     ok = [one for one in jobs if one.status == "ok"]
-    covs = _covs(began)
+    # Two probes differ in what they ask for: that is no spread of either.
+    probes = dict.fromkeys(one.probe for one in began)
+    covs = [cov for probe in probes for cov in _covs([one for one in began if one.probe == probe])]
     return {
         "ior_write": _mean([one.write_bytes_per_s for one in ok]),
         "ior_read": _mean([one.read_bytes_per_s for one in ok]),
@@ -153,7 +155,8 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
 
 def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     """Return mean and least of all OSTs in all surveys; what did not answer is left out."""
-    rates = [one.write_bytes_per_s for one in surveys if one.status == "ok"]
+    ended = [one for one in surveys if one.status in ("ok", "unfinished")]
+    rates = [one.write_bytes_per_s for one in ended]
     values = np.concatenate(rates) if rates else np.empty(0)
     values = values[np.isfinite(values)]
     if not values.size:
@@ -161,12 +164,15 @@ def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     return {"ost_write": float(values.mean()), "ost_write_least": float(values.min())}
 
 
-def _of_flash(simulated: Simulated, elapsed_s: float) -> Mapping[str, float | None]:
-    """Return amplification of all writes, and drive writes a day of the flash."""
+def _of_flash(simulated: Simulated) -> Mapping[str, float | None]:
+    """Return amplification of all writes, and drive writes a day of the flash there is now."""
     state, weight, osts = simulated.state, simulated.columns.weight, simulated.scenario.osts
     written = float(state.bytes_written_total @ weight)
-    if written <= 0 or elapsed_s <= 0:
+    ends_s = simulated.trace.ends_s
+    if not ends_s.size or written < _told_from(simulated):
         return {}
+    # Not what was asked for: the last epoch may end after it.
+    elapsed_s = float(ends_s[-1]) - simulated.scenario.start.timestamp()
     flash = float(state.flash_written_total @ weight)
     raid = osts.raid
     drives = float(weight.sum()) * raid.drives / raid.shared
@@ -176,6 +182,13 @@ def _of_flash(simulated: Simulated, elapsed_s: float) -> Mapping[str, float | No
         "write_amplification": flash / written,
         "flash_drive_writes_per_day": daily / osts.drive.capacity_bytes,
     }
+
+
+def _told_from(simulated: Simulated) -> float:
+    """Return the bytes of the whole from which on miniatures tell what drives write."""
+    resolution = simulated.scenario.resolution
+    part = _SUPERBLOCKS_LEAST * resolution.superblock_units / (resolution.groups * GROUP_UNITS)
+    return part * float(simulated.state.capacity_bytes @ simulated.columns.weight)
 
 
 def _horizon_s(by_day: NDArray[np.float64]) -> float | None:

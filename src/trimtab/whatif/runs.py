@@ -48,7 +48,7 @@ class Run:
 
     def answer(self) -> Figures:
         """Return its figures."""
-        return figures_of(self.model(self.scenario, self.until_s), self.until_s)
+        return figures_of(self.model(self.scenario, self.until_s))
 
     @property
     def key(self) -> str:

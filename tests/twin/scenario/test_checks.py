@@ -50,6 +50,11 @@ def test_presets_are_possible(name) -> None:
             "[resolution] superblock_units",
             "not one superblock is spare",
         ),
+        (
+            "[resolution]\ngroups = 1\nsuperblock_units = 700\n",
+            "[resolution] superblock_units",
+            "not one superblock is spare",
+        ),
         ("[gating]\nlimit = 0.7\nreopen = 0.7\n", "[gating] reopen", "close and open in turn"),
         ("[purge]\nmin_age = '8w'\nmax_age = '2w'\n", "[purge] max_age", "shorter than min_age"),
         ("[resolution]\nclasses = 5\n", "[resolution] classes", "more than the 4 OSTs"),

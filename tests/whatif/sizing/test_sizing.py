@@ -176,6 +176,10 @@ def test_without_files_there_are_no_inodes_but_a_reason():
         ({"drive": replace(PM1733, spare=0.9)}, "--spare"),
         ({"drive": replace(PM1733, capacity_bytes=1.0)}, "--drive-capacity"),
         ({"drive": replace(PM1733, drive_writes_per_day=0.0)}, "--dwpd"),
+        ({"drive": replace(PM1733, drive_writes_per_day=float("nan"))}, "--dwpd"),
+        ({"drive": replace(PM1733, drive_writes_per_day=float("inf"))}, "--dwpd"),
+        ({"drive": replace(PM1733, write_bytes_per_s=0.0)}, "--drive-write"),
+        ({"drive": replace(PM1733, write_bytes_per_s=float("inf"))}, "--drive-write"),
         ({"daily_probe_writes_bytes": -1.0}, "--daily-probe-writes"),
         ({"stripe_count": 0}, "--stripe-count"),
     ],
@@ -188,6 +192,11 @@ def test_the_impossible_is_refused_by_name(changed, option):
 def test_what_would_take_more_osts_than_there_can_be_is_refused():
     with pytest.raises(UsageError, match="--capacity"):
         size(replace(PERLMUTTER, osts=None, capacity_bytes=1e20), miniature=COARSE)
+    with pytest.raises(UsageError, match="--write-bandwidth: it takes"):
+        size(
+            replace(PERLMUTTER, osts=None, capacity_bytes=3e16, write_bytes_per_s=1e18),
+            miniature=Miniature(4, 32, 1),
+        )
     with pytest.raises(UsageError, match="--daily-writes"):
         size(replace(PERLMUTTER, osts=1, daily_writes_bytes=3e15), miniature=COARSE)
 

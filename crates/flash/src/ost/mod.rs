@@ -134,8 +134,9 @@ impl Ost {
     /// # Errors
     /// What is no part.
     pub fn set_allocator(&mut self, family: Family, enter: Option<[f64; 3]>) -> Result<(), Error> {
+        self.allocator.configure(settings::allocator(family, enter))?;
         self.enter = enter;
-        self.allocator.configure(settings::allocator(family, enter))
+        Ok(())
     }
 
     /// Which allocator it is, and the thresholds that it was given.
@@ -162,12 +163,12 @@ impl Ost {
         }
     }
 
-    /// Deletes files at random, until so much is free again.
+    /// Deletes files at random, until so much is free again; files that are still written, later.
     pub fn delete(&mut self, part: f64) {
         self.owed.deleted += self.share(part);
         while self.owed.deleted >= 1.0 {
             let Some(file) = self.files.any(&mut self.draws) else {
-                self.owed.deleted = 0.0;
+                self.owed.deleted = self.owed.deleted.min(f64::from(self.used_units()));
                 return;
             };
             self.owed.deleted -= f64::from(self.remove(file));
@@ -179,7 +180,7 @@ impl Ost {
         self.owed.purged += self.share(part);
         while self.owed.purged >= 1.0 {
             let Some(file) = self.files.oldest() else {
-                self.owed.purged = 0.0;
+                self.owed.purged = self.owed.purged.min(f64::from(self.used_units()));
                 return;
             };
             self.owed.purged -= f64::from(self.remove(file));

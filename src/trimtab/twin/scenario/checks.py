@@ -136,7 +136,7 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
     # The miniature drive has whole superblocks: some for data, and one or more of them spare.
     units, spare = resolution.groups * _GROUP_UNITS, scenario.osts.drive.spare
     flash = math.floor(units / (1.0 - spare) / resolution.superblock_units + 0.5)
-    if resolution.superblock_units > units or flash * resolution.superblock_units <= units:
+    if resolution.superblock_units > units or (flash - 1) * resolution.superblock_units < units:
         yield Problem(
             ("resolution", "superblock_units"),
             f"{resolution.superblock_units} units are too many for {resolution.groups} groups of "

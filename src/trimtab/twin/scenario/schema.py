@@ -246,7 +246,9 @@ class UsersTable(Table):
     daily_reads: SizeOrZero = _key("On the average of a week, without probes.")
     lifetimes: list[LifetimeTable] = _key("Shares that add to 1.")
     size_median: Size = _key("Of file sizes, which are log-normal.")
-    size_sigma: Ratio = _key("Standard deviation of the sizes' logarithm.")
+    size_sigma: Annotated[float, kinds.real(0, 10)] = _key(
+        "Standard deviation of the sizes' logarithm."
+    )
     rhythm: Fraction = _key("Amplitude of the daily wave of writes.")
     burstiness: Ratio = _key("Coefficient of variation of hourly writes besides.")
     reread_share: Fraction = _key("Of old bytes, read again within eight weeks.")

@@ -13,7 +13,7 @@ TrimWord = Literal["never", "weekly", "nightly", "discard"]
 DAY_S: Final = 86400.0
 YEAR_DAYS: Final = 365.25
 _MOST_BYTES: Final = 1e21
-_MOST_OSTS: Final = 100_000
+MOST_OSTS: Final = 100_000
 _MOST_DAILY: Final = 20.0
 """Capacities a day: more is no file system but a stream."""
 
@@ -91,8 +91,8 @@ def check(asked: Asked) -> None:
     _check_drive(asked.drive)
     if asked.osts is not None and asked.capacity_bytes is not None:
         raise UsageError("--osts and --capacity say the same twice", hint="give one of them")
-    if asked.osts is not None and not 1 <= asked.osts <= _MOST_OSTS:
-        raise UsageError(f"--osts: {asked.osts} is to be 1 to {_MOST_OSTS}")
+    if asked.osts is not None and not 1 <= asked.osts <= MOST_OSTS:
+        raise UsageError(f"--osts: {asked.osts} is to be 1 to {MOST_OSTS}")
     sized = (asked.osts, asked.capacity_bytes, asked.retention_s, asked.growth_bytes_per_year)
     if all(one is None for one in sized):
         raise UsageError(
@@ -153,8 +153,13 @@ def _check_drive(drive: DriveModel) -> None:
         raise UsageError(f"--spare: {drive.spare:g}: drives have 1 to 60 %")
     if not 1e9 <= drive.capacity_bytes <= 1e16:
         raise UsageError(f"--drive-capacity: {drive.capacity_bytes:g} bytes are no drive")
-    if drive.drive_writes_per_day <= 0 or drive.write_bytes_per_s <= 0:
-        raise UsageError("--dwpd, --drive-write: they are to be more than 0")
+    for option, value, most in (
+        ("--dwpd", drive.drive_writes_per_day, 1000.0),
+        ("--drive-write", drive.write_bytes_per_s, 1e12),
+    ):
+        # Not a number is neither more nor less than anything.
+        if not 0 < value <= most:
+            raise UsageError(f"{option}: {value:g} is to be more than 0, up to {most:g}")
 
 
 def check_load(asked: Asked, capacity_bytes: float) -> None:

@@ -12,13 +12,20 @@ from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
 from trimtab.whatif.sizing import metadata, speed, trimming, wear
 from trimtab.whatif.sizing.amplifying import FINE, Amplified, Case, Miniature, amplify
-from trimtab.whatif.sizing.asked import DAY_S, YEAR_DAYS, Asked, TrimWord, check, check_load
+from trimtab.whatif.sizing.asked import (
+    DAY_S,
+    MOST_OSTS,
+    YEAR_DAYS,
+    Asked,
+    TrimWord,
+    check,
+    check_load,
+)
 from trimtab.whatif.sizing.figure import Figure, Section
 from trimtab.whatif.sizing.peer import Comparison, cases_of, peer_of
 
 Progress = Callable[[str, float], None]
 _CURVE: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_OSTS_MOST: Final = 100_000
 ASSUMPTIONS: Final = (
     "It is a simulation: try on one real target before anything rests on it.",
     "Usable is what df shows; of the drives the RAID takes its part, ldiskfs's own tables less "
@@ -93,6 +100,7 @@ def size(
     if wanted is not None and asked.osts is None:
         wa = simulated.amplified[asked.trim].simulated
         needed = math.ceil(wanted / speed.ost_write_bytes_per_s(asked, wa, from_clients=True))
+        _check_osts(needed, "--write-bandwidth", ost_bytes)
         if needed > osts:
             # More OSTs are written more slowly: trims come after fewer writes, never after more.
             osts, why = needed, "--write-bandwidth"
@@ -132,12 +140,16 @@ def _osts_for_capacity(asked: Asked, ost_bytes: float) -> tuple[int, str]:
             needs["--growth"] = asked.growth_bytes_per_year * asked.years / asked.limit
     why = max(needs, key=lambda option: needs[option])
     osts = math.ceil(needs[why] / ost_bytes * (1 - 1e-12))
-    if osts > _OSTS_MOST:
+    _check_osts(osts, why, ost_bytes)
+    return osts, why
+
+
+def _check_osts(osts: int, why: str, ost_bytes: float) -> None:
+    if osts > MOST_OSTS:
         raise UsageError(
             f"{why}: it takes {osts:,} OSTs of {ost_bytes / 1e12:.0f} TB",
-            hint=f"at most {_OSTS_MOST:,}; is a unit wrong?",
+            hint=f"at most {MOST_OSTS:,}; is a unit wrong?",
         )
-    return osts, why
 
 
 def _operating_fullness(asked: Asked, capacity: float) -> float:
