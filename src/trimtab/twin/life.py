@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab import __version__
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError, UsageError
 from trimtab.launch.interruption import shielded
-from trimtab.twin.constants import FITTED
 from trimtab.twin.diary import PASS, Diary, Line
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.guests import unfolded
+from trimtab.twin.version import code_version
 
 Progress = Callable[[float], None]
 
@@ -252,7 +251,7 @@ class Life:
 
 def fingerprint(scenario: Scenario) -> str:
     """Return what tells one scenario from another, and one version of the twin from the next."""
-    text = f"{__version__} {FITTED!r} {replace(scenario, source=None)!r}"
+    text = f"{code_version()} {replace(scenario, source=None)!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -7,11 +7,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab import __version__
+from trimtab.twin import version
 from trimtab.twin.scenario.model import Scenario
 from trimtab.whatif.figures import Simulated, figures_of
 
@@ -72,23 +71,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@cache
 def code_version() -> str:
-    """Return the version with a hash of the simulation's own files: figures of others are stale."""
-    import trimtab._core
-
-    package = Path(__file__).parents[1]
-    files = sorted(
-        path
-        for part in ("twin", "whatif", "judge")
-        for path in (package / part).rglob("*")
-        if path.suffix in {".py", ".toml"}
-    )
-    digest = hashlib.sha256()
-    for path in (*files, Path(trimtab._core.__file__)):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return f"{__version__}+{digest.hexdigest()[:16]}"
+    """Return which simulation and figures these are: those of others are stale."""
+    return version.code_version("whatif", "judge")
 
 
 def seeded(scenario: Scenario, seeds: int) -> Iterator[Scenario]:

@@ -149,7 +149,7 @@ def test_another_scenario_is_refused_and_so_is_another_version(
     assert NAME in str(refused.value.hint)
     name = scenario_file(tmp_path)
     Life.open(tmp_path, name)
-    monkeypatch.setattr(life_module, "__version__", "0.0.0")
+    monkeypatch.setattr(life_module, "code_version", lambda: "0.0.0")
     with pytest.raises(RefusedError, match="another one"):
         Life.open(tmp_path, name)
 

@@ -19,6 +19,8 @@ UNIT_BYTES = 64 * 1024
 """The allocator's block and the drive's mapped unit, at the allocator's scale."""
 REQUEST_BYTES = 1024**2
 GROUP_BYTES = GROUP_UNITS * UNIT_BYTES
+_WARM = 0.1
+"""Part of the capacity that is rewritten before time begins."""
 
 
 class Miniature:
@@ -52,6 +54,21 @@ class Miniature:
         self.layout.fill(fullness.tolist())
         self._look()
         self._window = Window(self._counts, self.units, scenario.resolution.epoch_s)
+        # An epoch writes few units: the first would be told by chance if nothing went before it.
+        self._move(np.minimum(_WARM, fullness / 2.0))
+        self._look()
+
+    def _move(self, fraction: Array) -> None:
+        """Write and delete a fraction of each OST, evenly mixed."""
+        nothing = [0.0] * self._columns
+        self.layout.advance(
+            written=fraction.tolist(),
+            deleted=fraction.tolist(),
+            purged=nothing,
+            burst=nothing,
+            burst_files=[0] * self._columns,
+            resets=nothing,
+        )
 
     def add(self, columns: int) -> None:
         """Append empty OSTs, set as the others are now."""

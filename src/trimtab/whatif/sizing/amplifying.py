@@ -149,6 +149,7 @@ class _Fleet:
             spare=spare,
             groups=miniature.groups,
             superblock_units=miniature.superblock_units,
+            separate=True,  # as the simulation has it
             seed=miniature.seed,
         )
         discarding = [place for place, one in enumerate(cases) if one.discard]
