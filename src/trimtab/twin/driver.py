@@ -197,7 +197,7 @@ class TwinDriver:
         if columns.weight[column] > 1:
             raise RefusedError(
                 f"{target} is simulated together with {int(columns.weight[column]) - 1} others",
-                hint='write classes = "none" into [resolution] of the scenario',
+                hint='write classes = "all" into [resolution] of the scenario',
             )
         return column
 

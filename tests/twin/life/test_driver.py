@@ -172,7 +172,7 @@ def test_targets_of_a_class_are_not_touched_alone() -> None:
     ):
         with pytest.raises(RefusedError, match="together with 3 others") as refused:
             act()
-        assert 'classes = "none"' in str(refused.value.hint)
+        assert 'classes = "all"' in str(refused.value.hint)
     answer = driver.set("OST0000", "ldiskfs/md0/mb_c1_threshold", "25")
     assert isinstance(answer, Setting)
 
