@@ -34,7 +34,8 @@ def test_the_stub_and_the_built_module_agree() -> None:
         if isinstance(node, ast.FunctionDef):
             assert ast.get_docstring(node), name
             built = inspect.signature(getattr(_core, name))
-            assert list(built.parameters) == [argument.arg for argument in node.args.args]
+            written = [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
+            assert list(built.parameters) == written, name
 
 
 def test_one_version() -> None:
