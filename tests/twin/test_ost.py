@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as terms
 from hypothesis import strategies as st
+from tests.support.counts import repetitions
 from tests.twin.slow_ost import SlowOst, rows
 
 from trimtab._core import OstFleet
@@ -62,7 +63,7 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@terms(max_examples=8, deadline=None)
+@terms(max_examples=repetitions(gate=4, soak=60), deadline=None)
 @given(SETTINGS, st.sampled_from([0.0, 0.1, 0.6, 0.97]), ASKED)
 def test_the_miniature_does_what_the_slow_one_does(settings, full, asked) -> None:
     fleet = OstFleet(1, threads=1, **settings)
