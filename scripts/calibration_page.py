@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.page_blocks import remade, write_or_check  # noqa: E402
+
 PAGE = ROOT / "docs" / "calibration.md"
 TABLE = ROOT / "src" / "trimtab" / "judge" / "coverage.py"
 RESULTS = ROOT / "benchmarks" / "results"
 ALL = "all noises"
-_BLOCK = re.compile(r"(<!-- calibration ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MEASURED = re.compile(r"(?<=# measured: begin\n).*?(?=# measured: end\n)", re.DOTALL)
 
 Row = dict[str, Any]
@@ -28,17 +31,9 @@ Row = dict[str, Any]
 
 def main(arguments: list[str]) -> int:
     """Write page and table, or return 1 if they are not what they would be."""
-    made = {PAGE: made_page(PAGE.read_text()), TABLE: made_table(TABLE.read_text())}
-    if "--check" in arguments:
-        return int(any(path.read_text() != text for path, text in made.items()))
-    for path, text in made.items():
-        path.write_text(text)
-    return 0
-
-
-def made_page(page: str) -> str:
-    """Return the page with every block made anew."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}{found[3]}", page)
+    blocks = {f"calibration {name}": made() for name, made in BLOCKS.items()}
+    page = remade(PAGE.read_text(), blocks)
+    return write_or_check({PAGE: page, TABLE: made_table(TABLE.read_text())}, arguments)
 
 
 def made_table(module: str) -> str:

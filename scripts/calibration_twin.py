@@ -7,7 +7,6 @@ FILE.html`` everything is simulated first, the figures are kept, and the report 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,6 +20,10 @@ from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, s
 from trimtab.whatif.reproduce.told import Told
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
+
 PAGE = ROOT / "docs" / "twin-calibration.md"
 KEPT = ROOT / "benchmarks" / "results" / "twin_calibration.json"
 
@@ -32,11 +35,7 @@ def main(arguments: list[str]) -> int:
 
         found = reproduced(Terms(), report=arguments[arguments.index("--run") + 1])
         KEPT.write_text(json.dumps(kept(found, datetime.now(UTC)), indent=1) + "\n")
-    text = PAGE.read_text()
-    if "--check" in arguments:
-        return int(made(text) != text)
-    PAGE.write_text(made(text))
-    return 0
+    return write_or_check({PAGE: made(PAGE.read_text())}, arguments)
 
 
 def kept(found: Reproduction, at: datetime) -> dict[str, Any]:
@@ -74,13 +73,7 @@ def made(page: str) -> str:
     blocks = {name: _table(name, rows) for name in DOCUMENTS}
     blocks["summary"] = _summary(figures, rows)
     blocks["tensions"] = _tensions(figures["tensions"])
-    for name, lines in blocks.items():
-        block = "\n".join([f"<!-- {name} -->", *lines, "<!-- end -->"])
-        pattern = rf"<!-- {name} -->\n.*?<!-- end -->"
-        page, found = re.subn(pattern, lambda _, block=block: block, page, flags=re.DOTALL)
-        if found != 1:
-            raise SystemExit(f"{PAGE.name}: {found} blocks of {name}")
-    return page
+    return remade(page, {name: text_of(lines) for name, lines in blocks.items()})
 
 
 def _table(name: str, rows: Sequence[Told]) -> list[str]:

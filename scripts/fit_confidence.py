@@ -17,7 +17,6 @@ import math
 import os
 import pickle
 import platform
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -32,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from scripts.page_blocks import remade  # noqa: E402 - as below
 from tests.explain.contexts import plain_context  # noqa: E402 - as below
 from tests.explain.scoring import (  # noqa: E402 - the tests stand beside the package
     CONFIDENT,
@@ -55,7 +55,6 @@ FITTED_FROM = -2.0
 """log10 odds. What is less likely is never listed, and there are very many of those."""
 STEP_MOST = 0.2
 BINS = (0.05, 0.2, 0.5, 0.8, 0.9, 1.01)
-_BLOCK = re.compile(r"(<!-- (causes|scores) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main(arguments: list[str]) -> int:
@@ -283,7 +282,7 @@ def made_page(page: str, results: dict[str, Any]) -> str:
         "scores": f"{as_text(results)}\n\nSeeds {', '.join(map(str, results['seeds']))}; "
         f"{results['machine']}, {results['date']}, commit {results['commit']}.\n",
     }
-    return _BLOCK.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", page)
+    return remade(page, made)
 
 
 def causes_text() -> str:

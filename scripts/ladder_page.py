@@ -6,7 +6,6 @@ from the data. Without arguments the page is written; with ``--check`` it is onl
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,29 +17,24 @@ from trimtab.report.ladder_text import MATCH_WORDS, computed_text, printed_text
 from trimtab.site.ladder_file import load_ladder
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.page_blocks import names_of, remade, text_of, write_or_check  # noqa: E402
+
 PAGE = ROOT / "docs" / "ladder.md"
-_BLOCK = re.compile(r"(<!-- (ladder [\w./-]+|printed) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main(arguments: list[str]) -> int:
     """Write the page, or return 1 if it is not what it would be."""
     page = PAGE.read_text()
-    made = made_page(page)
-    if "--check" in arguments:
-        return int(made != page)
-    PAGE.write_text(made)
-    return 0
+    made = remade(page, {name: _made(name) for name in names_of(page)})
+    return write_or_check({PAGE: made}, arguments)
 
 
-def made_page(page: str) -> str:
-    """Return the page with every block made anew."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{_made(found[2])}{found[3]}", page)
-
-
-def _made(what: str) -> str:
-    if what == "printed":
+def _made(name: str) -> str:
+    if name == "printed":
         return printed_table()
-    return f"```\n{ladder_output(what.removeprefix('ladder '))}```\n"
+    return f"```\n{ladder_output(name.removeprefix('ladder '))}```\n"
 
 
 def ladder_output(file: str) -> str:
@@ -50,7 +44,7 @@ def ladder_output(file: str) -> str:
         [str(trimtab), "ladder", file], cwd=ROOT, check=True, capture_output=True, text=True
     )
     text = ended.stdout.partition("\nprinted values, and")[0]
-    return f"$ trimtab ladder {file}\n" + "".join(f"{x.rstrip()}\n" for x in text.splitlines())
+    return text_of([f"$ trimtab ladder {file}", *(line.rstrip() for line in text.splitlines())])
 
 
 def printed_table() -> str:
@@ -65,7 +59,7 @@ def printed_table() -> str:
         ladder = climb(of_file(load_ladder(file)))
         lines.append(f"| | **{ladder.name}** | [{file.name}](examples/{file.name}) | | | |")
         lines += [_row(one) for one in ladder.claims]
-    return "\n".join(lines) + "\n"
+    return text_of(lines)
 
 
 def _row(one: CheckedClaim) -> str:

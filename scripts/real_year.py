@@ -9,19 +9,18 @@ written: the exit code is 1 if page or charts are not what they would be, 2 with
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
 
 import real_year_charts
 import real_year_tables
-from real_year_data import Year, load
+from page_blocks import remade, write_or_check
+from real_year_data import load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "a-year-of-two-systems.md"
 IMAGES = ROOT / "docs" / "images"
-_BLOCK = re.compile(r"(<!-- year ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main(arguments: list[str]) -> int:
@@ -32,27 +31,10 @@ def main(arguments: list[str]) -> int:
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         year = load(sorted(data.glob("*.csv.gz")), Path(scratch))
-    made = {PAGE: made_page(PAGE.read_text(), year)}
+    blocks = {f"year {name}": table(year) for name, table in real_year_tables.TABLES.items()}
+    made = {PAGE: remade(PAGE.read_text(), blocks)}
     made |= {IMAGES / name: svg for name, svg in real_year_charts.charts(year).items()}
-    if "--check" in arguments:
-        old = [path for path, text in made.items() if not _is(path, text)]
-        for path in old:
-            print(f"{path.relative_to(ROOT)} is not what the data give", file=sys.stderr)
-        return int(bool(old))
-    IMAGES.mkdir(exist_ok=True)
-    for path, text in made.items():
-        path.write_text(text)
-    return 0
-
-
-def made_page(page: str, year: Year) -> str:
-    """Return the page with every block made anew."""
-    tables = real_year_tables.TABLES
-    return _BLOCK.sub(lambda found: f"{found[1]}{tables[found[2]](year)}{found[3]}", page)
-
-
-def _is(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text() == text
+    return write_or_check(made, arguments)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Write the tables of docs/scenarios.md from the schema of scenarios and the known drives.
 
-What stands between ``<!-- TABLE -->`` and ``<!-- end -->`` is made; without arguments the page is
-written, with ``--check`` it is only compared.
+What stands between ``<!-- made: TABLE -->`` and ``<!-- end -->`` is made; without arguments the
+page is written, with ``--check`` it is only compared.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import MISSING
@@ -18,8 +17,12 @@ from trimtab.twin.scenario.keys import DRIVE, known_keys
 from trimtab.twin.scenario.kinds import OPERATIONS, RATE, SIZE
 from trimtab.twin.scenario.load import load_scenario, preset_names
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
-_BLOCK = re.compile(r"(<!-- made: ([a-z. ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
+
+PAGE = ROOT / "docs" / "scenarios.md"
 TABLES = {
     "scenario": schema.ScenarioTable,
     "resolution": schema.ResolutionTable,
@@ -45,27 +48,10 @@ TABLES = {
 
 def main(arguments: list[str]) -> int:
     """Write the page, or return 1 if it is not what it would be."""
-    page = PAGE.read_text()
-    made = made_page(page)
-    if "--check" in arguments:
-        return int(made != page)
-    PAGE.write_text(made)
-    return 0
-
-
-def made_page(page: str) -> str:
-    """Return the page with every table made anew."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{_made(found[2])}{found[3]}", page)
-
-
-def _made(what: str) -> str:
-    if what == "drives":
-        lines = _drives()
-    elif what == "presets":
-        lines = _presets()
-    else:
-        lines = _keys(what, TABLES[what])
-    return "\n".join(lines) + "\n"
+    tables = {name: _keys(name, table) for name, table in TABLES.items()}
+    tables |= {"drives": _drives(), "presets": _presets()}
+    blocks = {f"made: {name}": text_of(lines) for name, lines in tables.items()}
+    return write_or_check({PAGE: remade(PAGE.read_text(), blocks)}, arguments)
 
 
 def _keys(name: str, table: type[schema.Table]) -> Iterator[str]:

@@ -5,34 +5,28 @@ Without arguments the page is written; with ``--check`` it is only compared.
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 from trimtab.twin.calibration import Figure, Row, static_rows
 from trimtab.twin.constants import TABLE
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "twin-model.md"
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
+
+PAGE = ROOT / "docs" / "twin-model.md"
 
 
 def main(arguments: list[str]) -> int:
     """Write the page, or return 1 if it is not what it would be."""
-    text = PAGE.read_text()
-    if "--check" in arguments:
-        return int(made(text) != text)
-    PAGE.write_text(made(text))
-    return 0
+    return write_or_check({PAGE: made(PAGE.read_text())}, arguments)
 
 
 def made(page: str) -> str:
     """Return the page with its tables made anew."""
-    for name, lines in (("constants", _constants()), ("rows", _rows())):
-        block = "\n".join([f"<!-- {name} -->", *lines, "<!-- end -->"])
-        pattern = rf"<!-- {name} -->\n.*?<!-- end -->"
-        page, found = re.subn(pattern, lambda _, block=block: block, page, flags=re.DOTALL)
-        if found != 1:
-            raise SystemExit(f"{PAGE.name}: {found} blocks of {name}")
-    return page
+    return remade(page, {"constants": text_of(_constants()), "rows": text_of(_rows())})
 
 
 def _constants() -> list[str]:

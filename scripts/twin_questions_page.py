@@ -6,7 +6,6 @@ Without arguments the page is written; with ``--check`` it is only compared.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.twin_questions import layouts, positions  # noqa: E402
 from benchmarks.twin_questions.positions import Case, Kind  # noqa: E402
+from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
 PAGE = ROOT / "docs" / "twin-questions.md"
 RESULT = ROOT / "benchmarks" / "results" / "twin_questions.json"
@@ -31,23 +31,9 @@ THRESHOLDS = ((layouts.DEFAULT, "25/15/5"), (layouts.NERSC, "25/25/5"), (layouts
 
 def main(arguments: list[str]) -> int:
     """Write the page, or return 1 if it is not what it would be."""
-    text = PAGE.read_text()
-    made = page(text, json.loads(RESULT.read_text()))
-    if "--check" in arguments:
-        return int(made != text)
-    PAGE.write_text(made)
-    return 0
-
-
-def page(text: str, result: Result) -> str:
-    """Return the page with its tables made anew."""
-    for name, table in TABLES.items():
-        block = "\n".join([f"<!-- {name} -->", *table(result), "<!-- end -->"])
-        pattern = rf"<!-- {name} -->\n.*?<!-- end -->"
-        text, found = re.subn(pattern, lambda _, block=block: block, text, flags=re.DOTALL)
-        if found != 1:
-            raise SystemExit(f"{PAGE.name}: {found} blocks of {name}")
-    return text
+    result = json.loads(RESULT.read_text())
+    blocks = {name: text_of(table(result)) for name, table in TABLES.items()}
+    return write_or_check({PAGE: remade(PAGE.read_text(), blocks)}, arguments)
 
 
 def machine(result: Result) -> Iterator[str]:
