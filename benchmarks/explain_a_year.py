@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import sqlite3
 import statistics
@@ -24,7 +22,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,8 @@ from sqlalchemy import insert
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.incidents.generate import make_world  # noqa: E402 (the tree is on the path now)
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+from tests.incidents.generate import make_world  # noqa: E402
 from tests.incidents.world import Incident, Spec  # noqa: E402
 from tests.support import kept_world  # noqa: E402
 
@@ -160,12 +159,7 @@ def main() -> None:
             figures["bound"].append(bound(store, found["incidents"] * SNAPSHOTS_OF_AN_INCIDENT))
         result = {
             "what": "trimtab incidents and status on a year of 298 OSTs",
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": {
-                "processors": os.cpu_count(),
-                "kernel": platform.release(),
-                "load_average": os.getloadavg(),
-            },
+            **measured_on(),
             "store": {**contents(store), "bytes": store.stat().st_size},
             "found": found,
             "seconds": {

@@ -13,21 +13,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import resource
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 from trimtab._core import FlashDrive, FlashWorkload
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+
 RESULT = ROOT / "benchmarks" / "results" / "flash_against_mqsim.json"
 BUILD = ROOT / "build" / "bench-mqsim"
 PLANES, BLOCKS, PAGES, SPARE = 4, 512, 256, 0.20
@@ -174,13 +176,7 @@ def main() -> None:
         raise SystemExit("MQSim served none of the rounds")
     result = {
         "what": "random one-page writes a second of one core to a drive that was empty, in turns",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processors": os.cpu_count(),
-            "architecture": platform.machine(),
-            "kernel": platform.release(),
-            "load_average": os.getloadavg(),
-        },
+        **measured_on(),
         "pages": PLANES * BLOCKS * PAGES,
         "pages_per_block": PAGES,
         "spare": SPARE,

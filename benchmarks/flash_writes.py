@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
-from datetime import UTC, datetime
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+
 RESULT = ROOT / "benchmarks" / "results" / "flash_writes.json"
 
 
@@ -23,13 +25,7 @@ def main() -> None:
     ended = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True)
     result = {
         "what": "unit writes a second of one simulated drive on one core, steady state, greedy",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processors": os.cpu_count(),
-            "architecture": platform.machine(),
-            "kernel": platform.release(),
-            "load_average": os.getloadavg(),
-        },
+        **measured_on(),
         **json.loads(ended.stdout),
     }
     print(json.dumps(result, indent=2))

@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import random
 import re
 import resource
@@ -32,7 +31,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.measure.survey_files import survey_files  # noqa: E402 (the tree is on the path now)
+from benchmarks.measured import measured_at  # noqa: E402 (the tree is on the path now)
+from tests.measure.survey_files import survey_files  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
 RECORDING = ROOT / "tests" / "fixtures" / "ior" / "4.1.0+dev" / "text-fpp.out"
@@ -112,9 +112,7 @@ def main() -> None:
             print(f"{number + 1}: {found[-1]['elapsed_s']:.2f} s, bound {bounds[-1]:.2f} s")
     result = {
         "what": f"{IOR_OUTPUTS} outputs of IOR and {SURVEYS} surveys of {OSTS} OSTs, imported",
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}",
-        "python": platform.python_version(),
+        **measured_at(),
         "rounds": wanted.rounds,
         "files_bytes": size,
         "runs": found[0]["runs"],

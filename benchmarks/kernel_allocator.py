@@ -16,11 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.allocator.compare import compare, run  # noqa: E402
 from benchmarks.allocator.trace import LARGEST_BLOCKS, MEDIAN_BLOCKS, SIGMA  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
 from tests.support import loopback  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "kernel_allocator.json"
@@ -65,12 +64,7 @@ def main() -> None:
         cases.append(_case(asked.write_dir, terms, WRITING_STEPS, asked.seeds))
     result = {
         "what": "the running kernel's block allocator beside the twin's model of its family",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processors": os.cpu_count(),
-            "architecture": platform.machine(),
-            "kernel": platform.release(),
-        },
+        **measured_on(),
         "file_blocks": {"median": MEDIAN_BLOCKS, "sigma": SIGMA, "largest": LARGEST_BLOCKS},
         "cases": cases,
     }

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import statistics
 import sys
@@ -24,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.measured import measured_at
 from tests.fake_lustre.state import FakeLustre
 
 from trimtab.drivers.lustre.asking import SUDO
@@ -112,9 +111,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in (directory / "answers").iterdir())
     result = {
         "what": "one snapshot of 298 OSTs and 16 MDTs on 157 servers, 3,768 drives",
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}",
-        "python": platform.python_version(),
+        **measured_at(),
         "rounds": rounds,
         "connections_per_server_and_snapshot": len(asked) / rounds / len(set(asked)),
         "answers_bytes": size,

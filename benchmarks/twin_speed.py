@@ -10,19 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-RESULT = Path(__file__).resolve().parent / "results" / "twin_speed.json"
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+
+RESULT = ROOT / "benchmarks" / "results" / "twin_speed.json"
 KINDS = {
     "16 classes": {"classes": 16, "threads": None},
     "298 OSTs": {"classes": None, "threads": None},
@@ -135,13 +138,7 @@ def main() -> None:
                 print(f"{kind}: {runs[kind][-1]['elapsed_s']:.1f} s", file=sys.stderr, flush=True)
     result: dict[str, Any] = {
         "what": "nine months of Perlmutter, hourly epochs; 100 such scenarios as a sweep",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processors": os.cpu_count(),
-            "architecture": platform.machine(),
-            "kernel": platform.release(),
-            "load_average": os.getloadavg(),
-        },
+        **measured_on(),
         "nine months": {kind: figures(found) for kind, found in runs.items() if found},
     }
     if not asked.no_sweep:

@@ -12,13 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
+from benchmarks.measured import measured_at  # noqa: E402
 from tests.calibration import changes, intervals, series  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "calibration.json"
@@ -79,9 +78,7 @@ def _measure(name: str, counts: Counts, pool: Executor) -> None:
     took_s = round(time.monotonic() - began_s, 1)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[name] = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}",
-        "python": platform.python_version(),
+        **measured_at(),
         "took_s": took_s,
         "rows": rows,
     }

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -39,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
+from benchmarks.measured import measured_at  # noqa: E402
 from tests.calibration import changes, series  # noqa: E402
 
 from trimtab.judge.changes import find_changes  # noqa: E402
@@ -145,9 +145,7 @@ def _write(rows: list[Row], wanted: argparse.Namespace, took_s: float) -> None:
     """Write what there is: each detector adds its rows when it is done."""
     result = {
         "what": "Trimtab's change points against other detectors on the same series",
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}",
-        "python": platform.python_version(),
+        **measured_at(),
         "series_years_of_each_noise": wanted.years,
         "series_of_each_step": wanted.steps,
         "took_s": round(took_s),

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.measured import measured_on  # noqa: E402
 from benchmarks.twin_questions import layouts, lives  # noqa: E402
 
 from trimtab.whatif.runs import code_version  # noqa: E402
@@ -87,12 +85,7 @@ def _told(seeds: int, processor_s: float) -> dict[str, Any]:
     return {
         "seeds": seeds,
         "version": code_version(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processors": os.cpu_count(),
-            "architecture": platform.machine(),
-            "kernel": platform.release(),
-        },
+        **measured_on(),
         "processor_s": round(processor_s),
     }
 
