@@ -194,17 +194,17 @@ class Simulation:
         self._count_space()
         self._operations.gate(self.scenario, self.state, self.columns, end)
         due = self._agenda.due(end)
-        jobs, surveys, files = self._bursts(due)
+        jobs, files = self._bursts(due)
         self.miniature.advance(
             self.state,
             written=written,
             deleted=deleted,
             purged=purged,
-            burst=jobs + surveys,
+            burst=jobs,
             burst_files=files,
             resets=self._resets(start, end),
         )
-        self._count_traffic(written, jobs, surveys, seconds)
+        self._count_traffic(written, jobs, seconds)
         self._operations.trim(
             self.scenario, self.state, self.columns, self.miniature, start=start, end=end
         )
@@ -400,45 +400,35 @@ class Simulation:
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
 
-    def _bursts(
-        self, due: list[tuple[ProbeLoad, datetime]]
-    ) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Return what probes write and delete on one OST of each column.
-
-        Returns
-        -------
-        tuple
-            Bytes of jobs, bytes of surveys, and files.
-        """
+    def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
+        """Return bytes and files that probes write and delete on one OST of each column."""
         state, weight = self.state, self.columns.weight
-        jobs, surveys = np.zeros(self.columns.count), np.zeros(self.columns.count)
-        files = np.zeros(self.columns.count, np.int64)
+        jobs, files = np.zeros(self.columns.count), np.zeros(self.columns.count, np.int64)
         for probe, _ in due:
-            is_job = probe.kind == "ior"
-            where = state.answers & state.create_enabled if is_job else state.answers
+            if probe.kind != "ior":
+                # A survey has no bytes (scenario/checks.py), but a file: what a job writes in the
+                # same epoch is in one file more.
+                files += state.answers
+                continue
+            where = state.answers & state.create_enabled
             osts = float(weight @ where)
-            if osts == 0.0 or (is_job and not state.names_resolve):
+            if osts == 0.0 or not state.names_resolve:
                 continue
             each = where * (probe.bytes_written / osts)
-            fits = np.minimum(each, np.maximum(state.available_bytes - jobs - surveys, 0.0))
-            if is_job:
-                jobs += fits
-            else:
-                surveys += fits
-            tasks = probe.nodes * probe.tasks_per_node if is_job else osts
-            files += where * max(1, round(tasks / osts))
-        return jobs, surveys, files
+            jobs += np.minimum(each, np.maximum(state.available_bytes - jobs, 0.0))
+            files += where * max(1, round(probe.nodes * probe.tasks_per_node / osts))
+        return jobs, files
 
-    def _count_traffic(self, written: Array, jobs: Array, surveys: Array, seconds: float) -> None:
+    def _count_traffic(self, written: Array, jobs: Array, seconds: float) -> None:
         state, users = self.state, self.scenario.users
         state.client_bytes_written_total += written + jobs
-        state.write_bytes_per_s = (written + jobs + surveys) / seconds
+        state.write_bytes_per_s = (written + jobs) / seconds
         whole = float(state.used_bytes @ self.columns.weight)
         read = users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
         each = state.used_bytes * (read / whole) if whole > 0.0 else np.zeros_like(written)
         self._user_read_rate = each / seconds
         state.bytes_read_total += each
-        state.bytes_read_total += jobs + surveys
+        state.bytes_read_total += jobs
 
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start
