@@ -1,0 +1,241 @@
+//! Directories opened beneath a root, without following a link or leaving the file system.
+//!
+//! Everything that reads or deletes below a root comes through here. A path is given in bytes,
+//! relative to the root; the kernel resolves it with `openat2`, which refuses symbolic links,
+//! `..` and mounts on the way. Where that call is missing (Linux before 5.6, RHEL 8) the same is
+//! done component by component with `O_NOFOLLOW`, and each directory's mount is compared.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, openat, openat2, statx};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+/// The longest path that one call takes, its final NUL left out.
+const PATH_LENGTH_MAX: usize = 4095;
+
+/// A directory that a scan or a deletion is confined to.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    descriptor: OwnedFd,
+    device: u64,
+    mount: u64,
+    /// Once the kernel has said that it has no `openat2`, it is not asked again.
+    by_component: AtomicBool,
+}
+
+impl Root {
+    /// Opens the directory at an absolute path; its own last component may not be a link.
+    pub fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| Error::system("open", path, errno))?;
+        let (device, mount) =
+            whereabouts(descriptor.as_fd()).map_err(|errno| Error::system("statx", path, errno))?;
+        let by_component = AtomicBool::new(false);
+        Ok(Self { path: path.to_path_buf(), descriptor, device, mount, by_component })
+    }
+
+    /// Where it was opened; for messages only.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// The device number of its file system.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// From now on, does without `openat2`, as on a kernel that lacks it.
+    pub fn without_openat2(self) -> Self {
+        self.by_component.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// Opens a directory at `path`, relative to the root; the empty path is the root itself.
+    ///
+    /// `flags` come on top of `O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC`.
+    pub fn directory(&self, path: &[u8], flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
+        self.directory_from(self.descriptor(), path, flags)
+    }
+
+    /// The same, relative to a directory of this root that is open already.
+    pub fn directory_from(
+        &self,
+        start: BorrowedFd<'_>,
+        path: &[u8],
+        flags: OFlags,
+    ) -> std::result::Result<OwnedFd, Errno> {
+        let mut held: Option<OwnedFd> = None;
+        let mut rest = path;
+        loop {
+            let (part, after) = split(rest);
+            let last = after.is_empty();
+            let here = held.as_ref().map_or(start, AsFd::as_fd);
+            let opened = self.step(here, part, if last { flags } else { OFlags::PATH })?;
+            if last {
+                return Ok(opened);
+            }
+            held = Some(opened);
+            rest = after;
+        }
+    }
+
+    fn step(
+        &self,
+        start: BorrowedFd<'_>,
+        part: &[u8],
+        flags: OFlags,
+    ) -> std::result::Result<OwnedFd, Errno> {
+        if !self.by_component.load(Ordering::Relaxed) {
+            match open_beneath(start, part, flags) {
+                Err(Errno::NOSYS) => self.by_component.store(true, Ordering::Relaxed),
+                answer => return answer,
+            }
+        }
+        self.open_by_component(start, part, flags)
+    }
+
+    fn open_by_component(
+        &self,
+        start: BorrowedFd<'_>,
+        part: &[u8],
+        flags: OFlags,
+    ) -> std::result::Result<OwnedFd, Errno> {
+        let always = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut held: Option<OwnedFd> = None;
+        let mut components = part.split(|&byte| byte == b'/').filter(|c| !c.is_empty()).peekable();
+        if components.peek().is_none() {
+            return openat(start, c".", flags | always, Mode::empty());
+        }
+        while let Some(component) = components.next() {
+            if component == b".." || component == b"." {
+                return Err(Errno::XDEV);
+            }
+            let flags = if components.peek().is_some() { OFlags::PATH } else { flags };
+            let here = held.as_ref().map_or(start, AsFd::as_fd);
+            let opened = openat(here, component, flags | always, Mode::empty())?;
+            if whereabouts(opened.as_fd())? != (self.device, self.mount) {
+                return Err(Errno::XDEV);
+            }
+            held = Some(opened);
+        }
+        held.ok_or(Errno::NOENT)
+    }
+}
+
+fn open_beneath(
+    start: BorrowedFd<'_>,
+    part: &[u8],
+    flags: OFlags,
+) -> std::result::Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    let part = if part.is_empty() { b"." } else { part };
+    loop {
+        // EAGAIN: something was renamed while the kernel looked; it could not be sure, so it asks again.
+        match openat2(start, OsStr::from_bytes(part), flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// The first part of a path that one call takes, and what comes after it.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    if path.len() <= PATH_LENGTH_MAX {
+        return (path, b"");
+    }
+    match path[..=PATH_LENGTH_MAX].iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, b""),
+    }
+}
+
+/// The device and the mount that a descriptor is on; 0 for the mount where the kernel does not say.
+fn whereabouts(descriptor: BorrowedFd<'_>) -> std::result::Result<(u64, u64), Errno> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let stat = statx(descriptor, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted)?;
+    let known = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    Ok((device, if known { stat.stx_mnt_id } else { 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn both(root: &Path, check: impl Fn(&Root)) {
+        check(&Root::open(root).unwrap());
+        check(&Root::open(root).unwrap().without_openat2());
+    }
+
+    #[test]
+    fn a_directory_is_found_beneath_the_root() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir_all(tree.path().join("a/b/c")).unwrap();
+        both(tree.path(), |root| {
+            for path in ["", "a", "a/b/c"] {
+                root.directory(path.as_bytes(), OFlags::PATH).unwrap();
+            }
+            assert_eq!(root.directory(b"a/x", OFlags::PATH).unwrap_err(), Errno::NOENT);
+        });
+    }
+
+    #[test]
+    fn no_link_and_no_way_out_is_followed() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir_all(tree.path().join("root/a/b")).unwrap();
+        fs::create_dir(tree.path().join("outside")).unwrap();
+        symlink("../../outside", tree.path().join("root/a/out")).unwrap();
+        symlink("b", tree.path().join("root/a/inner")).unwrap();
+        both(&tree.path().join("root"), |root| {
+            for path in ["a/out", "a/inner", "a/../..", "..", "a/out/x"] {
+                assert!(root.directory(path.as_bytes(), OFlags::PATH).is_err(), "{path}");
+            }
+        });
+        symlink("root", tree.path().join("alias")).unwrap();
+        assert!(Root::open(&tree.path().join("alias")).is_err());
+    }
+
+    #[test]
+    fn a_mount_on_the_way_is_refused() {
+        let root = Path::new("/");
+        both(root, |root| {
+            assert_eq!(root.directory(b"proc", OFlags::PATH).unwrap_err(), Errno::XDEV);
+        });
+    }
+
+    #[test]
+    fn a_path_of_any_length_is_opened() {
+        let tree = tempfile::tempdir().unwrap();
+        let name = "n".repeat(200);
+        let root = Root::open(tree.path()).unwrap();
+        let mut path = String::new();
+        for depth in 0..60 {
+            let parent = root.directory(path.as_bytes(), OFlags::PATH).unwrap();
+            rustix::fs::mkdirat(&parent, name.as_str(), Mode::RWXU).unwrap();
+            path = if depth == 0 { name.clone() } else { format!("{path}/{name}") };
+        }
+        assert!(path.len() > 12_000);
+        both(tree.path(), |root| {
+            root.directory(path.as_bytes(), OFlags::RDONLY).unwrap();
+        });
+    }
+}

@@ -1,0 +1,20 @@
+//! The names of a file system: walked in parallel, kept as Parquet, weighed by age, deleted by identity.
+//!
+//! ```text
+//!   walk ──▶ index (shards) ──▶ tally (age curves) ──▶ selection (candidates) ──▶ removal
+//!                                    ▲                      ▲                        ▲
+//!                                    └────────── rules: who may be deleted ──────────┘
+//! ```
+//!
+//! One value, [`rules::Rules`], says which file is eligible; the curve, the candidates and the last
+//! check before a deletion all ask it, so that they cannot disagree.
+
+pub mod beneath;
+pub mod entry;
+pub mod error;
+pub mod rules;
+
+pub use beneath::Root;
+pub use entry::{Entry, FileType, Layout, ObjectId, Times};
+pub use error::{Error, Result};
+pub use rules::{Kept, Rules};

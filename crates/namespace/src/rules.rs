@@ -1,0 +1,241 @@
+//! Which file may be deleted: one answer for the curve, the candidates and the last check.
+
+use crate::entry::{Entry, FileType, NS_PER_S, Times};
+
+/// Which times count for the age of a file; the most recent of them is its last use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Reads, where every client records them.
+    pub access: bool,
+    /// Changes of the data.
+    pub modification: bool,
+    /// Changes of the inode.
+    pub change: bool,
+}
+
+impl Counted {
+    /// The rule of the seeds: the most recent of the three.
+    pub const ALL: Self = Self { access: true, modification: true, change: true };
+}
+
+/// Who may be deleted. Names are bytes, paths are relative to the root without a leading slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Which times count.
+    pub counted: Counted,
+    /// When the metadata were taken: no time is believed to be later.
+    pub as_of_s: i64,
+    /// Only what was last used before this is old enough, whatever the horizon.
+    pub old_enough_before_s: i64,
+    /// Files of fewer bytes stay.
+    pub minimum_size_bytes: u64,
+    /// What lies at or under one of these stays.
+    pub exempt_paths: Vec<Vec<u8>>,
+    /// What belongs to one of these users stays; sorted.
+    pub exempt_users: Vec<u32>,
+    /// What belongs to one of these groups stays; sorted.
+    pub exempt_groups: Vec<u32>,
+    /// What belongs to one of these projects stays; sorted.
+    pub exempt_projects: Vec<u32>,
+    /// Whether files with several names may go; by default they stay.
+    pub linked: bool,
+}
+
+/// Why a file is not eligible; the first that holds, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kept {
+    /// A directory, link, pipe, socket or device.
+    NotRegular = 1,
+    /// It lies at or under an exempt path.
+    ExemptPath = 2,
+    /// Its owner is exempt.
+    ExemptUser = 3,
+    /// Its group is exempt.
+    ExemptGroup = 4,
+    /// Its project is exempt.
+    ExemptProject = 5,
+    /// It has other names.
+    OtherLinks = 6,
+    /// It is smaller than what is worth deleting.
+    TooSmall = 7,
+    /// A time that counts is not known.
+    TimeUnknown = 8,
+    /// It is younger than the minimum age.
+    TooYoung = 9,
+}
+
+impl Rules {
+    /// When a file was last used, in whole seconds, rounded down; never after the metadata were
+    /// taken. `None` where a time that counts is missing, or where none counts.
+    pub fn last_use_s(&self, times: &Times) -> Option<i64> {
+        let counted = [
+            (self.counted.access, times.access_ns),
+            (self.counted.modification, times.modification_ns),
+            (self.counted.change, times.change_ns),
+        ];
+        let mut last: Option<i64> = None;
+        for (_, time) in counted.into_iter().filter(|(counts, _)| *counts) {
+            last = last.max(Some(time?));
+        }
+        last.map(|last_ns| last_ns.div_euclid(NS_PER_S).min(self.as_of_s))
+    }
+
+    /// When a file in `parent` called `name` was last used, if it may be deleted; else why not.
+    pub fn judge(&self, parent: &[u8], name: &[u8], entry: &Entry) -> Result<i64, Kept> {
+        if entry.kind != FileType::Regular {
+            return Err(Kept::NotRegular);
+        }
+        if self.is_exempt_path(parent, name) {
+            return Err(Kept::ExemptPath);
+        }
+        let among = |sorted: &[u32], id: u32| sorted.binary_search(&id).is_ok();
+        if among(&self.exempt_users, entry.uid) {
+            return Err(Kept::ExemptUser);
+        }
+        if among(&self.exempt_groups, entry.gid) {
+            return Err(Kept::ExemptGroup);
+        }
+        if entry.project.is_some_and(|project| among(&self.exempt_projects, project)) {
+            return Err(Kept::ExemptProject);
+        }
+        if entry.links != 1 && !self.linked {
+            return Err(Kept::OtherLinks);
+        }
+        if entry.size_bytes < self.minimum_size_bytes {
+            return Err(Kept::TooSmall);
+        }
+        let last_use_s = self.last_use_s(&entry.times).ok_or(Kept::TimeUnknown)?;
+        if last_use_s >= self.old_enough_before_s {
+            return Err(Kept::TooYoung);
+        }
+        Ok(last_use_s)
+    }
+
+    /// Whether a directory and everything in it is exempt.
+    pub fn is_exempt_directory(&self, path: &[u8]) -> bool {
+        self.exempt_paths.iter().any(|exempt| is_at_or_under(path, exempt))
+    }
+
+    /// Whether one file is: its directory, or the file by its own name.
+    pub fn is_exempt_path(&self, parent: &[u8], name: &[u8]) -> bool {
+        self.exempt_paths.iter().any(|exempt| {
+            is_at_or_under(parent, exempt)
+                || match (parent, exempt.strip_prefix(parent)) {
+                    (b"", Some(rest)) => rest == name,
+                    (_, Some([b'/', rest @ ..])) => rest == name,
+                    _ => false,
+                }
+        })
+    }
+}
+
+/// Whether `path` is `top` or lies under it; the empty path is the root.
+fn is_at_or_under(path: &[u8], top: &[u8]) -> bool {
+    match path.strip_prefix(top) {
+        Some([] | [b'/', ..]) => true,
+        Some(_) => top.is_empty(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::ObjectId;
+
+    fn entry() -> Entry {
+        let at = Some(100 * NS_PER_S);
+        Entry {
+            id: ObjectId::Inode(1),
+            device: 1,
+            uid: 1000,
+            gid: 1000,
+            project: None,
+            size_bytes: 10,
+            allocated_bytes: 4096,
+            links: 1,
+            times: Times { access_ns: at, modification_ns: at, change_ns: at, birth_ns: None },
+            kind: FileType::Regular,
+            layout: None,
+        }
+    }
+
+    fn rules() -> Rules {
+        Rules {
+            counted: Counted::ALL,
+            as_of_s: 1000,
+            old_enough_before_s: 500,
+            minimum_size_bytes: 0,
+            exempt_paths: vec![b"home".to_vec(), b"a/b".to_vec(), b"a/file".to_vec()],
+            exempt_users: vec![7],
+            exempt_groups: vec![8],
+            exempt_projects: vec![9],
+            linked: false,
+        }
+    }
+
+    #[test]
+    fn the_last_use_is_the_most_recent_time_that_counts() {
+        let mut entry = entry();
+        entry.times.access_ns = Some(200 * NS_PER_S + 999_999_999);
+        assert_eq!(rules().judge(b"x", b"y", &entry), Ok(200));
+        let unread = Counted { access: false, ..Counted::ALL };
+        assert_eq!(Rules { counted: unread, ..rules() }.judge(b"x", b"y", &entry), Ok(100));
+    }
+
+    #[test]
+    fn a_time_in_the_future_is_the_time_of_the_scan() {
+        let mut entry = entry();
+        entry.times.modification_ns = Some(i64::MAX);
+        assert_eq!(rules().last_use_s(&entry.times), Some(1000));
+    }
+
+    #[test]
+    fn a_time_before_1970_rounds_down() {
+        let mut entry = entry();
+        let at = Some(-1);
+        entry.times = Times { access_ns: at, modification_ns: at, change_ns: at, birth_ns: None };
+        assert_eq!(rules().last_use_s(&entry.times), Some(-1));
+    }
+
+    #[test]
+    fn a_file_without_a_time_that_counts_stays() {
+        let mut entry = entry();
+        entry.times.change_ns = None;
+        assert_eq!(rules().judge(b"x", b"y", &entry), Err(Kept::TimeUnknown));
+        let none = Counted { access: false, modification: false, change: false };
+        let none = Rules { counted: none, ..rules() };
+        assert_eq!(none.judge(b"x", b"y", &self::entry()), Err(Kept::TimeUnknown));
+    }
+
+    #[test]
+    fn exempt_paths_end_at_a_component() {
+        let rules = rules();
+        for (parent, name) in [("home", "f"), ("home/u", "f"), ("a/b", "f"), ("a", "b"), ("a", "file")] {
+            assert!(rules.is_exempt_path(parent.as_bytes(), name.as_bytes()), "{parent}/{name}");
+        }
+        for (parent, name) in [("homes", "f"), ("a", "bb"), ("", "a"), ("a", "file2"), ("b/home", "f")] {
+            assert!(!rules.is_exempt_path(parent.as_bytes(), name.as_bytes()), "{parent}/{name}");
+        }
+        let all = Rules { exempt_paths: vec![Vec::new()], ..rules };
+        assert!(all.is_exempt_path(b"", b"f") && all.is_exempt_path(b"x", b"f"));
+    }
+
+    #[test]
+    fn each_reason_is_found() {
+        let judged = |change: fn(&mut Entry)| {
+            let mut entry = entry();
+            change(&mut entry);
+            rules().judge(b"x", b"y", &entry).unwrap_err()
+        };
+        assert_eq!(judged(|e| e.kind = FileType::SymbolicLink), Kept::NotRegular);
+        assert_eq!(judged(|e| e.uid = 7), Kept::ExemptUser);
+        assert_eq!(judged(|e| e.gid = 8), Kept::ExemptGroup);
+        assert_eq!(judged(|e| e.project = Some(9)), Kept::ExemptProject);
+        assert_eq!(judged(|e| e.links = 2), Kept::OtherLinks);
+        assert_eq!(judged(|e| e.times.access_ns = Some(500 * NS_PER_S)), Kept::TooYoung);
+        let large = Rules { minimum_size_bytes: 11, ..rules() };
+        assert_eq!(large.judge(b"x", b"y", &entry()), Err(Kept::TooSmall));
+    }
+}
