@@ -12,6 +12,8 @@
 pub mod beneath;
 pub mod entry;
 pub mod error;
+pub mod removal;
+pub mod rmfid;
 pub mod rules;
 
 pub use beneath::Root;
