@@ -12,9 +12,11 @@
 pub mod beneath;
 pub mod entry;
 pub mod error;
+pub mod index;
 pub mod rules;
 
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};
 pub use error::{Error, Result};
+pub use index::ShardWriter;
 pub use rules::{Kept, Rules};
