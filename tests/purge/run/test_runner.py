@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from tests.purge.run.world import FILE_BYTES, NOW_S, World, policy, situation, w
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.purge.policy import Caps
+from trimtab.purge.run import journal as journal_module
 from trimtab.purge.run.journal import read, replay
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
@@ -77,6 +79,29 @@ def test_every_batch_is_on_record_before_the_first_of_its_files_is_touched(world
         100 * FILE_BYTES,
         50 * FILE_BYTES,
     ]
+
+
+def test_a_batch_is_on_stable_storage_before_its_files_are_touched_and_so_is_its_end(
+    world, monkeypatch
+):
+    events = []
+
+    def told(name, real):
+        def call(*given):
+            events.append(name)
+            return real(*given)
+
+        return call
+
+    for name in ("write", "fsync"):
+        monkeypatch.setattr(journal_module.os, name, told(name, getattr(os, name)))
+    world.remover.before = lambda what, _row: events.append(what)
+    run(world.job(), apply=True)
+    calls = " ".join(name for name, _ in groupby(events))
+    batches = calls.count("delete")
+    assert batches > 3
+    # A line of the journal is never the last thing that was done when a file is touched.
+    assert calls.count("fsync delete write fsync") == batches
 
 
 def test_by_default_of_the_caller_nothing_is_deleted_and_all_else_happens(world):

@@ -508,7 +508,7 @@ def _named(
 
 
 def _worst_latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | None:
-    """Return median and 99th percentile of the worst of several calls: a mean of them is neither."""
+    """Return median and 99th percentile of the worst of several calls; a mean is neither."""
     if not answers:
         return None
     return max(a.latency_s_median for a in answers), max(a.latency_s_p99 for a in answers)
