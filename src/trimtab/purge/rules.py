@@ -6,7 +6,6 @@ choice of candidates and by the last check before a deletion.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -96,7 +95,7 @@ class IndexFacts:
     def of(cls, manifest: Manifest) -> IndexFacts:
         """Return what rules need to know of an index, from its manifest."""
         return cls(
-            root=os.fsdecode(manifest.root),
+            root=manifest.root.decode("utf-8", "surrogateescape"),
             ended_s=manifest.ended_ns // 10**9,
             lacking=manifest.lacking,
             mds_only=manifest.times is TimeTrust.MDS_ONLY,

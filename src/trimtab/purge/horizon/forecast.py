@@ -26,6 +26,8 @@ DAYS_MINIMUM: Final = 14
 WINDOW_S: Final = 90 * 86400
 """What is older says little about next week's users."""
 DRAWS: Final = 4000
+_SPREAD_MINIMUM: Final = 0.2
+"""Of the spread of all days: a drawn past that is more even says nothing of the future."""
 _DAY_S: Final = 86400
 _GAP_MAXIMUM_S: Final = 3 * _DAY_S
 
@@ -152,9 +154,14 @@ def _errors(daily: Floats, ahead_days: float) -> Floats:
     whole = int(ahead_days)
     part = ahead_days - whole
     weights = np.append(np.ones(whole), [part] if part > 0 else [])
-    past = _drawn(daily, n, generator).mean(axis=1)
+    past = _drawn(daily, n, generator)
     future = _drawn(daily, len(weights), generator) @ weights
-    return future - ahead_days * past
+    spread = daily.std()
+    # In units of the spread that each past shows: a past without the rare large days expects too
+    # little and looks too even at once, and both are made good for.
+    shown = np.maximum(past.std(axis=1), _SPREAD_MINIMUM * spread)
+    scale = np.divide(spread, shown, out=np.ones_like(shown), where=shown > 0)
+    return (future - ahead_days * past.mean(axis=1)) * scale
 
 
 def _drawn(daily: Floats, length: int, generator: numpy.random.Generator) -> Floats:
