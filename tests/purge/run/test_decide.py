@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.decide import Terms, begin, handle
 from trimtab.purge.run.messages import (
     Begun,
@@ -26,7 +27,7 @@ from trimtab.purge.run.messages import (
     Waited,
 )
 from trimtab.purge.run.pace import Pace, PaceLimits
-from trimtab.purge.run.state import Allowance, Batch, Listed, Outcome, Rows, Spent, Usage
+from trimtab.purge.run.state import Allowance, Batch, Listed, Outcome, Rows, Spent
 
 PACE = PaceLimits(rows_min=2, rows_max=10, rows_step=2)
 TERMS = Terms(True, 0.5, pace=PACE, settle_s_min=15.0, settle_s_max=100.0, settle_s_step=5.0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.purge.run.world import DAY_S, EXT4, NOW_S, policy, situation, with_plan
 
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Arming, Caps
 from trimtab.purge.run.guards import (
@@ -25,7 +26,7 @@ from trimtab.purge.run.situation import (
     ServerClock,
     Totals,
 )
-from trimtab.purge.run.state import Spent, Usage
+from trimtab.purge.run.state import Spent
 
 GOOD = situation()
 ALICE, BOB = ArmedBy(NOW_S - 3600, 1001, "alice"), ArmedBy(NOW_S - 60, 1002, "bob")

@@ -14,7 +14,6 @@ from trimtab.purge.run.state import (
     Listed,
     Rows,
     Spent,
-    Usage,
     joined,
     outcome_of,
     stretches,
@@ -44,29 +43,6 @@ def test_joined_rows_are_the_same_rows_in_order_and_apart(rows):
 @given(small_rows, st.lists(small_rows, max_size=3))
 def test_a_batch_takes_what_it_does_not_leave(rows, leave):
     assert numbers(Batch(rows, tuple(leave)).taken()) == numbers([rows]) - numbers(leave)
-
-
-def test_what_has_to_go_is_rounded_up():
-    usage = Usage(80, 20)
-    assert usage.fullness == 0.8
-    assert usage.excess_bytes(0.7) == 10
-    assert usage.excess_bytes(0.8) == usage.excess_bytes(0.9) == 0
-    assert usage.excess_bytes(0.799) == 1
-
-
-@given(st.integers(0, 10**6), st.integers(1, 10**6), st.floats(0.01, 0.99))
-def test_when_the_excess_is_gone_the_target_is_met_and_with_less_it_is_not(used, available, target):
-    usage = Usage(used, available)
-    excess = usage.excess_bytes(target)
-    assert Usage(used - excess, available + excess).excess_bytes(target) == 0
-    if excess:
-        assert Usage(used - excess + 1, available + excess - 1).excess_bytes(target) == 1
-
-
-@pytest.mark.parametrize(("used", "available"), [(0, 0), (-1, 10), (10, -1)])
-def test_a_file_system_without_bytes_has_no_fullness(used, available):
-    with pytest.raises(UsageError, match="no file system's use"):
-        Usage(used, available)
 
 
 def test_rows_that_cannot_be_are_refused():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Caps, Policy
 from trimtab.purge.run.decide import Terms
@@ -31,7 +32,7 @@ from trimtab.purge.run.situation import (
     Situation,
     Totals,
 )
-from trimtab.purge.run.state import Listed, Rows, Usage
+from trimtab.purge.run.state import Listed, Rows
 
 NOW_S = 1_790_000_000.0
 DAY_S = 86400.0

@@ -18,10 +18,10 @@ from typing import Final
 
 from trimtab.errors import TrimtabError
 from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.trusted import trusted_directory
 from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
-from trimtab.purge.run.state import Usage
 from trimtab.visible import visible
 
 CANARY_PREFIX: Final = ".trimtab-canary-"

@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from trimtab.errors import UsageError
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.choose import choose
 from trimtab.purge.run.messages import (
     Begun,
@@ -48,7 +49,6 @@ from trimtab.purge.run.state import (
     Outcome,
     Rows,
     Spent,
-    Usage,
     joined,
     without,
 )

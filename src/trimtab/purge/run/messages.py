@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.purge.run.state import Batch, Listed, Outcome, Rows, Usage
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.run.state import Batch, Listed, Outcome, Rows
 
 
 @dataclass(frozen=True, slots=True)

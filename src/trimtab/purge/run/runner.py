@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run import guards
 from trimtab.purge.run.decide import State, Step, Terms, begin, handle
 from trimtab.purge.run.journal import Journal, opened, spent_since
@@ -51,7 +52,6 @@ from trimtab.purge.run.state import (
     Listed,
     Outcome,
     Rows,
-    Usage,
     joined,
     outcome_of,
 )

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Policy
-from trimtab.purge.run.state import Allowance, Spent, Usage
+from trimtab.purge.run.state import Allowance, Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ class Situation:
         if caps.bytes is not None:
             limits.append(caps.bytes)
         if caps.filesystem_fraction is not None:
-            capacity_bytes = 0 if self.usage is None else self.usage.capacity_bytes
+            capacity_bytes = 0 if self.usage is None else self.usage.total_bytes
             limits.append(int(caps.filesystem_fraction * capacity_bytes))
         return Allowance(
             files=caps.files,

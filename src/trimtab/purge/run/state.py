@@ -138,35 +138,6 @@ def rows_with(rows: Rows, outcomes: Iterable[Stretch], wanted: str) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """How full a file system is, as ``df`` counts it: reserved blocks are neither."""
-
-    used_bytes: int
-    available_bytes: int
-
-    def __post_init__(self) -> None:
-        if self.used_bytes < 0 or self.available_bytes < 0 or not self.capacity_bytes:
-            raise UsageError(
-                f"{self.used_bytes} bytes used and {self.available_bytes} available is no file "
-                "system's use"
-            )
-
-    @property
-    def capacity_bytes(self) -> int:
-        """Used and available together."""
-        return self.used_bytes + self.available_bytes
-
-    @property
-    def fullness(self) -> float:
-        """The part of it that is used."""
-        return self.used_bytes / self.capacity_bytes
-
-    def excess_bytes(self, target: float) -> int:
-        """Return what has to go so that the fullness is at most ``target``; 0: nothing."""
-        return max(0, self.used_bytes - math.floor(target * self.capacity_bytes))
-
-
-@dataclass(frozen=True, slots=True)
 class Spent:
     """What was deleted and counts against the caps.
 
