@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import AgeCurve
@@ -110,47 +111,29 @@ def answer(
             youngest_hour=youngest_hour,
         )
     target = _target(policy, usage, osts)
-    needed = find_horizon(
-        curve,
-        usage,
-        target,
-        youngest_hour=youngest_hour,
-        kept=tally.kept(),
-        # By the OSTs' own cut-off: their overall target is rounded.
-        required_bytes=None if osts is None or osts.target is None else osts.freed.allocated_bytes,
+    find = partial(
+        find_horizon, curve, usage, target, youngest_hour=youngest_hour, kept=tally.kept()
     )
-    required = publication_bytes(
-        usage,
-        target,
-        growth_bytes=0 if growth is None else growth.high_bytes or 0,
-        factor=policy.publish_factor,
-    )
-    published = find_horizon(
-        curve,
-        usage,
-        target,
-        youngest_hour=youngest_hour,
-        kept=tally.kept(),
-        required_bytes=max(required, needed.required_bytes),
-    )
+    # By the OSTs' own cut-off: their overall target is rounded.
+    exactly = None if osts is None or osts.target is None else osts.freed.allocated_bytes
+    needed = find(required_bytes=exactly)
+    more = 0 if growth is None else growth.high_bytes or 0
+    listed = publication_bytes(usage, target, growth_bytes=more, factor=policy.publish_factor)
+    published = find(required_bytes=max(listed, needed.required_bytes))
     cut_off = published.cut_off_hour
+    ages_days = [days for days in AGES_DAYS if days * DAY_S >= rules.minimum_age_s]
     found = Answer(
         as_of_s=rules.as_of_s,
         needed=needed,
         published=published,
         growth=growth,
         osts=osts,
-        steps=steps(
-            curve,
-            usage,
-            as_of_s=rules.as_of_s,
-            ages_days=[days for days in AGES_DAYS if days * DAY_S >= rules.minimum_age_s],
-        ),
+        steps=steps(curve, usage, as_of_s=rules.as_of_s, ages_days=ages_days),
         users=() if cut_off is None else owners(user_curves(tally), cut_off),
         projects=() if cut_off is None else owners(project_curves(tally), cut_off),
         future_files=tally.future_files,
     )
-    return _worded(found, policy, rules, tally)
+    return replace(found, words=tuple(_words(found, policy, rules, tally)))
 
 
 def _known(ost_usages: Mapping[int, Usage] | None) -> Mapping[int, Usage]:
@@ -191,10 +174,6 @@ def _target(policy: Policy, usage: Usage, osts: OstHorizons | None) -> float:
     if fullest == 0:
         return osts.limit
     return min(osts.limit, int(osts.limit * usage.fullness / fullest * 10_000) / 10_000)
-
-
-def _worded(found: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike) -> Answer:
-    return replace(found, words=tuple(_words(found, policy, rules, tally)))
 
 
 def _words(found: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike) -> Iterator[str]:
