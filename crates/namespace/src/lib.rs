@@ -12,6 +12,7 @@
 pub mod beneath;
 pub mod entry;
 pub mod error;
+pub mod index;
 pub mod removal;
 pub mod rmfid;
 pub mod rules;
@@ -19,4 +20,5 @@ pub mod rules;
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};
 pub use error::{Error, Result};
+pub use index::ShardWriter;
 pub use rules::{Kept, Rules};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, openat, statx};
 use rustix::io::Errno;
 
-use super::candidates::Candidate;
+use crate::index::Row;
 use super::check::{Checks, is_as_before, is_fixed};
 use super::lease::{self, Told};
 use super::outcome::Outcome;
@@ -20,7 +20,7 @@ use crate::entry::{Entry, ObjectId};
 pub(super) struct Job<'a> {
     pub(super) root: &'a Root,
     pub(super) checks: &'a Checks,
-    pub(super) rows: &'a [Candidate],
+    pub(super) rows: &'a [Row],
     /// The number of the first row in the plan.
     pub(super) first: u64,
     /// Whether files may go that somebody may have open.
@@ -150,7 +150,7 @@ impl<'a> Hand<'a> {
     fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
         let planned = self.planned(row);
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let stat = statx(&parent.descriptor, planned.name.as_slice(), flags, WANTED)?;
+        let stat = statx(&parent.descriptor, &*planned.name, flags, WANTED)?;
         let mut present = Entry::of_statx(&stat);
         // Unknown as yet, and no reason before it was asked for.
         present.project = planned.entry.project;
@@ -163,7 +163,7 @@ impl<'a> Hand<'a> {
     }
 
     /// The row, as far as our own removals have not outdated it.
-    fn planned(&self, row: usize) -> std::borrow::Cow<'a, Candidate> {
+    fn planned(&self, row: usize) -> std::borrow::Cow<'a, Row> {
         let planned = &self.job.rows[row];
         let Some(left) = self.left.get(&planned.entry.id) else {
             return std::borrow::Cow::Borrowed(planned);
@@ -177,7 +177,7 @@ impl<'a> Hand<'a> {
     /// Opens the file where something is to be known that only a descriptor tells.
     fn open(
         &self,
-        planned: &Candidate,
+        planned: &Row,
         present: &mut Entry,
         parent: &Parent,
         stat: &Statx,

@@ -1,0 +1,109 @@
+//! Entries at random, as an index may hold them.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use namespace::index::Row;
+use namespace::{Entry, FileType, Layout, ObjectId, Times};
+use proptest::prelude::*;
+
+/// The second at which the scans of the tests ended.
+pub const AS_OF_S: i64 = 1_000_000;
+
+fn time() -> impl Strategy<Value = Option<i64>> {
+    let second = 1_000_000_000i64;
+    prop_oneof![
+        8 => (0..AS_OF_S).prop_map(move |s| Some(s * second)),
+        2 => (AS_OF_S - 200_000..AS_OF_S + 3).prop_map(move |s| Some(s * second + 999_999_999)),
+        1 => Just(None),
+        1 => (-5..5i64).prop_map(Some),
+        1 => prop_oneof![Just(i64::MAX), Just(i64::MIN + 1), Just(AS_OF_S * second * 3)].prop_map(Some),
+    ]
+}
+
+fn times() -> impl Strategy<Value = Times> {
+    (time(), time(), time(), time()).prop_map(
+        |(access_ns, modification_ns, change_ns, birth_ns)| Times {
+            access_ns,
+            modification_ns,
+            change_ns,
+            birth_ns,
+        },
+    )
+}
+
+fn layout() -> impl Strategy<Value = Option<Layout>> {
+    let osts = prop::collection::vec(0u32..4, 0..4);
+    prop::option::of((0u32..5, osts).prop_map(|(stripe_count, osts)| Layout { stripe_count, osts }))
+}
+
+/// An entry of a small world, in which names collide, owners are few and some files have several names.
+pub fn entry() -> impl Strategy<Value = Entry> {
+    let kind = prop_oneof![
+        12 => Just(FileType::Regular),
+        2 => Just(FileType::Directory),
+        1 => Just(FileType::SymbolicLink),
+        1 => Just(FileType::Unknown),
+    ];
+    let id = prop_oneof![
+        6 => (0u64..6).prop_map(ObjectId::Inode),
+        1 => (0u64..2).prop_map(|sequence| ObjectId::Fid { sequence, object: 1, version: 0 }),
+    ];
+    let links = prop_oneof![8 => Just(1u32), 3 => Just(2), 1 => Just(3), 1 => Just(0)];
+    let sizes = (0u64..9000, prop_oneof![Just(0u64), Just(4096), Just(8192), 0u64..1 << 40]);
+    let owners = (0u32..4, 0u32..4, prop::option::of(0u32..4));
+    (kind, id, links, sizes, owners, times(), layout(), 0u64..2).prop_map(
+        |(
+            kind,
+            id,
+            links,
+            (size_bytes, allocated_bytes),
+            (uid, gid, project),
+            times,
+            layout,
+            device,
+        )| {
+            Entry {
+                id,
+                device,
+                uid,
+                gid,
+                project,
+                size_bytes,
+                allocated_bytes,
+                links,
+                times,
+                kind,
+                layout,
+            }
+        },
+    )
+}
+
+/// A path and a name that are well formed, and bytes of any kind.
+pub fn place() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let part = prop_oneof![
+        "[ab]".prop_map(String::into_bytes),
+        prop::collection::vec(1u8..=255, 1..4)
+            .prop_map(|part| part.into_iter().map(|b| if b == b'/' { b'_' } else { b }).collect()),
+    ]
+    .prop_filter("a dot is no name", |part: &Vec<u8>| part != b"." && part != b"..");
+    let parent = prop::collection::vec(part.clone(), 0..4).prop_map(|parts| parts.join(&b'/'));
+    (parent, part)
+}
+
+/// A row of such an entry.
+pub fn row() -> impl Strategy<Value = Row> {
+    (place(), entry()).prop_map(|((parent, name), entry)| row_of(&parent, &name, entry))
+}
+
+/// A row as a reader of the index returns it.
+pub fn row_of(parent: &[u8], name: &[u8], entry: Entry) -> Row {
+    let last_use_s = latest(&entry.times);
+    Row { parent: parent.to_vec().into(), name: name.to_vec().into(), entry, last_use_s }
+}
+
+/// The most recent of the three times in whole seconds, written down once more.
+pub fn latest(times: &Times) -> Option<i64> {
+    let all = [times.access_ns?, times.modification_ns?, times.change_ns?];
+    all.iter().max().map(|last| last.div_euclid(1_000_000_000))
+}
