@@ -69,7 +69,7 @@ impl From<Errno> for Refusal {
 }
 
 /// A file that passed every check under its name.
-struct Looked {
+pub(super) struct Looked {
     row: usize,
     stat: Statx,
     /// Open where a lease or its project was asked for; closing it gives the lease up.
@@ -147,7 +147,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Looks at what has the name now.
-    fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
+    pub(super) fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
         let planned = self.planned(row);
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let stat = statx(&parent.descriptor, &*planned.name, flags, WANTED)?;
@@ -210,7 +210,7 @@ impl<'a> Hand<'a> {
         Ok(Some(file))
     }
 
-    fn take(&self, looked: &Looked, parent: &Parent, slot: Option<usize>) -> Result<usize, Refusal> {
+    pub(super) fn take(&self, looked: &Looked, parent: &Parent, slot: Option<usize>) -> Result<usize, Refusal> {
         let (Some((_, cell)), Some(slot)) = (&self.cell, slot) else {
             return Err(Refusal { outcome: Outcome::Failed, errno: libc::ENOSPC });
         };
@@ -219,7 +219,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Removes a file in quarantine, or puts it back.
-    fn settle(&mut self, slot: usize, looked: &Looked, parent: &Parent, in_place: bool) {
+    pub(super) fn settle(&mut self, slot: usize, looked: &Looked, parent: &Parent, in_place: bool) {
         let began = Instant::now();
         let Some((quarantine, cell)) = &mut self.cell else { return };
         let place = cell.place(slot);

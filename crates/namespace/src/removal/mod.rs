@@ -46,6 +46,8 @@ mod outcome;
 mod parent;
 mod quarantine;
 mod recovery;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;
