@@ -212,10 +212,14 @@ mod tests {
     #[test]
     fn exempt_paths_end_at_a_component() {
         let rules = rules();
-        for (parent, name) in [("home", "f"), ("home/u", "f"), ("a/b", "f"), ("a", "b"), ("a", "file")] {
+        for (parent, name) in
+            [("home", "f"), ("home/u", "f"), ("a/b", "f"), ("a", "b"), ("a", "file")]
+        {
             assert!(rules.is_exempt_path(parent.as_bytes(), name.as_bytes()), "{parent}/{name}");
         }
-        for (parent, name) in [("homes", "f"), ("a", "bb"), ("", "a"), ("a", "file2"), ("b/home", "f")] {
+        for (parent, name) in
+            [("homes", "f"), ("a", "bb"), ("", "a"), ("a", "file2"), ("b/home", "f")]
+        {
             assert!(!rules.is_exempt_path(parent.as_bytes(), name.as_bytes()), "{parent}/{name}");
         }
         let all = Rules { exempt_paths: vec![Vec::new()], ..rules };
