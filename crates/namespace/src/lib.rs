@@ -13,7 +13,10 @@ pub mod beneath;
 pub mod entry;
 pub mod error;
 pub mod index;
+pub mod lustre;
 pub mod rules;
+pub mod scan;
+pub mod walk;
 
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};
