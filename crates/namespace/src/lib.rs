@@ -14,6 +14,8 @@ pub mod entry;
 pub mod error;
 pub mod index;
 pub mod lustre;
+pub mod removal;
+pub mod rmfid;
 pub mod rules;
 pub mod scan;
 pub mod walk;

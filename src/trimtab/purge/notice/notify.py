@@ -103,30 +103,22 @@ def publish(
             accept_unknown=accept_unknown,
         )
         notice_of = _facts(loaded, found, before, (at, promised), notices.contact)
-        addressees = {
-            uid: Addressee(
-                account=found[uid],
-                name=facts.name,
-                header=list_header(facts),
-                files=facts.user.files,
-                gone_files=None if facts.change is None else facts.change.gone,
-            )
-            for uid, facts in notice_of.items()
-        }
         lists = write_lists(
-            loaded, addressees, place, before=before, owner=owner, progress=progress
+            loaded,
+            _addressees(found, notice_of),
+            place,
+            before=before,
+            owner=owner,
+            progress=progress,
         )
-        published_at = max(at, _now(clock))
-        publication = Publication(
-            plan_id=loaded.plan.id,
-            plan_sha256=loaded.sha256,
-            published_at=published_at,
-            not_before=max(promised, published_at + timedelta(seconds=loaded.plan.notice_s)),
-            directory=str(place),
+        publication = _evidence(
+            loaded,
+            place,
+            lists,
+            promised=promised,
+            published_at=max(at, _now(clock)),
             previous_plan_id=None if before is None or previous is None else previous.plan.id,
-            lists=lists,
         )
-        _refuse_late(loaded.plan, publication.not_before)
         write_publication(opened, publication, key)
     notes += _without_account(publication)
     return Published(replace(loaded, publication=publication), publication, True, notes)
@@ -231,6 +223,43 @@ def _refuse_late(plan: Plan, not_before: datetime) -> None:
             "would end",
             hint="it was published too late: make a new plan",
         )
+
+
+def _addressees(
+    found: Mapping[int, Account | None], notice_of: Mapping[int, Facts]
+) -> dict[int, Addressee]:
+    return {
+        uid: Addressee(
+            account=found[uid],
+            name=facts.name,
+            header=list_header(facts),
+            files=facts.user.files,
+            gone_files=None if facts.change is None else facts.change.gone,
+        )
+        for uid, facts in notice_of.items()
+    }
+
+
+def _evidence(
+    loaded: LoadedPlan,
+    place: Path,
+    lists: tuple[UserList, ...],
+    *,
+    promised: datetime,
+    published_at: datetime,
+    previous_plan_id: str | None,
+) -> Publication:
+    whole = published_at + timedelta(seconds=loaded.plan.notice_s)
+    _refuse_late(loaded.plan, max(promised, whole))
+    return Publication(
+        plan_id=loaded.plan.id,
+        plan_sha256=loaded.sha256,
+        published_at=published_at,
+        not_before=max(promised, whole),
+        directory=str(place),
+        previous_plan_id=previous_plan_id,
+        lists=lists,
+    )
 
 
 def _place(plan: Plan, notices: Notices) -> Path:

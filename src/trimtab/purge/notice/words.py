@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -203,7 +204,7 @@ def _how_written(facts: Facts) -> Iterator[str]:
         "One file a line, the least recently used first: day of its last use (UTC), length, "
         "whether the list before named it too, name. In names \\n, \\t, \\r, \\\\ and \\xHH (a "
         "byte) stand for what cannot be shown; printf '%b' NAME in bash turns them back. The same "
-        f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines) and {facts.name}{NAMES_SUFFIX}."
+        f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines), {facts.name}{NAMES_SUFFIX}."
     )
 
 
@@ -211,6 +212,7 @@ def _section(title: str, paragraphs: Iterator[str]) -> str:
     return title + "\n" + "\n".join(_wrapped(one) for one in paragraphs)
 
 
+@functools.lru_cache(maxsize=1000)  # most paragraphs are the same for every user
 def _wrapped(paragraph: str) -> str:
     if paragraph.startswith("  "):  # a command, to be taken as it is
         return paragraph + "\n"

@@ -14,7 +14,7 @@ from trimtab.purge.plan.model import Candidates, UserTotals
 if TYPE_CHECKING:
     import polars as pl
 
-PIECE_ROWS: Final = 1 << 18
+PIECE_ROWS: Final = 1 << 17
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
 """What a plan needs of each candidate; none of it may be missing."""
 
