@@ -98,4 +98,4 @@ def _is_plan(path: Path, loaded: LoadedPlan) -> bool:
 
 
 def _postman(notices: Notices) -> Postman:
-    return SmtpPostman(notices.smtp_host, notices.smtp_port)
+    return SmtpPostman(notices.smtp_host, notices.smtp_port, notices.mail_from or "")

@@ -1,4 +1,4 @@
-"""A plan carried out here and now: the facts of this machine, the remover of the core, a journal."""
+"""A plan carried out here: the facts of the machine, the core that deletes, a journal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.plan import LoadedPlan, load_plan, published_before, read_key
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
@@ -24,9 +25,6 @@ from trimtab.purge.run.facts import index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.runner import Job, Progress, Remover, RunResult, run
 from trimtab.purge.run.situation import ArmedBy, PlanFacts, RootFacts, Situation, Totals
-from trimtab.purge.run.state import Usage
-
-_THREAD_BATCHES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,9 @@ def run_plan(
         key,
         owner=place.owner,
     )
-    world = Here(loaded, before, policy, previous, place, options)
+    world = Here(
+        loaded, before=before, policy=policy, previous=previous, place=place, options=options
+    )
     plan = loaded.plan
     job = Job(
         id=new_identifier(utc_now()),
@@ -113,11 +113,12 @@ def run_plan(
 
 
 class Here:
-    """This machine: its clock, its mounts, and the facts that guards judge."""
+    """The machine that the run is on: clock, mounts, and the facts that guards judge."""
 
     def __init__(
         self,
         loaded: LoadedPlan,
+        *,
         before: Policy,
         policy: Policy,
         previous: LoadedPlan | None,
