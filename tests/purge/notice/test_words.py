@@ -1,10 +1,15 @@
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
-from tests.purge.plan.making import BEFORE_S, MADE_AT, Row, draft, make
+import polars as pl
+from tests.purge.plan.making import BEFORE_S, MADE_AT, Row, draft, frame_of, make
 
+from trimtab.purge.notice.lists import lines_of
+from trimtab.purge.notice.mailing import State
 from trimtab.purge.notice.words import Facts, list_header, mail_subject, mail_text
 from trimtab.purge.plan import Change, PlanDraft
 from trimtab.purge.policy import Policy
@@ -85,6 +90,29 @@ def test_words_of_the_policy_stand_in_place_of_ours(tmp_path: Path) -> None:
     assert "Reads do not count because the site does not declare" in text
     assert "Reading it does not keep it" in text
     assert text.count("(hard links) stay") == 1
+
+
+def example(tmp_path: Path) -> Facts:
+    """Return the notice that the page about notices shows."""
+    policy = Policy(name="scratch", root="/scratch", target=0.7)
+    index = IndexFacts("/scratch", draft().rules.as_of_s)
+    reads = ReadRecording(declared=True)
+    rules = rules_in_force(policy, index, reads, now_s=draft().rules.as_of_s)
+    return facts(tmp_path, draft(rules=replace(draft().rules, words=rules.words)))
+
+
+def test_the_page_shows_what_a_list_looks_like(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "purge-notices.md").read_text()
+    assert list_header(example(tmp_path)) in page
+
+
+def test_the_page_names_every_field_of_the_lines(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "purge-notices.md").read_text()
+    frame = frame_of([Row(b"x")]).with_columns(known=pl.lit(None, pl.Boolean))
+    (lines,) = lines_of(frame, b"/scratch/")
+    assert ", ".join(f"`{name}`" for name in json.loads(lines.lines)) in page
+    for state in get_args(State):
+        assert f"`{state}`" in page
 
 
 def test_a_mail_has_totals_and_the_place_but_no_name(tmp_path: Path) -> None:
