@@ -14,6 +14,10 @@ pub mod entry;
 pub mod error;
 pub mod index;
 pub mod rules;
+pub mod selection;
+pub mod synthetic;
+pub mod tally;
+mod work;
 
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};
