@@ -18,7 +18,11 @@ pub mod removal;
 pub mod rmfid;
 pub mod rules;
 pub mod scan;
+pub mod selection;
+pub mod synthetic;
+pub mod tally;
 pub mod walk;
+mod work;
 
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};
