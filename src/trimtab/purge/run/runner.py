@@ -161,7 +161,7 @@ class Job:
     codes
         What the remover's codes mean, by code.
     journals
-        Directory of the journals, one for a file system.
+        Directory of the journals; those of several file systems may share it.
     version, host, who
         Of what made the run, for the journal.
     owner
@@ -257,7 +257,7 @@ def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = 
     Raises
     ------
     RefusedError
-        Another run has the journals, or they are not root's alone.
+        Another run is at work on the file system, or the journals are not root's alone.
     Interrupted
         A signal came; the batch that was under way is journalled.
     DataError
@@ -350,7 +350,7 @@ class _Run:
     def _situation(self) -> Situation:
         now = self.job.surroundings.situation()
         since = _moment(now.now_s) - CAPS_WINDOW
-        return replace(now, spent=spent_since(self.job.journals, since))
+        return replace(now, spent=spent_since(self.job.journals, self.job.plan.file_system, since))
 
     def _look(self, instruction: Look) -> Looked:
         known = {one.guard for one in self.objections}
