@@ -353,6 +353,7 @@ def many(rows: int) -> pl.DataFrame:
         uid=(20_000 + pl.col("at") % 50).cast(pl.UInt32),
         size_bytes=(pl.col("at") * 37 % 2**30).cast(pl.UInt64),
         allocated_bytes=pl.lit(4096, pl.UInt64),
+        nlink=pl.lit(1, pl.UInt32),
         last_use_s=BEFORE_S - 1 - rows + pl.col("at"),
     )
 

@@ -196,8 +196,16 @@ def test_totals_are_those_of_counting_one_by_one(
         assert user.oldest_use_s == min(one.last_use_s for one in theirs)
         assert user.newest_use_s == max(one.last_use_s for one in theirs)
     assert [user.uid for user in found.users] == sorted({one.uid for one in rows})
-    split = list(pieces(file, rows=piece_rows))
+    split = list(pieces(file, frame_of([]).columns, rows=piece_rows))
     assert pl.concat([*split, frame_of([])]).equals(frame_of(rows))
+
+
+def test_the_bytes_of_a_file_with_several_names_count_once(tmp_path: Path) -> None:
+    names = [Row(b"%d" % n, 1, n, 100, 4096, inode=7, nlink=3) for n in range(3)]
+    alone = [Row(b"x", 1, 5, 100, 4096, nlink=2), Row(b"y", 2, 6, 100, 4096)]
+    candidates = make(tmp_path / "plan", [*names, *alone]).plan.candidates
+    assert (candidates.files, candidates.size_bytes) == (5, 300)
+    assert [user.allocated_bytes for user in candidates.users] == [2 * 4096, 4096]
 
 
 def test_many_pieces_are_one_file(tmp_path: Path) -> None:
@@ -210,6 +218,7 @@ def test_many_pieces_are_one_file(tmp_path: Path) -> None:
             "uid": pl.Series([7], dtype=pl.UInt32).new_from_index(0, rows),
             "size_bytes": pl.Series([1], dtype=pl.UInt64).new_from_index(0, rows),
             "allocated_bytes": pl.Series([512], dtype=pl.UInt64).new_from_index(0, rows),
+            "nlink": pl.Series([1], dtype=pl.UInt32).new_from_index(0, rows),
             "last_use_s": pl.int_range(0, rows, eager=True),
         }
     )

@@ -48,6 +48,8 @@ def pieces(
 def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
     """Return what a file of candidates comes to, its order and its times looked at on the way.
 
+    A file with several names is as many files, since each is listed, and its bytes count once.
+
     Parameters
     ----------
     sha256
@@ -64,10 +66,12 @@ def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
 
     partial: list[pl.DataFrame] = []
     last: int | None = None
-    for piece in pieces(path):
+    seen: set[bytes] = set()
+    for piece in pieces(path, (*COLUMNS, "nlink")):
         _check_piece(piece, path.name, last, before_s)
         last = piece["last_use_s"][-1]
-        partial.append(_by_user([piece.with_columns(files=pl.lit(1, pl.Int64))], first=True))
+        once = _once(piece, seen).with_columns(files=pl.lit(1, pl.Int64))
+        partial.append(_by_user([once], first=True))
         if len(partial) >= 64:
             partial = [_by_user(partial)]
     users = _totals(_by_user(partial)) if partial else ()
@@ -96,6 +100,24 @@ def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int
         raise DataError("its rows are not in order of their last use", file=file)
     if used[-1] >= before_s:
         raise DataError("it names a file that was used since the cut-off", file=file)
+
+
+def _once(piece: pl.DataFrame, seen: set[bytes]) -> pl.DataFrame:
+    """Return a piece whose names of objects that were seen before take up nothing."""
+    import polars as pl
+
+    places = (piece["nlink"] > 1).arg_true()
+    again: list[int] = []
+    for place, identity in zip(places, piece["id"].gather(places), strict=True):
+        if identity in seen:
+            again.append(place)
+        seen.add(identity)
+    if not again:
+        return piece
+    zero = pl.Series(again, dtype=pl.UInt32)
+    return piece.with_columns(
+        piece[name].scatter(zero, 0) for name in ("size_bytes", "allocated_bytes")
+    )
 
 
 def _by_user(frames: list[pl.DataFrame], *, first: bool = False) -> pl.DataFrame:
