@@ -134,6 +134,13 @@ def test_lists_are_made_for_the_growth_to_come() -> None:
     assert later.published.required_bytes == 60
 
 
+def test_a_factor_under_one_does_not_list_less_than_a_run_needs() -> None:
+    policy = replace(POLICY, publish_factor=0.5)
+    found = [File(hour * HOUR_S, 10) for hour in range(30)]
+    got = answer(policy, rules_of(policy), SlowTally(found), Usage(800, 200))
+    assert got.published.required_bytes == got.needed.required_bytes == 100
+
+
 def test_times_in_the_future_are_told() -> None:
     got = answered([], Usage(1, 9))
     assert "3 files with times after the scan, the latest beyond the year 9999" in got.words[-1]

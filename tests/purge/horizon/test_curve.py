@@ -51,6 +51,18 @@ def test_the_core_s_buffers(found: list[File]) -> None:
     assert np.array_equal(again.hours, curve.hours)
 
 
+@given(files, st.integers(-5, 10**6))
+def test_the_earliest_hour_that_frees_enough(found: list[File], required: int) -> None:
+    curve = curve_of(found)
+    got = curve.earliest_freeing(required)
+    if got is None:
+        assert not found or curve.total.allocated_bytes < required
+        return
+    assert curve.freed_before(got).allocated_bytes >= required
+    earlier = freed_by(found, (got - 1) * HOUR_S)[1]
+    assert earlier < required or (required <= 0 and got == min(curve.hours))
+
+
 def test_an_empty_curve() -> None:
     empty = AgeCurve.empty()
     assert empty.total == Freed()
