@@ -145,7 +145,7 @@ def mail(
     UsageError
         No sender is set, or neither a pattern nor a map of addresses.
     RefusedError
-        The plan is not published, or another notify is at work.
+        The plan is not published, or has expired, or another notify is at work.
     UnreadableError
         What became of the mails cannot be kept.
     """
@@ -155,6 +155,8 @@ def mail(
             "the plan is not published: a mail would name lists that are not there",
             hint="write the lists first",
         )
+    if _now(clock) >= loaded.plan.expires_at:
+        raise RefusedError("the plan has expired: a mail would announce what does not happen")
     if notices.mail_from is None:
         raise UsageError("no sender of mails is set", hint='[notices] mail_from = "..."')
     if notices.mail_to is None and notices.mail_map is None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PIECE_ROWS: Final = 1 << 17
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
 """What a plan needs of each candidate; none of it may be missing."""
+_EARLIEST_S: Final = -(2**63) // 10**9
+"""The year 1677: an index keeps times as nanoseconds in 64 bits."""
 
 
 def pieces(
@@ -98,6 +100,8 @@ def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int
     used = piece["last_use_s"]
     if not used.is_sorted() or (last is not None and used[0] < last):
         raise DataError("its rows are not in order of their last use", file=file)
+    if used[0] < _EARLIEST_S:
+        raise DataError("it names a time that no file can have", file=file)
     if used[-1] >= before_s:
         raise DataError("it names a file that was used since the cut-off", file=file)
 
