@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.purge.index.imports import SYSTEM, imported, only, reasons
+from tests.purge.index.trees import hostile_tree, true_rows
 
 from trimtab.errors import DataError
 from trimtab.purge.index.importers import lfs_find
@@ -170,11 +174,61 @@ def test_a_list_that_was_cut_off_anywhere_is_incomplete(tmp_path: Path) -> None:
         assert set(only(rows, "name")) <= {(b"pfl",), (b"nl\nname",), (b"nl",), (b"dom",)}
 
 
-def test_the_scripts_token_is_new_every_time() -> None:
-    assert lfs_find.script("/scratch") != lfs_find.script("/scratch")
-    script = lfs_find.script("/my scratch", "aa" * 8)
-    assert "lfs find '/my scratch' --printf" in script
-    assert f"token={'aa' * 8}\\n" in script
+LFS = """#!{python}
+import os, stat, sys
+_, find, root, option, form = sys.argv
+assert (find, option) == ("find", "--printf")
+letters = {{0o10: "f", 0o4: "d", 0o12: "l", 0o1: "p", 0o14: "s", 0o6: "b", 0o2: "c"}}
+top = os.fsencode(root)
+for parent, directories, files in os.walk(top):
+    for path in [parent, *(parent + b"/" + name for name in files + directories)]:
+        if path == parent and parent != top:
+            continue
+        status = os.lstat(path)
+        values = {{
+            "%LF": f"0x200000402:{{status.st_ino:#x}}:0x0", "%LP": "0", "%Lc": "1", "%Lo": "[0]",
+            "%y": letters[status.st_mode >> 12], "%n": status.st_nlink, "%U": status.st_uid,
+            "%G": status.st_gid, "%s": status.st_size, "%b": status.st_blocks,
+            "%A@": status.st_atime_ns // 10**9, "%T@": status.st_mtime_ns // 10**9,
+            "%C@": status.st_ctime_ns // 10**9, "%W@": 0,
+        }}
+        line = form.replace("\\\\t", "\\t").replace("\\\\n", "\\n")
+        for directive, value in values.items():
+            line = line.replace(directive, str(value))
+        sys.stdout.buffer.write(line.encode().replace(b"%p", path))
+sys.exit({code})
+"""
+
+
+def _scripted(tmp_path: Path, root: bytes, code: int = 0) -> bytes:
+    """Run the script with an lfs that prints as the real one does."""
+    lfs = tmp_path / "bin" / "lfs"
+    lfs.parent.mkdir(exist_ok=True)
+    lfs.write_text(LFS.format(python=sys.executable, code=code))
+    lfs.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{lfs.parent}:{os.environ['PATH']}"}
+    argv = ["sh", "-c", lfs_find.script(os.fsdecode(root))]
+    return subprocess.run(argv, capture_output=True, check=False, env=environment).stdout
+
+
+def test_a_real_tree_becomes_what_lstat_says_whatever_its_names(tmp_path: Path) -> None:
+    root = hostile_tree(tmp_path / "my tree")
+    manifest, rows = imported(tmp_path, _scripted(tmp_path, root), Source.LFS_FIND, root=root)
+    twin = true_rows(root)
+    same = ("parent", "name", "uid", "gid", "size_bytes", "allocated_bytes", "nlink", "type")
+    assert only(rows, *same) == only(twin, *same)
+    assert [row["id"][8:12] for row in rows] == [row["id"][12:] for row in twin]
+    assert manifest.complete
+    assert manifest.started_ns is not None
+
+
+def test_a_script_whose_lfs_failed_prints_no_end(tmp_path: Path) -> None:
+    root = hostile_tree(tmp_path / "tree")
+    first, second = (_scripted(tmp_path, root, code) for code in (13, 0))
+    assert first.split()[3] != second.split()[3]  # a new token every time
+    manifest, rows = imported(tmp_path, first, Source.LFS_FIND, root=root)
+    assert len(rows) == len(true_rows(root))
+    assert not manifest.complete
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"\n\n", b"\xff" * 100 + b"\n", b"/scratch/a\n"])

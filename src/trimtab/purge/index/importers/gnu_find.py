@@ -109,7 +109,7 @@ def _fitting(found: Records) -> Format:
     if form is None:
         raise DataError(
             "this is no list of GNU find in a format that is known here",
-            hint=f"name the one that was given to -printf with --format; Trimtab's own is {FULL}",
+            hint=f"name the one that was given to -printf with --printf; Trimtab's own is {FULL}",
         )
     return form
 

@@ -19,7 +19,6 @@ symbolic link that of its target, so both are passed over; OSTs are printed comp
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -51,20 +50,17 @@ _LOOKED_AT: Final = 1000
 _INDEX: Final = re.compile(r"[0-9]+")
 
 
-def script(root: str, token: str | None = None) -> str:
+def script(root: str) -> str:
     """Return shell commands that print a complete list of what is beneath a directory.
 
-    Parameters
-    ----------
-    token
-        Hexadecimal digits that nobody knows yet; ``None``: new ones.
+    The list says when it was begun and, if lfs came to its end without an error, when that was.
     """
-    token = secrets.token_hex(16) if token is None else token
-    find = shell_text(["lfs", "find", root, "--printf", rf"{token}\t{FULL}"])
+    find = shell_text(["lfs", "find", root, "--printf"])
     return (
-        f"printf 'trimtab-list 1 started=%s token={token}\\n' \"$(date +%s)\"\n"
-        f"{find} &&\n"
-        f"printf '{token}\\ttrimtab-end ended=%s\\n' \"$(date +%s)\"\n"
+        "token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')\n"
+        'printf \'trimtab-list 1 started=%s token=%s\\n\' "$(date +%s)" "$token"\n'
+        f'{find} "$token\\t{FULL}" &&\n'
+        'printf \'%s\\ttrimtab-end ended=%s\\n\' "$token" "$(date +%s)"\n'
     )
 
 
@@ -186,7 +182,7 @@ def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
             return known[0]  # nothing at all beneath the root
         raise DataError(
             "this is no list of lfs find in a format that is known here",
-            hint=f"name the one that was given to --printf with --format; Trimtab's own is {FULL}",
+            hint=f"name the one that was given to --printf with --printf; Trimtab's own is {FULL}",
         )
     return form
 
