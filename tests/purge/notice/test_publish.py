@@ -215,6 +215,14 @@ def test_a_plan_before_that_cannot_be_read_is_said(tmp_path: Path, site: Path) -
     assert found.publication.previous_plan_id is None
 
 
+def test_a_plan_that_can_never_be_carried_out_says_so(tmp_path: Path, site: Path) -> None:
+    index = replace(draft().index, obstacles=("3 subtrees could not be read",))
+    loaded = make(tmp_path / "plan", [Row(b"bob/x", BOB)], draft(index=index))
+    (note,) = run(loaded, site).notes
+    assert note.startswith("nothing can be deleted by this plan")
+    assert "3 subtrees" in note
+
+
 def test_a_site_without_a_directory_is_told(plan: LoadedPlan) -> None:
     with pytest.raises(UsageError, match="directory"):
         publish(plan, KEY, Notices(), accounts=book(), clock=clock())

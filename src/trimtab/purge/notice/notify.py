@@ -28,6 +28,7 @@ from trimtab.purge.plan.publication import (
 )
 from trimtab.purge.plan.trusted import trusted_directory
 from trimtab.purge.policy import Notices
+from trimtab.visible import visible
 
 Clock = Callable[[], datetime]
 
@@ -45,7 +46,8 @@ class Published:
     fresh
         Whether it was made public now; else it was before, and no list was touched.
     notes
-        What a reader should know, a sentence each: users who could not be told.
+        What a reader should know, a sentence each: users who could not be told, and why the plan
+        can never be carried out, if so.
     """
 
     loaded: LoadedPlan
@@ -120,7 +122,7 @@ def publish(
             previous_plan_id=None if before is None or previous is None else previous.plan.id,
         )
         write_publication(opened, publication, key)
-    notes += _without_account(publication)
+    notes += _obstacles(loaded.plan) + _without_account(publication)
     return Published(replace(loaded, publication=publication), publication, True, notes)
 
 
@@ -330,6 +332,13 @@ def _change(one: UserList) -> Change | None:
 
 def _name(account: Account | None) -> str | None:
     return None if account is None else account.name
+
+
+def _obstacles(plan: Plan) -> tuple[str, ...]:
+    return tuple(
+        f"nothing can be deleted by this plan: of its index, {visible(one)}"
+        for one in plan.index.obstacles
+    )
 
 
 def _without_account(publication: Publication) -> tuple[str, ...]:
