@@ -1,5 +1,5 @@
 # make run    set up, then check TARGET (default: a directory on this disk) and leave build/report.html
-# make test   set up, then pass all tests
+# make test   set up, then pass all tests, in WORKERS processes (0: in this one)
 # make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
@@ -18,6 +18,8 @@
 # make lock   resolve the dependencies again
 
 PYTHON ?= python3
+# Processes that share the tests: they wait for devices, jobs and deadlines more than they compute.
+WORKERS ?= 3
 TARGET ?= build/target
 ARGS ?=
 
@@ -43,7 +45,7 @@ run: .venv/.core
 
 test: .venv/.core .venv/.dev
 	cargo test --release --workspace --locked --quiet
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 lint: .venv/.core .venv/.dev
 	$(BIN)/ruff check .

@@ -241,3 +241,14 @@ def test_real_files_survive_damage() -> None:
         check_cut(ior.FORMAT, source, seed=1)
         check_line_ends(ior.FORMAT, source)
         check_changed(ior.FORMAT, source, seed=2)
+
+
+def test_a_summary_beside_rows_without_a_beginning_is_not_taken_as_alone() -> None:
+    """The line that begins the test and the headings are damaged; a property found it once."""
+    (source,) = [one for one in _texts() if one.name == "repeat.out" and "IOR-3.0.1" in one.text]
+    damaged = source.text.replace("Test 0 started", "[1] a line\nTest 0 sta").replace(
+        "access    bw", "task 1 writing\ncess    bw"
+    )
+    assert damaged.count("task 1") == 1
+    found = values(read_or_none(ior.FORMAT, Source("x", damaged.encode())) or ())
+    assert set(found) <= set(values(ior.read(source)))

@@ -12,6 +12,7 @@
 pub mod beneath;
 pub mod entry;
 pub mod error;
+pub mod index;
 pub mod lustre;
 pub mod rules;
 pub mod scan;
@@ -20,4 +21,5 @@ pub mod walk;
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};
 pub use error::{Error, Result};
+pub use index::ShardWriter;
 pub use rules::{Kept, Rules};

@@ -65,6 +65,41 @@ pub enum Kept {
     TooYoung = 9,
 }
 
+impl Kept {
+    /// Every reason, in the order in which they are asked for.
+    pub const ALL: [Self; 9] = [
+        Self::NotRegular,
+        Self::ExemptPath,
+        Self::ExemptUser,
+        Self::ExemptGroup,
+        Self::ExemptProject,
+        Self::OtherLinks,
+        Self::TooSmall,
+        Self::TimeUnknown,
+        Self::TooYoung,
+    ];
+
+    /// The reason of a number; `None` for 0 and what is none.
+    pub fn of_number(number: u8) -> Option<Self> {
+        usize::from(number).checked_sub(1).and_then(|place| Self::ALL.get(place).copied())
+    }
+
+    /// Its name as reports and Python have it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotRegular => "not_regular",
+            Self::ExemptPath => "exempt_path",
+            Self::ExemptUser => "exempt_user",
+            Self::ExemptGroup => "exempt_group",
+            Self::ExemptProject => "exempt_project",
+            Self::OtherLinks => "other_links",
+            Self::TooSmall => "too_small",
+            Self::TimeUnknown => "time_unknown",
+            Self::TooYoung => "too_young",
+        }
+    }
+}
+
 impl Rules {
     /// When a file was last used, in whole seconds, rounded down; never after the metadata were
     /// taken. `None` where a time that counts is missing, or where none counts.

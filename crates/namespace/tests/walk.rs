@@ -1,6 +1,6 @@
 //! The walk against a slow one, and against trees that are made to break it.
 
-mod support;
+mod trees;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use namespace::walk::{Board, Record, Rows, Settings, Shard, Sink, Walk, walk};
 use namespace::{Entry, FileType, Root};
 use proptest::prelude::*;
 use rustix::fs::{Mode, OFlags};
-use support::{Chance, Known, joined, make_tree, slow_walk};
+use trees::{Chance, Known, joined, make_tree, slow_walk};
 
 fn by_path(rows: &Rows) -> BTreeMap<Vec<u8>, Known> {
     let mut found = BTreeMap::new();

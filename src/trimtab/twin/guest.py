@@ -17,6 +17,7 @@ from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.bounded import PROBE_PREFIX, MadeDirectory, NameList, PathState, Removal, Space
 from trimtab.twin.instruments.layout import ost_name
 from trimtab.twin.life import Life
+from trimtab.twin.simulation.bytes_of_osts import folded
 from trimtab.twin.simulation.streams import stream
 
 _BLOCK_BYTES: Final = 4096
@@ -348,24 +349,3 @@ def _all(
     by_directory: Mapping[str, Sequence[tuple[File, float]]],
 ) -> list[tuple[File, float]]:
     return [one for files in by_directory.values() for one in files]
-
-
-def folded(values: np.ndarray) -> list[tuple[float, str]]:
-    """Return each value that is not 0, with the OSTs that have it.
-
-    Examples
-    --------
-    >>> folded(np.array([8.0, 8.0, 0.0, 7.0]))
-    [(8.0, '0-1'), (7.0, '3')]
-    """
-    found = []
-    for value in sorted(set(values[values != 0.0].tolist()), reverse=True):
-        found.append((value, ranges(np.flatnonzero(values == value))))
-    return found
-
-
-def ranges(numbers: np.ndarray) -> str:
-    """Return ascending numbers as ranges: ``0-3,7``."""
-    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
-    parts = np.split(numbers, breaks)
-    return ",".join(f"{one[0]}" if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)

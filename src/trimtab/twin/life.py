@@ -22,8 +22,8 @@ from trimtab.launch.interruption import shielded
 from trimtab.twin.diary import PASS, Diary, Line
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.guests import unfolded
 from trimtab.twin.version import code_version
 
 Progress = Callable[[float], None]

@@ -23,10 +23,9 @@ from trimtab.measure.table import BENCHMARKS
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.twin.driver import TwinDriver
-from trimtab.twin.guest import Guest, NoSpace, folded
+from trimtab.twin.guest import Guest, NoSpace
 from trimtab.twin.instruments.probes import command_of
 from trimtab.twin.scenario.model import Fault, ProbeLoad, Scenario
-from trimtab.twin.simulation.guests import unfolded
 
 MIB = 2**20
 NAME = ".trimtab-probe-x"
@@ -251,16 +250,6 @@ def test_lfs_says_what_it_does_not_play() -> None:
     result = a_driver().programs.execute(("lfs", "migrate", WHERE), timeout_s=5.0)
     assert (result.exit_code, b"lfs migrate" in result.stderr) == (1, False)
     assert b"does not play migrate" in result.stderr
-
-
-def test_folding_is_undone_by_unfolding() -> None:
-    rng = np.random.default_rng(4)
-    for _ in range(200):
-        values = rng.choice([0.0, 1.0, 7.5, 2.0**31], size=int(rng.integers(1, 40)))
-        assert np.array_equal(unfolded(folded(values), len(values)), values)
-    for wrong in ("4", "2-1", "-1", "x", "", "0-4"):
-        with pytest.raises(UsageError):
-            unfolded([(1.0, wrong)], 4)
 
 
 # What goes wrong

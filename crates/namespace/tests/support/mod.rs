@@ -1,138 +1,109 @@
-//! Trees to walk, and the slow walk that the fast one is held against.
-#![allow(dead_code, reason = "each test uses a part of it")]
+//! Entries at random, as an index may hold them.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use namespace::{Entry, ObjectId};
+use namespace::index::Row;
+use namespace::{Entry, FileType, Layout, ObjectId, Times};
+use proptest::prelude::*;
 
-/// A generator that is the same everywhere (xorshift, Marsaglia 2003).
-pub struct Chance(u64);
+/// The second at which the scans of the tests ended.
+pub const AS_OF_S: i64 = 1_000_000;
 
-impl Chance {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
+fn time() -> impl Strategy<Value = Option<i64>> {
+    let second = 1_000_000_000i64;
+    prop_oneof![
+        8 => (0..AS_OF_S).prop_map(move |s| Some(s * second)),
+        2 => (AS_OF_S - 200_000..AS_OF_S + 3).prop_map(move |s| Some(s * second + 999_999_999)),
+        1 => Just(None),
+        1 => (-5..5i64).prop_map(Some),
+        1 => prop_oneof![Just(i64::MAX), Just(i64::MIN + 1), Just(AS_OF_S * second * 3)].prop_map(Some),
+    ]
 }
 
-/// What one name is, as the standard library says: inode, mode, links, size, blocks, owner, times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    pub inode: u64,
-    pub links: u64,
-    pub size_bytes: u64,
-    pub allocated_bytes: u64,
-    pub owners: (u32, u32),
-    pub modification_ns: i64,
-    pub letter: u8,
+fn times() -> impl Strategy<Value = Times> {
+    (time(), time(), time(), time()).prop_map(
+        |(access_ns, modification_ns, change_ns, birth_ns)| Times {
+            access_ns,
+            modification_ns,
+            change_ns,
+            birth_ns,
+        },
+    )
 }
 
-impl Known {
-    pub fn of_entry(entry: &Entry) -> Self {
-        let ObjectId::Inode(inode) = entry.id else { panic!("not a Lustre") };
-        Self {
-            inode,
-            links: entry.links.into(),
-            size_bytes: entry.size_bytes,
-            allocated_bytes: entry.allocated_bytes,
-            owners: (entry.uid, entry.gid),
-            modification_ns: entry.times.modification_ns.unwrap(),
-            letter: entry.kind.letter(),
-        }
-    }
-
-    fn of_metadata(metadata: &fs::Metadata) -> Self {
-        Self {
-            inode: metadata.ino(),
-            links: metadata.nlink(),
-            size_bytes: metadata.size(),
-            allocated_bytes: metadata.blocks() * 512,
-            owners: (metadata.uid(), metadata.gid()),
-            modification_ns: metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(),
-            letter: namespace::FileType::of_mode(metadata.mode()).letter(),
-        }
-    }
+fn layout() -> impl Strategy<Value = Option<Layout>> {
+    let osts = prop::collection::vec(0u32..4, 0..4);
+    prop::option::of((0u32..5, osts).prop_map(|(stripe_count, osts)| Layout { stripe_count, osts }))
 }
 
-/// Every name beneath a root and what it is: one directory after the other, one path at a time.
-pub fn slow_walk(root: &Path) -> BTreeMap<Vec<u8>, Known> {
-    let mut found = BTreeMap::new();
-    let mut left = vec![root.to_path_buf()];
-    while let Some(directory) = left.pop() {
-        for entry in fs::read_dir(&directory).unwrap() {
-            let path = entry.unwrap().path();
-            let metadata = fs::symlink_metadata(&path).unwrap();
-            let relative = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
-            found.insert(relative, Known::of_metadata(&metadata));
-            if metadata.is_dir() {
-                left.push(path);
+/// An entry of a small world, in which names collide, owners are few and some files have several names.
+pub fn entry() -> impl Strategy<Value = Entry> {
+    let kind = prop_oneof![
+        12 => Just(FileType::Regular),
+        2 => Just(FileType::Directory),
+        1 => Just(FileType::SymbolicLink),
+        1 => Just(FileType::Unknown),
+    ];
+    let id = prop_oneof![
+        6 => (0u64..6).prop_map(ObjectId::Inode),
+        1 => (0u64..2).prop_map(|sequence| ObjectId::Fid { sequence, object: 1, version: 0 }),
+    ];
+    let links = prop_oneof![8 => Just(1u32), 3 => Just(2), 1 => Just(3), 1 => Just(0)];
+    let sizes = (0u64..9000, prop_oneof![Just(0u64), Just(4096), Just(8192), 0u64..1 << 40]);
+    let owners = (0u32..4, 0u32..4, prop::option::of(0u32..4));
+    (kind, id, links, sizes, owners, times(), layout(), 0u64..2).prop_map(
+        |(
+            kind,
+            id,
+            links,
+            (size_bytes, allocated_bytes),
+            (uid, gid, project),
+            times,
+            layout,
+            device,
+        )| {
+            Entry {
+                id,
+                device,
+                uid,
+                gid,
+                project,
+                size_bytes,
+                allocated_bytes,
+                links,
+                times,
+                kind,
+                layout,
             }
-        }
-    }
-    found
+        },
+    )
 }
 
-/// A path from its two halves.
-pub fn joined(parent: &[u8], name: &[u8]) -> Vec<u8> {
-    if parent.is_empty() { name.to_vec() } else { [parent, b"/", name].concat() }
+/// A path and a name that are well formed, and bytes of any kind.
+pub fn place() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let part = prop_oneof![
+        "[ab]".prop_map(String::into_bytes),
+        prop::collection::vec(1u8..=255, 1..4)
+            .prop_map(|part| part.into_iter().map(|b| if b == b'/' { b'_' } else { b }).collect()),
+    ]
+    .prop_filter("a dot is no name", |part: &Vec<u8>| part != b"." && part != b"..");
+    let parent = prop::collection::vec(part.clone(), 0..4).prop_map(|parts| parts.join(&b'/'));
+    (parent, part)
 }
 
-/// A tree of about so many names: directories in directories, hostile names, links of both kinds,
-/// sparse files, pipes, and one directory that holds a third of all.
-pub fn make_tree(root: &Path, names: u64, chance: &mut Chance) {
-    let mut directories = vec![root.to_path_buf()];
-    let large = root.join("large");
-    fs::create_dir(&large).unwrap();
-    for number in 0..names {
-        let among = chance.below(directories.len() as u64) as usize;
-        let inside = if chance.below(3) == 0 { &large } else { &directories[among] };
-        let path = inside.join(OsStr::from_bytes(&hostile_name(number, chance)));
-        match chance.below(12) {
-            0 | 1 => {
-                fs::create_dir(&path).unwrap();
-                directories.push(path);
-            }
-            2 => std::os::unix::fs::symlink("../..", &path).unwrap(),
-            3 => std::os::unix::fs::symlink("/", &path).unwrap(),
-            4 if path.parent() != Some(root) => {
-                let target = root.join(format!("linked-{}", number % 7));
-                if !target.exists() {
-                    fs::write(&target, b"x").unwrap();
-                }
-                fs::hard_link(&target, &path).unwrap();
-            }
-            5 => fs::File::create(&path).unwrap().set_len(1 << 30).unwrap(),
-            6 => rustix::fs::mknodat(
-                rustix::fs::CWD,
-                &path,
-                rustix::fs::FileType::Fifo,
-                rustix::fs::Mode::RUSR,
-                0,
-            )
-            .unwrap(),
-            _ => fs::write(&path, vec![b'x'; chance.below(9000) as usize]).unwrap(),
-        }
-    }
+/// A row of such an entry.
+pub fn row() -> impl Strategy<Value = Row> {
+    (place(), entry()).prop_map(|((parent, name), entry)| row_of(&parent, &name, entry))
 }
 
-fn hostile_name(number: u64, chance: &mut Chance) -> Vec<u8> {
-    let odd: [&[u8]; 8] =
-        [b"file", b"-rf", b"new\nline", b"\x1b[31m", b"\xff\xfe", b"<b>", b" ", b"..."];
-    let mut name = odd[chance.below(8) as usize].to_vec();
-    name.extend(format!(".{number}").bytes());
-    if chance.below(20) == 0 {
-        name.resize(255, b'n');
-    }
-    name
+/// A row as a reader of the index returns it.
+pub fn row_of(parent: &[u8], name: &[u8], entry: Entry) -> Row {
+    let last_use_s = latest(&entry.times);
+    Row { parent: parent.to_vec().into(), name: name.to_vec().into(), entry, last_use_s }
+}
+
+/// The most recent of the three times in whole seconds, written down once more.
+pub fn latest(times: &Times) -> Option<i64> {
+    let all = [times.access_ns?, times.modification_ns?, times.change_ns?];
+    all.iter().max().map(|last| last.div_euclid(1_000_000_000))
 }

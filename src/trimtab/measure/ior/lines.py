@@ -222,9 +222,11 @@ class _Reader:
             self._summary_row(line.split(), position)
             return
         run = self._run
-        if not run.tests or run.finished is not None:
+        if run.finished is not None:
             return
-        run.has_table = True
+        run.has_table = True  # of a test whose beginning was damaged, too: its summary is not alone
+        if not run.tests:
+            return
         self._count_part(position)
         words = line.split(",") if run.is_csv else line.split()
         columns = self._columns or COLUMNS.get(len(words), ())

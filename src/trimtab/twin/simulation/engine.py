@@ -23,6 +23,7 @@ from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
 from trimtab.twin.simulation import guests, policies
 from trimtab.twin.simulation.accounts import Accounts
+from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
@@ -332,7 +333,7 @@ class Simulation:
         return rates * factor, last_s / factor
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
-        each = guests.unfolded(bytes_of_osts, self.columns.osts)
+        each = unfolded(bytes_of_osts, self.columns.osts)
         change = guests.of_columns(each, self.columns.member, self.columns.weight)
         state = self.state
         state.guest_bytes = np.maximum(state.guest_bytes + sign * change, 0.0)

@@ -7,13 +7,11 @@ until they are removed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.errors import UsageError
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.measures import Load, OstRates
 from trimtab.twin.simulation.streams import stream
@@ -22,30 +20,6 @@ from trimtab.twin.stack.job import USER_STREAM_BYTES_PER_S
 from trimtab.twin.stack.sharing import Resource, max_min, slowest_rate
 
 Array = NDArray[np.float64]
-
-
-def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
-    """Return a value for each real OST: 0, or that of the ranges it stands in.
-
-    Raises
-    ------
-    UsageError
-        A range that is none, or leads beyond the last OST.
-
-    Examples
-    --------
-    >>> unfolded([(8.0, "0-1"), (7.0, "3")], 5).tolist()
-    [8.0, 8.0, 0.0, 7.0, 0.0]
-    """
-    values = np.zeros(osts)
-    for value, ranges in folded:
-        for part in ranges.split(","):
-            first, _, last = part.partition("-")
-            whole = first.isdecimal() and (last or first).isdecimal()
-            if not whole or not int(first) <= int(last or first) < osts:
-                raise UsageError(f"{part!r} are no OSTs of {osts}")
-            values[int(first) : int(last or first) + 1] = value
-    return values
 
 
 def of_columns(values: Array, member: NDArray[np.int64], weight: Array) -> Array:

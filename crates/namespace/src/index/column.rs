@@ -1,0 +1,292 @@
+//! One column of one row group, read a stretch of rows at a time.
+//!
+//! ```text
+//!   page ──▶ levels ──▶ which rows have a value
+//!        └─▶ values ──▶ map ──▶ one T a row, `missing` where there is none
+//! ```
+//! `map` is applied to a value of a dictionary once, however many rows have it: an exempt directory is
+//! judged once and not for each of its files.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use parquet::basic::{Encoding, Type as Physical};
+
+use super::bits::Hybrid;
+use super::chunk::{Data, Next, Pages};
+use super::packed::{Integers, Kind, Strings};
+use super::schema::{Domain, Location};
+
+type Result<T> = std::result::Result<T, String>;
+
+/// How the values of the current page are packed.
+enum Packed<V> {
+    /// As places in the dictionary.
+    Places(Hybrid),
+    /// Otherwise.
+    Values(V),
+}
+
+/// What numbers and bytes have in common: pages, levels, a dictionary of mapped values.
+struct Column<K: Kind, T> {
+    kind: K,
+    location: Location,
+    pages: Pages,
+    /// What stands where there is no value; `None` where every row has to have one.
+    missing: Option<T>,
+    /// Rows of the current page that were not read yet.
+    left: usize,
+    definition: Option<Hybrid>,
+    packed: Option<Packed<K::Values>>,
+    dictionary: Option<Vec<T>>,
+    places: Vec<u32>,
+}
+
+impl<K: Kind, T: Clone> Column<K, T> {
+    fn new(kind: K, location: Location, pages: Pages, missing: Option<T>) -> Self {
+        Self {
+            kind,
+            location,
+            pages,
+            missing,
+            left: 0,
+            definition: None,
+            packed: None,
+            dictionary: None,
+            places: Vec::new(),
+        }
+    }
+
+    fn read<M>(&mut self, mut rows: usize, out: &mut Vec<T>, map: &mut M) -> Result<()>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        while rows > 0 {
+            if self.left == 0 {
+                let page = self.pages.next()?.ok_or("ends early")?;
+                if let Some(data) = self.turn(page, map)? {
+                    self.left = data.0;
+                    self.definition = data.1;
+                }
+                continue;
+            }
+            let (taken, from) = (rows.min(self.left), out.len());
+            let present = self.present(taken)?;
+            let count = present
+                .as_ref()
+                .map_or(taken, |there| there.iter().filter(|is_there| **is_there).count());
+            self.unpack(count, out, map)?;
+            if let Some(there) = present {
+                let missing = self.missing.as_ref().ok_or("has a row without a value")?;
+                spread(out, from, &there, missing);
+            }
+            self.left -= taken;
+            rows -= taken;
+        }
+        Ok(())
+    }
+
+    /// Opens a page; returns how many levels it has, and they, where it is one of data.
+    fn turn<M>(&mut self, page: Next, map: &mut M) -> Result<Option<(usize, Option<Hybrid>)>>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        match page {
+            Next::Dictionary { .. } if self.dictionary.is_some() => {
+                Err("has two dictionaries".into())
+            }
+            Next::Dictionary { values, count } => {
+                let mut mapped = Vec::new();
+                self.kind.dictionary(values, count, &mut mapped, map)?;
+                self.dictionary = Some(mapped);
+                Ok(None)
+            }
+            Next::Data(Data { count, definition, encoding, values, .. }) => {
+                self.packed = Some(self.open(encoding, values, count)?);
+                Ok(Some((count, definition)))
+            }
+        }
+    }
+
+    fn open(&self, encoding: Encoding, values: Bytes, count: usize) -> Result<Packed<K::Values>> {
+        #[allow(deprecated, reason = "the old name for the same")]
+        if !matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY) {
+            return Ok(Packed::Values(self.kind.open(encoding, values, count)?));
+        }
+        let Some(width) = values.first().copied() else {
+            // A page of nothing but missing values may leave out the width.
+            return Ok(Packed::Places(Hybrid::new(Bytes::new(), 0)?));
+        };
+        Ok(Packed::Places(Hybrid::new(values.slice(1..), u32::from(width))?))
+    }
+
+    /// Which of the next rows have a value; `None` where all have one.
+    fn present(&mut self, rows: usize) -> Result<Option<Vec<bool>>> {
+        let Some(levels) = &mut self.definition else { return Ok(None) };
+        let there = u32::from(self.location.definition.unsigned_abs());
+        if let Some(level) = levels.same(rows)? {
+            return Ok((level != there).then(|| vec![false; rows]));
+        }
+        self.places.clear();
+        levels.read(rows, &mut self.places)?;
+        Ok(Some(self.places.iter().map(|level| *level == there).collect()))
+    }
+
+    fn unpack<M>(&mut self, count: usize, out: &mut Vec<T>, map: &mut M) -> Result<()>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        if count == 0 {
+            return Ok(());
+        }
+        let places = match self.packed.as_mut().ok_or("ends early")? {
+            Packed::Values(packed) => return self.kind.unpack(packed, count, out, map),
+            Packed::Places(places) => places,
+        };
+        let dictionary = self.dictionary.as_deref().ok_or("has no dictionary")?;
+        let outside = "points outside its dictionary";
+        if let Some(place) = places.same(count)? {
+            let value = dictionary.get(place as usize).ok_or(outside)?;
+            out.resize(out.len() + count, value.clone());
+            return Ok(());
+        }
+        self.places.clear();
+        places.read(count, &mut self.places)?;
+        let highest = self.places.iter().fold(0, |highest, place| highest.max(*place));
+        if highest as usize >= dictionary.len() {
+            return Err(outside.into());
+        }
+        out.extend(self.places.iter().map(|place| dictionary[*place as usize].clone()));
+        Ok(())
+    }
+}
+
+/// Moves values that lie one after another to the rows that have one.
+fn spread<T: Clone>(out: &mut Vec<T>, from: usize, there: &[bool], missing: &T) {
+    let mut source = out.len();
+    out.resize(from + there.len(), missing.clone());
+    for (row, _) in there.iter().enumerate().rev().filter(|(_, is_there)| **is_there) {
+        source -= 1;
+        out.swap(source, from + row);
+    }
+}
+
+/// A column of whole numbers, each mapped to a `T`.
+pub(crate) struct Numbers<T>(Column<Integers, T>);
+
+impl<T: Clone> Numbers<T> {
+    /// Begins to read; `missing` stands where there is no number, if that can be.
+    pub(crate) fn new(
+        location: Location,
+        pages: Pages,
+        domain: Domain,
+        missing: Option<T>,
+    ) -> Self {
+        Self(Column::new(integers(&location, domain), location, pages, missing))
+    }
+
+    /// Appends one `T` for each of the next rows.
+    pub(crate) fn read(
+        &mut self,
+        rows: usize,
+        out: &mut Vec<T>,
+        mut map: impl FnMut(i64) -> T,
+    ) -> Result<()> {
+        self.0.read(rows, out, &mut map)
+    }
+}
+
+fn integers(location: &Location, domain: Domain) -> Integers {
+    Integers { wide: location.physical == Physical::INT64, signed: location.signed, domain }
+}
+
+/// A column of strings of bytes, each mapped to a `T`.
+pub(crate) struct Binary<T>(Column<Strings, T>);
+
+impl<T: Clone> Binary<T> {
+    /// Begins to read; `missing` stands where there is no string, if that can be.
+    pub(crate) fn new(location: Location, pages: Pages, missing: Option<T>) -> Self {
+        let fixed =
+            (location.physical == Physical::FIXED_LEN_BYTE_ARRAY).then_some(location.length);
+        Self(Column::new(Strings { fixed }, location, pages, missing))
+    }
+
+    /// Appends one `T` for each of the next rows; `map` is given a page and where in it.
+    pub(crate) fn read(
+        &mut self,
+        rows: usize,
+        out: &mut Vec<T>,
+        mut map: impl FnMut(&Bytes, Range<usize>) -> T,
+    ) -> Result<()> {
+        let mut map = |(page, range): (&Bytes, Range<usize>)| map(page, range);
+        self.0.read(rows, out, &mut map)
+    }
+}
+
+/// A column of lists of small numbers, all rows of a group at once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lists {
+    /// Where the list of each row ends; it begins where the one before ends.
+    ends: Vec<usize>,
+    /// The numbers of all lists.
+    values: Vec<u32>,
+    /// Whether there is a list.
+    known: Vec<bool>,
+}
+
+impl Lists {
+    /// As many rows without a list.
+    pub(crate) fn unknown(rows: usize) -> Self {
+        Self { ends: vec![0; rows], values: Vec::new(), known: vec![false; rows] }
+    }
+
+    /// The list of a row; `None` where there is none.
+    pub(crate) fn of(&self, row: usize) -> Option<&[u32]> {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.known[row].then(|| &self.values[start..self.ends[row]])
+    }
+
+    /// Reads a whole column of `rows` rows.
+    pub(crate) fn read(location: Location, pages: Pages, rows: usize) -> Result<Self> {
+        let kind = integers(&location, Domain::Small);
+        let mut column = Column::new(kind, location, pages, None::<u32>);
+        let mut lists = Self::default();
+        while let Some(mut page) = column.pages.next()? {
+            let mut begins = Vec::new();
+            if let Next::Data(Data { count, repetition: Some(levels), .. }) = &mut page {
+                levels.read(*count, &mut begins)?;
+            }
+            // The domain is checked: every number fits.
+            let mut map = |number: i64| number as u32;
+            let Some((count, levels)) = column.turn(page, &mut map)? else { continue };
+            let mut there = Vec::new();
+            levels.ok_or("has no levels")?.read(count, &mut there)?;
+            let whole = u32::from(location.definition.unsigned_abs());
+            let values = there.iter().filter(|level| **level == whole).count();
+            lists.add(&begins, &there, whole, location.optional)?;
+            column.unpack(values, &mut lists.values, &mut map)?;
+        }
+        if lists.ends.len() != rows {
+            return Err(format!("has {} lists for {rows} rows", lists.ends.len()));
+        }
+        Ok(lists)
+    }
+
+    fn add(&mut self, begins: &[u32], there: &[u32], whole: u32, optional: bool) -> Result<()> {
+        if begins.len() != there.len() {
+            return Err("ends early".into());
+        }
+        let mut end = self.values.len();
+        for (begins, level) in begins.iter().zip(there) {
+            if *begins == 0 {
+                self.ends.push(end);
+                self.known.push(*level > 0 || !optional);
+            }
+            if *level == whole {
+                end += 1;
+                *self.ends.last_mut().ok_or("begins within a list")? = end;
+            }
+        }
+        Ok(())
+    }
+}

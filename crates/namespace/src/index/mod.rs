@@ -1,0 +1,22 @@
+//! The index of a file system: shards in Parquet, one row a name.
+//!
+//! ```text
+//!   entries ──▶ writer ──▶ shard ──▶ chunk (pages) ──▶ bits, packed (values) ──▶ column ──▶ rows
+//!                                                                                  └──────▶ tally
+//! ```
+//! Shards may also come from elsewhere (Polars, an importer): whatever writes the columns of
+//! [`schema`] in a plain or dictionary packing is read, and what is wrong with a file is said with
+//! its name.
+
+mod bits;
+mod chunk;
+pub(crate) mod column;
+mod packed;
+pub(crate) mod rows;
+pub(crate) mod schema;
+pub(crate) mod shard;
+mod writer;
+
+pub use rows::{Row, Rows};
+pub use shard::Shard;
+pub use writer::{Finished, Limits, ShardWriter};

@@ -1,0 +1,255 @@
+//! The values of a page as they are packed: whole numbers and strings of bytes.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use parquet::basic::Encoding;
+
+use super::bits::Delta;
+use super::schema::Domain;
+
+type Result<T> = std::result::Result<T, String>;
+
+/// Values of one kind.
+pub(super) trait Kind {
+    /// What unpacks the values of a page.
+    type Values;
+    /// A value as it is handed out.
+    type Item<'a>;
+
+    /// Begins to unpack a page of at most `count` values.
+    fn open(&self, encoding: Encoding, values: Bytes, count: usize) -> Result<Self::Values>;
+
+    /// Appends every value of a dictionary, mapped.
+    fn dictionary<T, M>(
+        &self,
+        values: Bytes,
+        count: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut(Self::Item<'a>) -> T,
+    {
+        let mut values = self.open(Encoding::PLAIN, values, count)?;
+        self.unpack(&mut values, count, out, map)
+    }
+
+    /// Appends the next `count` values, mapped.
+    fn unpack<T, M>(
+        &self,
+        values: &mut Self::Values,
+        count: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut(Self::Item<'a>) -> T;
+}
+
+/// Whole numbers of either size and sign.
+pub(super) struct Integers {
+    pub(super) wide: bool,
+    pub(super) signed: bool,
+    pub(super) domain: Domain,
+}
+
+/// A page of whole numbers.
+pub(super) enum PackedIntegers {
+    Plain(Bytes),
+    Delta(Delta),
+}
+
+impl Integers {
+    /// Whether a number as it is stored cannot be of the domain.
+    fn refuses(&self, stored: i64) -> bool {
+        match self.domain {
+            Domain::Signed => !self.signed && self.wide && stored < 0,
+            Domain::Unsigned => self.signed && stored < 0,
+            Domain::Small => !(0..=i64::from(u32::MAX)).contains(&stored),
+        }
+    }
+
+    fn refusal(&self, refused: Option<i64>) -> Result<()> {
+        let Some(stored) = refused else { return Ok(()) };
+        let shown = if self.signed { stored.to_string() } else { (stored as u64).to_string() };
+        Err(format!("holds {shown}, which it cannot"))
+    }
+
+    fn of_four(&self, bytes: [u8; 4]) -> i64 {
+        let number = u32::from_le_bytes(bytes);
+        if self.signed { i64::from(number as i32) } else { i64::from(number) }
+    }
+
+    /// Differences of narrow numbers wrap at 32 bits.
+    fn of_difference(&self, number: i64) -> i64 {
+        if self.wide { number } else { self.of_four((number as u32).to_le_bytes()) }
+    }
+
+    fn size(&self) -> usize {
+        if self.wide { 8 } else { 4 }
+    }
+}
+
+impl Kind for Integers {
+    type Values = PackedIntegers;
+    type Item<'a> = i64;
+
+    fn open(&self, encoding: Encoding, values: Bytes, _count: usize) -> Result<PackedIntegers> {
+        match encoding {
+            Encoding::PLAIN => Ok(PackedIntegers::Plain(values)),
+            Encoding::DELTA_BINARY_PACKED => Ok(PackedIntegers::Delta(Delta::new(values)?)),
+            other => Err(format!("is packed as {other}, which is not read here")),
+        }
+    }
+
+    fn unpack<T, M>(
+        &self,
+        values: &mut PackedIntegers,
+        count: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut(i64) -> T,
+    {
+        let mut refused = None;
+        let mut checked = |stored: i64| {
+            if self.refuses(stored) {
+                refused = Some(stored);
+            }
+            map(stored)
+        };
+        match values {
+            PackedIntegers::Delta(delta) => {
+                delta.read(count, out, |number| checked(self.of_difference(number)))?;
+            }
+            PackedIntegers::Plain(bytes) => {
+                let length = count.checked_mul(self.size()).filter(|length| *length <= bytes.len());
+                let bytes = bytes.split_to(length.ok_or("ends early")?);
+                if self.wide {
+                    let words =
+                        bytes.chunks_exact(8).map(|word| word.try_into().unwrap_or_default());
+                    out.extend(words.map(|word| checked(i64::from_le_bytes(word))));
+                } else {
+                    let words =
+                        bytes.chunks_exact(4).map(|word| word.try_into().unwrap_or_default());
+                    out.extend(words.map(|word| checked(self.of_four(word))));
+                }
+            }
+        }
+        self.refusal(refused)
+    }
+}
+
+/// Strings of bytes, of any length or all of one.
+pub(super) struct Strings {
+    pub(super) fixed: Option<usize>,
+}
+
+/// A page of strings.
+pub(super) enum PackedStrings {
+    Plain { page: Bytes, at: usize },
+    Lengths { page: Bytes, at: usize, lengths: std::vec::IntoIter<usize> },
+    Whole(std::vec::IntoIter<Bytes>),
+}
+
+impl Strings {
+    /// Where the next string of a page lies; moves on behind it.
+    fn next(&self, page: &[u8], at: &mut usize) -> Result<Range<usize>> {
+        let length = match self.fixed {
+            Some(length) => length,
+            None => {
+                let length = take(page, at, 4)?;
+                u32::from_le_bytes(page[length].try_into().map_err(|_| "ends early")?) as usize
+            }
+        };
+        take(page, at, length)
+    }
+}
+
+fn take(page: &[u8], at: &mut usize, length: usize) -> Result<Range<usize>> {
+    let end = at.checked_add(length).filter(|end| *end <= page.len()).ok_or("ends early")?;
+    let range = *at..end;
+    *at = end;
+    Ok(range)
+}
+
+/// Reads lengths that are packed in front of what they measure.
+fn lengths(values: Bytes, count: usize) -> Result<(Vec<usize>, Bytes)> {
+    let mut delta = Delta::new(values)?;
+    let left = delta.left();
+    if left > count {
+        return Err("has more values than it says".into());
+    }
+    let mut lengths = Vec::new();
+    delta.read(left, &mut lengths, |length| usize::try_from(length).unwrap_or(usize::MAX))?;
+    Ok((lengths, delta.rest()))
+}
+
+/// Strings of which each repeats the beginning of the one before.
+fn fronts(values: Bytes, count: usize) -> Result<Vec<Bytes>> {
+    let (shared, rest) = lengths(values, count)?;
+    let (lengths, page) = lengths(rest, count)?;
+    if shared.len() != lengths.len() {
+        return Err("ends early".into());
+    }
+    let (mut at, mut strings) = (0, Vec::new());
+    let mut last = Bytes::new();
+    for (shared, length) in shared.into_iter().zip(lengths) {
+        let mut string = last.get(..shared).ok_or("ends early")?.to_vec();
+        string.extend_from_slice(&page[take(&page, &mut at, length)?]);
+        last = Bytes::from(string);
+        strings.push(last.clone());
+    }
+    Ok(strings)
+}
+
+impl Kind for Strings {
+    type Values = PackedStrings;
+    type Item<'a> = (&'a Bytes, Range<usize>);
+
+    fn open(&self, encoding: Encoding, values: Bytes, count: usize) -> Result<PackedStrings> {
+        match encoding {
+            Encoding::PLAIN => Ok(PackedStrings::Plain { page: values, at: 0 }),
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => {
+                let (lengths, page) = lengths(values, count)?;
+                Ok(PackedStrings::Lengths { page, at: 0, lengths: lengths.into_iter() })
+            }
+            Encoding::DELTA_BYTE_ARRAY => {
+                Ok(PackedStrings::Whole(fronts(values, count)?.into_iter()))
+            }
+            other => Err(format!("is packed as {other}, which is not read here")),
+        }
+    }
+
+    fn unpack<T, M>(
+        &self,
+        values: &mut PackedStrings,
+        count: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut((&'a Bytes, Range<usize>)) -> T,
+    {
+        for _ in 0..count {
+            out.push(match values {
+                PackedStrings::Plain { page, at } => {
+                    let range = self.next(page, at)?;
+                    map((page, range))
+                }
+                PackedStrings::Lengths { page, at, lengths } => {
+                    let length = lengths.next().ok_or("ends early")?;
+                    let range = take(page, at, length)?;
+                    map((page, range))
+                }
+                PackedStrings::Whole(strings) => {
+                    let string = strings.next().ok_or("ends early")?;
+                    map((&string, 0..string.len()))
+                }
+            });
+        }
+        Ok(())
+    }
+}

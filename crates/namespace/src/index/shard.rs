@@ -1,0 +1,135 @@
+//! A shard that is open for reading: its groups of rows and their columns.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+
+use super::chunk::{Pages, Shared};
+use super::column::{Binary, Lists, Numbers};
+use super::schema::{Domain, Location, Name, locate};
+use crate::error::{Error, Result};
+
+/// One Parquet file of an index. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Shard(Arc<Open>);
+
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    shared: Shared,
+    metadata: ParquetMetaData,
+}
+
+impl Shard {
+    /// Opens a file and reads what it says of itself.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::system("open", path, error))?;
+        let length = file.metadata().map_err(|error| Error::system("fstat", path, error))?.len();
+        let shared = Shared::new(file, length);
+        let metadata = ParquetMetaDataReader::new()
+            .parse_and_finish(&shared)
+            .map_err(|source| Error::Parquet { path: path.to_path_buf(), source })?;
+        let shard = Self(Arc::new(Open { path: path.to_path_buf(), shared, metadata }));
+        shard.check()?;
+        Ok(shard)
+    }
+
+    /// Refuses a file whose parts do not add up.
+    fn check(&self) -> Result<()> {
+        let promised = self.0.metadata.file_metadata().num_rows();
+        let mut found = 0i64;
+        for group in self.0.metadata.row_groups() {
+            let rows = u32::try_from(group.num_rows()).map_err(|_| {
+                Error::data(self.path(), format!("has a group of {} rows", group.num_rows()))
+            })?;
+            found += i64::from(rows);
+        }
+        if found == promised {
+            return Ok(());
+        }
+        Err(Error::data(self.path(), format!("says {promised} rows and has {found}")))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> u64 {
+        (0..self.groups()).map(|number| self.group(number).rows as u64).sum()
+    }
+
+    /// How many groups of rows it has.
+    pub(crate) fn groups(&self) -> usize {
+        self.0.metadata.num_row_groups()
+    }
+
+    /// One of its groups.
+    pub(crate) fn group(&self, number: usize) -> Group<'_> {
+        // Checked when it was opened.
+        let rows = usize::try_from(self.0.metadata.row_group(number).num_rows()).unwrap_or(0);
+        Group { shard: self, number, rows }
+    }
+
+    /// Where a column is; `None` where the file lacks one that it may lack.
+    pub(crate) fn locate(&self, name: Name) -> Result<Option<Location>> {
+        locate(self.0.metadata.file_metadata().schema_descr(), name, self.path())
+    }
+
+    /// An error of one of its columns.
+    pub(crate) fn unreadable(&self, name: Name, problem: &str) -> Error {
+        Error::data(self.path(), format!("column {} {problem}", name.text()))
+    }
+}
+
+/// A group of rows of a shard.
+pub(crate) struct Group<'a> {
+    shard: &'a Shard,
+    number: usize,
+    /// How many rows it has.
+    pub(crate) rows: usize,
+}
+
+impl Group<'_> {
+    /// A column of numbers; `None` where the file may lack it and does. Where `missing` is `None`
+    /// every row has to have a number.
+    pub(crate) fn numbers<T: Clone>(
+        &self,
+        name: Name,
+        domain: Domain,
+        missing: Option<T>,
+    ) -> Result<Option<Numbers<T>>> {
+        let Some((location, pages)) = self.pages(name)? else { return Ok(None) };
+        Ok(Some(Numbers::new(location, pages, domain, missing)))
+    }
+
+    /// A column of strings; otherwise the same.
+    pub(crate) fn binary<T: Clone>(&self, name: Name, missing: Option<T>) -> Result<Binary<T>> {
+        match self.pages(name)? {
+            Some((location, pages)) => Ok(Binary::new(location, pages, missing)),
+            None => Err(self.shard.unreadable(name, "is missing")),
+        }
+    }
+
+    /// The OSTs of every row.
+    pub(crate) fn osts(&self) -> Result<Lists> {
+        let Some((location, pages)) = self.pages(Name::Osts)? else {
+            return Ok(Lists::unknown(self.rows));
+        };
+        Lists::read(location, pages, self.rows)
+            .map_err(|problem| self.shard.unreadable(Name::Osts, &problem))
+    }
+
+    fn pages(&self, name: Name) -> Result<Option<(Location, Pages)>> {
+        let Some(location) = self.shard.locate(name)? else { return Ok(None) };
+        let group = self.shard.0.metadata.row_group(self.number);
+        let told = |problem: &str| self.shard.unreadable(name, problem);
+        let chunk = group.columns().get(location.leaf).ok_or_else(|| told("has no data"))?;
+        let pages = Pages::new(&self.shard.0.shared, chunk, &location, self.rows)
+            .map_err(|problem| told(&problem))?;
+        Ok(Some((location, pages)))
+    }
+}

@@ -1,0 +1,101 @@
+"""Users told: every user's list written, then the mails that say where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from trimtab.launch.process import utc_now
+from trimtab.loop.purging.place import PurgePlace
+from trimtab.purge.notice.accounts import Accounts, SystemAccounts
+from trimtab.purge.notice.mail import Postman, SmtpPostman
+from trimtab.purge.notice.mailing import MailResult
+from trimtab.purge.notice.notify import Published, mail, publish
+from trimtab.purge.plan import LoadedPlan, load_plan, published_before, read_key
+from trimtab.purge.policy import Notices, Policy
+from trimtab.purge.policy_file import parse_policy
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """What came of telling a plan's users.
+
+    Attributes
+    ----------
+    previous
+        The plan of the same root that was published before.
+    passed_over
+        Other plans beside this one that cannot be read, and why.
+    mails
+        ``None`` where none were asked for.
+    """
+
+    published: Published
+    previous: LoadedPlan | None
+    passed_over: tuple[str, ...]
+    mails: MailResult | None
+
+
+def notify(
+    directory: Path,
+    *,
+    place: PurgePlace,
+    with_mail: bool,
+    again: bool = False,
+    accept_unknown: bool = False,
+    accounts: Accounts | None = None,
+    postman: Postman | None = None,
+    clock: Callable[[], datetime] = utc_now,
+    progress: Callable[[int, int], None] | None = None,
+) -> Notified:
+    """Publish a plan, and send the mails where that is asked for; a second time does neither.
+
+    Parameters
+    ----------
+    directory
+        Of the plan. Plans beside it are looked through for the one before.
+    again
+        Whether mails whose fate is not known are sent once more.
+    """
+    key = read_key(place.key, owner=place.owner)
+    loaded = load_plan(directory, key, owner=place.owner)
+    others = [one for one in sorted(loaded.directory.parent.iterdir()) if _is_plan(one, loaded)]
+    previous, passed_over = published_before(others, loaded.plan, key, owner=place.owner)
+    notices = policy_of(loaded).notices
+    published = publish(
+        loaded,
+        key,
+        notices,
+        accounts=accounts or SystemAccounts(),
+        clock=clock,
+        previous=previous,
+        accept_unknown=accept_unknown,
+        owner=place.owner,
+        progress=progress,
+    )
+    mails = None
+    if with_mail:
+        mails = mail(
+            published.loaded,
+            notices,
+            postman or _postman(notices),
+            clock=clock,
+            again=again,
+            owner=place.owner,
+        )
+    return Notified(published, previous, passed_over, mails)
+
+
+def policy_of(loaded: LoadedPlan) -> Policy:
+    """Return the policy that a plan was made under, as the plan itself holds it."""
+    return parse_policy(loaded.plan.policy.text, "the plan's policy", None).policy
+
+
+def _is_plan(path: Path, loaded: LoadedPlan) -> bool:
+    return path != loaded.directory and not path.is_symlink() and (path / "plan.json").is_file()
+
+
+def _postman(notices: Notices) -> Postman:
+    return SmtpPostman(notices.smtp_host, notices.smtp_port)

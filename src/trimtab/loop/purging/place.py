@@ -1,0 +1,68 @@
+"""Where the signing key, the journals and the arming files of purges lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DEFAULT: Final = Path("/var/lib/trimtab/purge")
+VARIABLE: Final = "TRIMTAB_PURGE"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlace:
+    """A directory of root's, closed to everybody else.
+
+    Attributes
+    ----------
+    directory
+        Absolute.
+    owner
+        Whose everything in it has to be.
+    """
+
+    directory: Path
+    owner: int = 0
+
+    @property
+    def key(self) -> Path:
+        """The file of the secret that plans are signed with."""
+        return self.directory / "key"
+
+    @property
+    def journals(self) -> Path:
+        """Journals of runs, and who armed what."""
+        return self.directory / "journals"
+
+
+def purge_place(
+    given: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
+) -> PurgePlace:
+    """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
+    named = given or (os.environ if environment is None else environment).get(VARIABLE)
+    return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
+
+
+def prepared(place: PurgePlace) -> PurgePlace:
+    """Return a place whose directories are there, 0700.
+
+    Raises
+    ------
+    UnreadableError
+        They cannot be made.
+    """
+    from trimtab.errors import UnreadableError
+    from trimtab.visible import visible
+
+    try:
+        for one in (place.directory, place.journals):
+            one.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnreadableError(
+            f"{visible(str(place.directory))} cannot be made: {error.strerror}",
+            hint=f"set {VARIABLE} to a directory of root's",
+        ) from error
+    return place

@@ -1,0 +1,88 @@
+"""Whether the exempt paths of a policy are there: one that is not keeps nothing.
+
+A scan never follows links, so a file has one path in an index; an exemption that leads through a
+link matches none of them, and what the link points to would be deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from trimtab.errors import RefusedError
+from trimtab.purge.policy import Exemption, Policy
+from trimtab.visible import visible
+
+PathKind = Literal["directory", "file", "link", "missing"]
+Look = Callable[[bytes], PathKind]
+"""What a path relative to the root is, its last component not followed."""
+
+_SHOWN = 5
+
+
+def path_troubles(policy: Policy, look: Look, *, now_s: int) -> Iterator[str]:
+    """Yield why exempt paths in force keep less than they say.
+
+    Parameters
+    ----------
+    look
+        Asked for every directory on the way, from the top on.
+    now_s
+        Seconds since 1970.
+    """
+    for one in policy.exemptions:
+        if one.kind == "path" and one.is_in_force(now_s) and isinstance(one.value, bytes):
+            yield from _trouble(one, one.value, look)
+
+
+def require_exempt_paths(policy: Policy, look: Look, *, now_s: int) -> None:
+    """Refuse to go on where an exempt path in force is not there, or leads through a link.
+
+    Raises
+    ------
+    RefusedError
+        With each of them.
+    """
+    found = list(path_troubles(policy, look, now_s=now_s))
+    if found:
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise RefusedError(
+            f"{'; '.join(found[:_SHOWN])}{more}",
+            hint="write the path as the scan has it, or take the exemption out",
+        )
+
+
+def look_beneath(root: str | os.PathLike[str]) -> Look:
+    """Return what tells what paths beneath a root are; nothing is followed.
+
+    It touches the file system, which may hang.
+    """
+    top = os.fsencode(root)
+
+    def look(path: bytes) -> PathKind:
+        try:
+            mode = os.lstat(os.path.join(top, path)).st_mode  # noqa: PTH118 (bytes)
+        except (FileNotFoundError, NotADirectoryError):
+            return "missing"
+        if stat.S_ISLNK(mode):
+            return "link"
+        return "directory" if stat.S_ISDIR(mode) else "file"
+
+    return look
+
+
+def _trouble(one: Exemption, path: bytes, look: Look) -> Iterator[str]:
+    parts = path.split(b"/") if path else []
+    for count in range(1, len(parts) + 1):
+        above = b"/".join(parts[:count])
+        kind = look(above)
+        if kind == "link":
+            shown = visible(above.decode("utf-8", "surrogateescape"))
+            yield f"exempt {one.shown} leads through the link {shown}: it keeps nothing behind it"
+        elif kind == "missing" or (kind == "file" and count < len(parts)):
+            yield f"exempt {one.shown} is not there: it keeps nothing"
+        else:
+            continue
+        return

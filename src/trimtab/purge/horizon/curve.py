@@ -1,0 +1,207 @@
+"""What is eligible, by the hour of its last use: the curve from which a horizon is read.
+
+::
+
+    allocated bytes                      cut-off
+    last used before  ───────────────────┤
+                     ▁▁▂▃▂▁▁▁▂▂▃▅▃▂▂▁▁▂▃▅█ ▆▇█    (too young, exempt: not on the curve)
+                     └── what it frees ──┘
+
+Hours are whole hours since 1970, UTC. A cut-off is the beginning of an hour; a file is under it
+when its last use is before it, so that the hours below the cut-off hold exactly those files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy
+
+    Whole = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
+
+HOUR_S: Final = 3600
+HOURS_PER_DAY: Final = 24
+_SUM_MAXIMUM: Final = 2.0**62
+"""Bytes of all files: more is a broken index, and near it int64 would wrap around."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What a deletion frees: files and allocated bytes."""
+
+    files: int = 0
+    allocated_bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class AgeCurve:
+    """Eligible files and bytes by the hour of their last use.
+
+    Attributes
+    ----------
+    hours
+        Hours since 1970, ascending, each once; int64, shape (n,).
+    files
+        Files last used within each; int64, shape (n,).
+    allocated_bytes
+        What they hold; int64, shape (n,).
+    """
+
+    hours: Whole
+    files: Whole
+    allocated_bytes: Whole
+
+    def __post_init__(self) -> None:
+        """Refuse arrays from which a wrong number could be read.
+
+        Raises
+        ------
+        DataError
+            Their lengths differ, hours are not ascending, something is negative, or the sum is
+            more than any file system holds.
+        """
+        import numpy as np
+
+        if not len(self.hours) == len(self.files) == len(self.allocated_bytes):
+            raise DataError("an age curve has as many hours as counts and bytes")
+        if bool((np.diff(self.hours) <= 0).any()):
+            raise DataError("the hours of an age curve are not in ascending order")
+        for noun, values in (("files", self.files), ("bytes", self.allocated_bytes)):
+            if bool((values < 0).any()):
+                raise DataError(f"an age curve counts less than no {noun}")
+            if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
+                raise DataError(f"an age curve sums up to more {noun} than there can be")
+
+    @classmethod
+    def of(
+        cls, hours: Iterable[int], files: Iterable[int], allocated_bytes: Iterable[int]
+    ) -> AgeCurve:
+        """Return a curve of numbers in any order; an hour that comes twice is added up."""
+        import numpy as np
+
+        order, where = np.unique(np.fromiter(hours, np.int64), return_inverse=True)
+        sums = []
+        for values in (files, allocated_bytes):
+            summed = np.zeros(len(order), np.int64)
+            np.add.at(summed, where, np.fromiter(values, np.int64))
+            sums.append(summed)
+        return cls(order, *sums)
+
+    @classmethod
+    def from_buffers(cls, hours: bytes, files: bytes, allocated_bytes: bytes) -> AgeCurve:
+        """Return the curve that the core gives: i64 hours, u64 files, u64 bytes, ascending.
+
+        Raises
+        ------
+        DataError
+            A number is beyond int64, or as the constructor says.
+        """
+        import numpy as np
+
+        counts = [np.frombuffer(data, np.uint64) for data in (files, allocated_bytes)]
+        if any(bool((values > np.uint64(2**63 - 1)).any()) for values in counts):
+            raise DataError("an age curve holds a number of more than 63 bits")
+        signed = [values.astype(np.int64) for values in counts]
+        return cls(np.frombuffer(hours, np.int64), *signed)
+
+    @classmethod
+    def empty(cls) -> AgeCurve:
+        """Return the curve of nothing."""
+        return cls.of((), (), ())
+
+    @cached_property
+    def _sums(self) -> tuple[Whole, Whole]:
+        """Files and bytes of all hours before each, and of all at the end: shape (n + 1,)."""
+        import numpy as np
+
+        return tuple(  # type: ignore[return-value]  # two of them
+            np.concatenate((np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)))
+            for values in (self.files, self.allocated_bytes)
+        )
+
+    @property
+    def total(self) -> Freed:
+        """All that is eligible."""
+        files, allocated_bytes = self._sums
+        return Freed(int(files[-1]), int(allocated_bytes[-1]))
+
+    def freed_before(self, hour: int) -> Freed:
+        """Return what was last used before an hour begins."""
+        import numpy as np
+
+        at = int(np.searchsorted(self.hours, hour, side="left"))
+        files, allocated_bytes = self._sums
+        return Freed(int(files[at]), int(allocated_bytes[at]))
+
+    def earliest_freeing(self, required_bytes: int) -> int | None:
+        """Return the earliest hour before which at least so many bytes were last used.
+
+        Returns
+        -------
+        int | None
+            The hour after the one that reaches it: the least that suffices goes. ``None`` where
+            all of the curve does not suffice. For 0 bytes the first hour, before which there is
+            nothing; of an empty curve ``None``.
+        """
+        import numpy as np
+
+        sums = self._sums[1]
+        if not len(self.hours) or required_bytes > int(sums[-1]):
+            return None
+        if required_bytes <= 0:
+            return int(self.hours[0])
+        at = int(np.searchsorted(sums, required_bytes, side="left"))
+        return int(self.hours[at - 1]) + 1
+
+    def merge(self, other: AgeCurve) -> AgeCurve:
+        """Return the curve of both together."""
+        import numpy as np
+
+        hours = np.union1d(self.hours, other.hours)
+        merged = []
+        for name in ("files", "allocated_bytes"):
+            values = np.zeros(len(hours), np.int64)
+            for one in (self, other):
+                values[np.searchsorted(hours, one.hours)] += getattr(one, name)
+            merged.append(values)
+        return AgeCurve(hours, *merged)
+
+    def before(self, hour: int) -> AgeCurve:
+        """Return the part of the curve that lies before an hour."""
+        import numpy as np
+
+        at = int(np.searchsorted(self.hours, hour, side="left"))
+        return AgeCurve(self.hours[:at], self.files[:at], self.allocated_bytes[:at])
+
+
+@dataclass(frozen=True, eq=False)
+class DayCurve:
+    """The same of one user, project or OST, by the day: whole days since 1970, UTC.
+
+    A cut-off within a day leaves open which part of that day it frees; `freed_before` gives the
+    least and the most.
+    """
+
+    curve: AgeCurve
+
+    @classmethod
+    def from_buffers(cls, days: bytes, files: bytes, allocated_bytes: bytes) -> DayCurve:
+        """Return the curve that the core gives, as `AgeCurve.from_buffers`, with days."""
+        return cls(AgeCurve.from_buffers(days, files, allocated_bytes))
+
+    def freed_before(self, hour: int) -> tuple[Freed, Freed]:
+        """Return the least and the most that was last used before an hour begins."""
+        day, within = divmod(hour, HOURS_PER_DAY)
+        least = self.curve.freed_before(day)
+        return least, self.curve.freed_before(day + 1) if within else least
+
+    @property
+    def total(self) -> Freed:
+        """All that is eligible."""
+        return self.curve.total

@@ -1,0 +1,175 @@
+"""How much use will grow until a plan expires, with an interval: lists are made for its upper end.
+
+What counts is what is written and not deleted by its owners; what purges took away is added back,
+or every purge would look like a fall in demand::
+
+    used + purged so far   ▁▁▂▂▃▃▃▄▄▅▅▆▆▇▇█   daily differences ──▶ blocks of them, drawn anew
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.bootstrap import block_length, widening
+from trimtab.units import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    import numpy
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+
+DAYS_MINIMUM: Final = 14
+"""Two weeks: fewer tell nothing of the rhythm of a week, nor of how far days differ."""
+WINDOW_S: Final = 90 * 86400
+"""What is older says little about next week's users."""
+DRAWS: Final = 4000
+_SPREAD_MINIMUM: Final = 0.2
+"""Of the spread of all days: a drawn past that is more even says nothing of the future."""
+_DAY_S: Final = 86400
+_GAP_MAXIMUM_S: Final = 3 * _DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """By how much use grows within a time, or why that cannot be said.
+
+    Attributes
+    ----------
+    middle_bytes, low_bytes, high_bytes
+        Expected, and the ends of the interval; ``None`` with a ``reason``.
+    level
+        Of the interval: half of the rest lies beyond each end.
+    days
+        Days that it rests on.
+    """
+
+    ahead_s: int
+    middle_bytes: int | None
+    low_bytes: int | None
+    high_bytes: int | None
+    level: float
+    days: int
+    reason: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What it says, in a sentence."""
+        ahead = format_duration(self.ahead_s)
+        if self.middle_bytes is None or self.low_bytes is None or self.high_bytes is None:
+            return f"How much use grows within {ahead} cannot be said: {self.reason}."
+        return (
+            f"Within {ahead} use is expected to grow by {format_bytes(self.middle_bytes)} "
+            f"({format_bytes(self.low_bytes)} to {format_bytes(self.high_bytes)}, "
+            f"{self.level:.0%}), from {self.days} days."
+        )
+
+
+def forecast_growth(
+    points: Sequence[tuple[int, int]],
+    *,
+    ahead_s: int,
+    purged: Sequence[tuple[int, int]] = (),
+    level: float = 0.9,
+    window_s: int = WINDOW_S,
+) -> Growth:
+    """Return the growth of use over the next ``ahead_s`` seconds after the last point.
+
+    Parameters
+    ----------
+    points
+        Seconds since 1970 and bytes used, in any order: a site's snapshots.
+    purged
+        Seconds since 1970 and bytes freed, of each purge.
+    level
+        0.9: in one case of twenty use grows by more than ``high_bytes``.
+
+    Notes
+    -----
+    Use with the purges added back is read off at whole days before the last point, between
+    neighbouring points by a straight line. The growth of each day is one number; of them the
+    interval is a predictive bootstrap: stretches of consecutive days (circular blocks, D. N.
+    Politis and J. P. Romano, 1992) make both another past, for what the mean may be off by, and
+    another future, for what the days to come may add. It is widened as `judge.bootstrap` widens
+    intervals, for what short blocks do not see. The mean and not a robust middle: the rare day on
+    which somebody writes a petabyte is what fills a file system.
+
+    Rate at which growth was beyond the upper end, nominal 5 %, by ahead = 7 d of 2000 series each
+    (30 / 60 / 90 days): see ``tests/purge/horizon/test_forecast.py``, which holds it.
+    """
+    reason, daily = _daily(points, purged, window_s)
+    if reason is not None or daily is None:
+        return Growth(ahead_s, None, None, None, level, 0 if daily is None else len(daily), reason)
+    import numpy as np
+
+    ahead_days = ahead_s / _DAY_S
+    middle = float(daily.mean()) * ahead_days
+    errors = _errors(daily, ahead_days)
+    low, high = np.quantile(errors, [(1 - level) / 2, (1 + level) / 2])
+    widened = widening(list(daily), level) if float(daily.std()) > 0 else 1.0
+    return Growth(
+        ahead_s=ahead_s,
+        middle_bytes=round(middle),
+        low_bytes=round(middle + widened * min(0.0, float(low))),
+        high_bytes=round(middle + widened * max(0.0, float(high))),
+        level=level,
+        days=len(daily),
+    )
+
+
+def _daily(
+    points: Sequence[tuple[int, int]], purged: Sequence[tuple[int, int]], window_s: int
+) -> tuple[str | None, Floats | None]:
+    """Return why there is no forecast, or the growth of each day, by time."""
+    import numpy as np
+
+    end = max((at for at, _ in points), default=0)
+    kept = sorted({at: used for at, used in points if at >= end - window_s}.items())
+    if len(kept) < 2:
+        return f"{len(kept)} snapshots tell nothing of growth", None
+    at = np.array([at for at, _ in kept], np.float64)
+    gross = np.array([used for _, used in kept], np.float64)
+    for when, freed in purged:
+        gross[at >= when] += freed
+    days = int((at[-1] - at[0]) // _DAY_S)
+    grown = np.diff(np.interp(at[-1] - _DAY_S * np.arange(days, -1, -1), at, gross))
+    if days < DAYS_MINIMUM:
+        return f"snapshots reach back {days} days; a forecast takes {DAYS_MINIMUM}", grown
+    gap_s = float(np.diff(at).max())
+    if gap_s > _GAP_MAXIMUM_S:
+        return f"no snapshot for {format_duration(gap_s)}: how days differ is not known", grown
+    return None, grown
+
+
+def _errors(daily: Floats, ahead_days: float) -> Floats:
+    """Return by how much drawn futures differ from what drawn pasts expect."""
+    import numpy as np
+
+    n = len(daily)
+    # Seeded by the data: the same snapshots give the same lists.
+    seed = int.from_bytes(hashlib.sha256(daily.tobytes()).digest()[:16], "big")
+    generator = np.random.default_rng(seed)
+    whole = int(ahead_days)
+    part = ahead_days - whole
+    weights = np.append(np.ones(whole), [part] if part > 0 else [])
+    past = _drawn(daily, n, generator)
+    future = _drawn(daily, len(weights), generator) @ weights
+    spread = daily.std()
+    # In units of the spread that each past shows: a past without the rare large days expects too
+    # little and looks too even at once, and both are made good for.
+    shown = np.maximum(past.std(axis=1), _SPREAD_MINIMUM * spread)
+    scale = np.divide(spread, shown, out=np.ones_like(shown), where=shown > 0)
+    return (future - ahead_days * past.mean(axis=1)) * scale
+
+
+def _drawn(daily: Floats, length: int, generator: numpy.random.Generator) -> Floats:
+    """Return `DRAWS` series of ``length`` days, made of blocks of this one, taken as a ring."""
+    import numpy as np
+
+    n = len(daily)
+    block = block_length(n)
+    starts = generator.integers(0, n, (DRAWS, -(-length // block)))
+    days = (starts[:, :, None] + np.arange(block)).reshape(DRAWS, -1)[:, :length]
+    return daily[days % n]

@@ -1,0 +1,305 @@
+"""The horizon: the cut-off that brings a file system to its target, and what others would free.
+
+Of all cut-offs that suffice it is the earliest, at which the least is deleted: a file just younger
+than the horizon stays. It is known before anything is deleted, so that it can be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from trimtab.errors import UsageError
+from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, DayCurve, Freed
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.rules import moment
+from trimtab.units import format_bytes, format_duration, format_percent, plural
+
+DAY_S: Final = 86400
+AGES_DAYS: Final = (14, 28, 42, 56, 70, 84, 112, 140, 182, 273, 365, 547, 730, 1095, 1826)
+"""Ages of the table that people look at; the curve itself has every hour."""
+_DIFFERENCE: Final = 0.1
+"""Share by which an index and ``df`` may differ: snapshots, quota files and what was written since
+the scan are in the one and not in the other."""
+
+
+class HorizonStatus(StrEnum):
+    """What came out."""
+
+    MET_ALREADY = "met_already"
+    """Nothing has to go."""
+    REACHED = "reached"
+    """Deleting what is older than the cut-off is enough."""
+    OUT_OF_REACH = "out_of_reach"
+    """Deleting all that is eligible is not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBack:
+    """Files that are not eligible, and why: ``too_young``, ``exempt_user`` ..."""
+
+    reason: str
+    files: int
+    allocated_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """A cut-off and what it does.
+
+    Attributes
+    ----------
+    target
+        Fullness to come to.
+    usage
+        Before anything is deleted.
+    required_bytes
+        What has to be freed.
+    cut_off_hour
+        Hours since 1970; what was last used before goes. Where the target is out of reach, the
+        youngest that the minimum age allows; ``None`` where nothing has to go.
+    freed
+        Files and bytes under the cut-off.
+    after
+        Use after their deletion; ``None`` where the index holds more than is used, so that it
+        cannot be told.
+    eligible
+        All that the rules allow to be deleted, whatever the cut-off.
+    kept
+        The rest, by reason; most bytes first.
+    doubts
+        Sentences about why the figures may not fit together.
+    """
+
+    status: HorizonStatus
+    target: float
+    usage: Usage
+    required_bytes: int
+    cut_off_hour: int | None
+    freed: Freed
+    after: Usage | None
+    eligible: Freed
+    kept: tuple[KeptBack, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def cut_off_s(self) -> int | None:
+        """The cut-off in seconds since 1970."""
+        return None if self.cut_off_hour is None else self.cut_off_hour * HOUR_S
+
+    @property
+    def shortfall_bytes(self) -> int:
+        """What would still have to be freed."""
+        return max(0, self.required_bytes - self.freed.allocated_bytes)
+
+    def age_s(self, at_s: int) -> int | None:
+        """Return the age that the cut-off has at a time, in seconds."""
+        return None if self.cut_off_s is None else at_s - self.cut_off_s
+
+    def words(self, at_s: int) -> tuple[str, ...]:
+        """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
+        return tuple(_words(self, at_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a horizon of one age would do."""
+
+    cut_off_hour: int
+    age_s: int
+    freed: Freed
+    after: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBy:
+    """What a cut-off takes from one user or project.
+
+    Attributes
+    ----------
+    least, most
+        The same unless the cut-off lies within a day, of which the part is not known.
+    eligible
+        All of it that the rules allow to be deleted.
+    """
+
+    owner: int
+    least: Freed
+    most: Freed
+    eligible: Freed
+
+
+def find_horizon(
+    curve: AgeCurve,
+    usage: Usage,
+    target: float,
+    *,
+    youngest_hour: int,
+    kept: Mapping[str, tuple[int, int]] | None = None,
+    required_bytes: int | None = None,
+) -> Horizon:
+    """Return the earliest cut-off that brings use to or under a target.
+
+    Parameters
+    ----------
+    curve
+        All that is eligible, by the hour of its last use.
+    target
+        Fullness, used / (used + available).
+    youngest_hour
+        Hours since 1970: no cut-off is later, because of the minimum age.
+    kept
+        What is not eligible: reason to files and allocated bytes.
+    required_bytes
+        What has to be freed, where it is more than the target asks for now: see
+        `publication_bytes`.
+
+    Raises
+    ------
+    UsageError
+        The target is none.
+    """
+    eligible = curve.before(youngest_hour)
+    required = usage.excess_bytes(target) if required_bytes is None else required_bytes
+    if required < 0:
+        raise UsageError(f"{required} bytes cannot be freed", hint="take 0 or more")
+    hour = eligible.earliest_freeing(required) if required else None
+    if not required:
+        status, freed = HorizonStatus.MET_ALREADY, Freed()
+    elif hour is None:
+        status, hour, freed = HorizonStatus.OUT_OF_REACH, youngest_hour, eligible.total
+    else:
+        status, freed = HorizonStatus.REACHED, eligible.freed_before(hour)
+    others = tuple(KeptBack(reason, *numbers) for reason, numbers in (kept or {}).items())
+    return Horizon(
+        status=status,
+        target=target,
+        usage=usage,
+        required_bytes=required,
+        cut_off_hour=hour,
+        freed=freed,
+        after=usage.after(freed.allocated_bytes),
+        eligible=eligible.total,
+        kept=tuple(sorted(others, key=lambda one: (-one.allocated_bytes, one.reason))),
+        doubts=tuple(_doubts(eligible.total, others, usage, known=kept is not None)),
+    )
+
+
+def publication_bytes(
+    usage: Usage, target: float, *, growth_bytes: int = 0, factor: float = 2.0
+) -> int:
+    """Return how much the files on published lists are to hold together.
+
+    Parameters
+    ----------
+    growth_bytes
+        The forecast's upper bound until the plan expires. Falling use is not counted on.
+    factor
+        The policy's ``publish_factor``: much of what is listed is used, moved or kept until then.
+
+    Notes
+    -----
+    ``factor x (used + growth - target x (used + available))``, and nothing where that is not
+    positive. Growth cannot take more than is available.
+
+    Examples
+    --------
+    >>> publication_bytes(Usage(80, 20), 0.7, growth_bytes=5, factor=2.0)
+    30
+    """
+    growth = min(max(0, growth_bytes), usage.available_bytes)
+    grown = Usage(usage.used_bytes + growth, usage.available_bytes - growth)
+    return ceil(Fraction(str(factor)) * grown.excess_bytes(target))
+
+
+def steps(
+    curve: AgeCurve, usage: Usage, *, as_of_s: int, ages_days: Iterable[int] = AGES_DAYS
+) -> tuple[Step, ...]:
+    """Return what horizons of several ages would free, the oldest first.
+
+    Parameters
+    ----------
+    as_of_s
+        Seconds since 1970 from which ages are counted back, to the beginning of the hour.
+    ages_days
+        Ages younger than the curve reaches free no more than all of it.
+    """
+    found = []
+    for days in sorted(set(ages_days), reverse=True):
+        hour = (as_of_s - days * DAY_S) // HOUR_S
+        freed = curve.freed_before(hour)
+        found.append(Step(hour, as_of_s - hour * HOUR_S, freed, usage.after(freed.allocated_bytes)))
+    return tuple(found)
+
+
+def owners(curves: Mapping[int, DayCurve], cut_off_hour: int) -> tuple[OwnedBy, ...]:
+    """Return what a cut-off takes from each user or project, most bytes first.
+
+    Those from whom it takes nothing are left out.
+    """
+    found = []
+    for owner, curve in curves.items():
+        least, most = curve.freed_before(cut_off_hour)
+        if most.files:
+            found.append(OwnedBy(owner, least, most, curve.total))
+    return tuple(sorted(found, key=lambda one: (-one.most.allocated_bytes, one.owner)))
+
+
+def _doubts(
+    eligible: Freed, others: Iterable[KeptBack], usage: Usage, *, known: bool
+) -> Iterator[str]:
+    if eligible.allocated_bytes > usage.used_bytes:
+        yield (
+            f"the index holds {format_bytes(eligible.allocated_bytes)} that may be deleted and "
+            f"the file system says that {format_bytes(usage.used_bytes)} are used: how full it "
+            "will be cannot be told"
+        )
+        return
+    if not known:
+        return
+    indexed = eligible.allocated_bytes + sum(one.allocated_bytes for one in others)
+    if abs(indexed - usage.used_bytes) > _DIFFERENCE * max(usage.used_bytes, 1):
+        yield (
+            f"the index accounts for {format_bytes(indexed)} of {format_bytes(usage.used_bytes)} "
+            "used: is it of the whole file system, and recent? Snapshots and shared extents "
+            "free less than files hold"
+        )
+
+
+def _words(found: Horizon, at_s: int) -> Iterator[str]:
+    use, target = format_percent(found.usage.fullness), format_percent(found.target)
+    if found.status is HorizonStatus.MET_ALREADY:
+        yield f"Use is at {use}; the target, {target}, is met and nothing has to go."
+    else:
+        assert found.cut_off_s is not None
+        # Digits enough that a fullness just above the target is not shown as the target.
+        after = "" if found.after is None else f", which leaves {_percent(found.after, found)}"
+        yield (
+            f"Deleting what was last used before {moment(found.cut_off_s)} "
+            f"({format_duration(at_s - found.cut_off_s)} ago) frees "
+            f"{format_bytes(found.freed.allocated_bytes)} in "
+            f"{plural(found.freed.files, 'file', ',')}{after}."
+        )
+    if found.status is HorizonStatus.OUT_OF_REACH:
+        yield (
+            f"No horizon reaches {target}: that is all that may be deleted, and "
+            f"{format_bytes(found.shortfall_bytes)} more would have to go."
+        )
+        for one in found.kept:
+            yield (
+                f"{one.reason.replace('_', ' ')}: {format_bytes(one.allocated_bytes)} in "
+                f"{plural(one.files, 'file', ',')} stay."
+            )
+    yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in found.doubts)
+
+
+def _percent(usage: Usage, found: Horizon) -> str:
+    for digits in (1, 2, 3, 4):
+        text = format_percent(usage.fullness, digits)
+        if usage.fullness <= found.target or text != format_percent(found.target, digits):
+            return text
+    return f"just over {format_percent(found.target)}"

@@ -1,0 +1,249 @@
+"""What a policy of the past would have deleted, and how much of it was used afterwards.
+
+Two indexes of one file system tell it: the candidates that a cut-off had in the earlier one are
+looked up, by identity, in the later one. Pure over frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.units import format_bytes, format_duration, format_percent, plural
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_DAY_S: Final = 86400
+_BAND_DAYS: Final = 28
+USERS_MAXIMUM: Final = 100
+
+
+class Afterwards(StrEnum):
+    """What became of a file that would have been deleted; the first that holds, in this order."""
+
+    GONE = "gone"
+    """Its owner deleted it, or another object has its number now: nothing was lost by it."""
+    WRITTEN = "written"
+    """Its data changed since: it would have been missed."""
+    READ = "read"
+    """It was read since: it would have been missed. Known only where reads are recorded."""
+    CHANGED = "changed"
+    """Only the inode changed: renamed, or its owner, rights, links or times were set."""
+    UNTOUCHED = "untouched"
+    """Nothing happened to it."""
+
+
+_MISSED: Final = (Afterwards.WRITTEN, Afterwards.READ)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Files and allocated bytes, as the earlier index has them."""
+
+    files: int = 0
+    allocated_bytes: int = 0
+
+    def __add__(self, other: Share) -> Share:
+        """Return both together."""
+        return Share(self.files + other.files, self.allocated_bytes + other.allocated_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class UserReplay:
+    """What would have been deleted of one user, and what of that he used afterwards."""
+
+    uid: int
+    deleted: Share
+    missed: Share
+
+
+@dataclass(frozen=True, slots=True)
+class AgeReplay:
+    """The same of files of one age at the time: four weeks of ages, from ``from_days``."""
+
+    from_days: int
+    deleted: Share
+    missed: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a cut-off of then would have deleted, and what became of it.
+
+    Attributes
+    ----------
+    then_s, later_s
+        When the two indexes were taken, in seconds since 1970.
+    outcomes
+        Every candidate by what became of it, `Afterwards.READ` only where reads are known.
+    reads_known
+        Whether every class of client recorded reads in between.
+    users
+        Those who would have missed something, most bytes first, `USERS_MAXIMUM` at most.
+    ages
+        By age at the time, the youngest first: where a later cut-off begins to hurt.
+    """
+
+    then_s: int
+    later_s: int
+    reads_known: bool
+    outcomes: dict[Afterwards, Share]
+    users: tuple[UserReplay, ...]
+    ages: tuple[AgeReplay, ...]
+
+    @property
+    def deleted(self) -> Share:
+        """All that would have been deleted."""
+        return sum(self.outcomes.values(), Share())
+
+    @property
+    def missed(self) -> Share:
+        """What of it was used afterwards; written alone where reads are not known."""
+        return sum((self.outcomes.get(one, Share()) for one in _MISSED), Share())
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What it comes to, in sentences."""
+        span = format_duration(self.later_s - self.then_s)
+        whole, missed = self.deleted, self.missed
+        if not whole.files:
+            return ("Nothing would have been deleted.",)
+        use = "read or written" if self.reads_known else "written"
+        part = missed.allocated_bytes / whole.allocated_bytes if whole.allocated_bytes else None
+        share = "" if part is None else f" ({format_percent(part, 2)} of the bytes)"
+        first = (
+            f"{plural(whole.files, 'file', ',')} with {format_bytes(whole.allocated_bytes)} would "
+            f"have been deleted; {plural(missed.files, 'file', ',')} with "
+            f"{format_bytes(missed.allocated_bytes)}{share} were {use} in the {span} after it."
+        )
+        if self.reads_known:
+            return (first,)
+        return first, "How much was only read is not known: not every client records reads."
+
+
+def replay(
+    candidates: pl.LazyFrame,
+    later: pl.LazyFrame,
+    *,
+    then_s: int,
+    later_s: int,
+    reads_known: bool,
+) -> Replay:
+    """Return what would have been deleted then, and what became of it.
+
+    Parameters
+    ----------
+    candidates
+        What the core's ``select`` chose of the earlier index by the rules and cut-off of then:
+        ``id``, ``device``, ``uid``, ``allocated_bytes``, the four times, ``last_use_s``. A file
+        with several names may be there several times; it counts once.
+    later
+        The later index, with the same columns.
+    then_s, later_s
+        When they were taken, in seconds since 1970.
+
+    Raises
+    ------
+    UsageError
+        The later index is not later.
+
+    Notes
+    -----
+    An object is the same when its number and, where both know it, its time of birth are: inode
+    numbers are given out again, FIDs never. Device numbers change when a file system is mounted
+    anew, so they are compared only where one of the indexes has several. A file that was read
+    while the earlier scan ran may count as read afterwards; what is 8 weeks old seldom is.
+    """
+    import polars as pl
+
+    if later_s <= then_s:
+        raise UsageError(
+            "the later index is not later than the earlier one", hint="swap the two indexes"
+        )
+    joined = _joined(candidates, later)
+    judged = joined.with_columns(_afterwards(reads_known=reads_known).alias("outcome"))
+    missed = pl.col("outcome").is_in([one.value for one in _MISSED])
+    age_days = (pl.lit(then_s) - pl.col("last_use_s")) // _DAY_S
+    counted = (
+        judged.with_columns(
+            missed.alias("missed"), (age_days // _BAND_DAYS * _BAND_DAYS).alias("from_days")
+        )
+        .group_by("outcome", "missed", "uid", "from_days")
+        .agg(pl.len().alias("files"), pl.col("allocated_bytes").sum())
+        .collect(engine="streaming")
+    )
+    return Replay(
+        then_s=then_s,
+        later_s=later_s,
+        reads_known=reads_known,
+        outcomes={
+            Afterwards(outcome): Share(files, size)
+            for outcome, files, size in _sums(counted, "outcome").rows()
+        },
+        users=_users(counted),
+        ages=tuple(
+            AgeReplay(band, deleted, missed)
+            for band, deleted, missed in sorted(_both(counted, "from_days"))
+        ),
+    )
+
+
+def _joined(candidates: pl.LazyFrame, later: pl.LazyFrame) -> pl.LazyFrame:
+    """Return each object among the candidates once, with what the later index has of it."""
+    import polars as pl
+
+    devices = [
+        frame.select(pl.col("device").n_unique()).collect(engine="streaming").item()
+        for frame in (candidates, later)
+    ]
+    key = ["id"] if max(devices) <= 1 else ["id", "device"]
+    columns = [*key, "atime_ns", "mtime_ns", "ctime_ns", "btime_ns"]
+    before = candidates.unique(subset=key, keep="any")
+    after = later.select(columns).unique(subset=key, keep="any")
+    after = after.with_columns(pl.lit(value=True).alias("there"))
+    return before.join(after, on=key, how="left", suffix="_later")
+
+
+def _afterwards(*, reads_known: bool) -> pl.Expr:
+    import polars as pl
+
+    born = pl.col("btime_ns").ne(pl.col("btime_ns_later")).fill_null(value=False)
+    written = pl.col("mtime_ns_later").gt(pl.col("mtime_ns")).fill_null(value=False)
+    read = pl.col("atime_ns_later").gt(pl.col("atime_ns")).fill_null(value=False)
+    changed = pl.col("ctime_ns_later").ne(pl.col("ctime_ns")).fill_null(value=False)
+    return (
+        pl.when(pl.col("there").is_null() | born)
+        .then(pl.lit(Afterwards.GONE.value))
+        .when(written)
+        .then(pl.lit(Afterwards.WRITTEN.value))
+        .when(read if reads_known else pl.lit(value=False))
+        .then(pl.lit(Afterwards.READ.value))
+        .when(changed)
+        .then(pl.lit(Afterwards.CHANGED.value))
+        .otherwise(pl.lit(Afterwards.UNTOUCHED.value))
+    )
+
+
+def _sums(counted: pl.DataFrame, *by: str) -> pl.DataFrame:
+    import polars as pl
+
+    return counted.group_by(by).agg(pl.col("files").sum(), pl.col("allocated_bytes").sum())
+
+
+def _both(counted: pl.DataFrame, by: str) -> list[tuple[int, Share, Share]]:
+    """Return for each value of a column what would have been deleted, and missed."""
+    import polars as pl
+
+    whole = {key: Share(files, size) for key, files, size in _sums(counted, by).rows()}
+    part = _sums(counted.filter(pl.col("missed")), by)
+    missed = {key: Share(files, size) for key, files, size in part.rows()}
+    return [(key, share, missed.get(key, Share())) for key, share in whole.items()]
+
+
+def _users(counted: pl.DataFrame) -> tuple[UserReplay, ...]:
+    hurt = [UserReplay(*one) for one in _both(counted, "uid") if one[2].files]
+    hurt.sort(key=lambda one: (-one.missed.allocated_bytes, one.uid))
+    return tuple(hurt[:USERS_MAXIMUM])

@@ -1,0 +1,74 @@
+"""How full a file system or target is, as ``df`` and ``lfs df`` say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from trimtab.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Bytes used and available; what is reserved is neither.
+
+    Attributes
+    ----------
+    capacity_bytes
+        Of the whole; ``None`` where it is not known. It does not enter into fullness.
+    """
+
+    used_bytes: int
+    available_bytes: int
+    capacity_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what has no fullness.
+
+        Raises
+        ------
+        UsageError
+            There are no bytes at all, or fewer than none.
+        """
+        if self.used_bytes < 0 or self.available_bytes < 0:
+            raise UsageError(
+                f"{self.used_bytes} bytes used and {self.available_bytes} available: fewer than "
+                "none",
+                hint="take the numbers of df --block-size=1",
+            )
+        if self.total_bytes == 0:
+            raise UsageError(
+                "no bytes are used and none are available: there is nothing to be full",
+                hint="is the file system mounted?",
+            )
+
+    @property
+    def total_bytes(self) -> int:
+        """Used and available together: what fullness is a share of."""
+        return self.used_bytes + self.available_bytes
+
+    @property
+    def fullness(self) -> float:
+        """Used / (used + available)."""
+        return self.used_bytes / self.total_bytes
+
+    def excess_bytes(self, target: float) -> int:
+        """Return the bytes that have to go so that fullness is at or under a target; 0 if it is.
+
+        Notes
+        -----
+        Bytes that are freed become available, so the total stays. Exact: the target counts as it
+        is written, 0.7 as 7/10, and the result is the smallest whole number that reaches it.
+        """
+        if not 0 <= target <= 1:
+            raise UsageError(f"{target} is not a fullness", hint='between 0 and 1: "70%"')
+        return max(0, ceil(self.used_bytes - Fraction(str(target)) * self.total_bytes))
+
+    def after(self, freed_bytes: int) -> Usage | None:
+        """Return it after so many bytes were freed; ``None`` if more than are used."""
+        if not 0 <= freed_bytes <= self.used_bytes:
+            return None
+        return Usage(
+            self.used_bytes - freed_bytes, self.available_bytes + freed_bytes, self.capacity_bytes
+        )

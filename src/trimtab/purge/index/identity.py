@@ -1,0 +1,64 @@
+"""The 16 bytes by which an object is known, whatever its name: an inode number or a Lustre FID."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FID: Final = re.compile(rb"\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?")
+
+
+def of_inodes(inodes: pl.Series) -> pl.Series:
+    """Return the identities of inode numbers, big-endian in the last 8 of 16 bytes.
+
+    Parameters
+    ----------
+    inodes
+        UInt64, without nulls.
+    """
+    import numpy as np
+    import polars as pl
+
+    pairs = np.zeros((len(inodes), 2), dtype=">u8")
+    pairs[:, 1] = inodes.to_numpy()
+    packed = pairs.tobytes()
+    values = [packed[at : at + 16] for at in range(0, len(packed), 16)]
+    return pl.Series("id", values, dtype=pl.Binary)
+
+
+def of_fid(text: bytes) -> bytes | None:
+    """Return the identity that a FID stands for, in brackets or not; ``None``: it is none.
+
+    Examples
+    --------
+    >>> of_fid(b"0x200000402:0x158:0x0").hex()
+    '00000002000004020000015800000000'
+    """
+    found = _FID.fullmatch(text)
+    if found is None:
+        return None
+    sequence, number, version = (int(part, 16) for part in found.groups())
+    if sequence == 0:  # what tools print where there is no FID
+        return None
+    return sequence.to_bytes(8, "big") + number.to_bytes(4, "big") + version.to_bytes(4, "big")
+
+
+def shown(identity: bytes, kind: str) -> str:
+    r"""Return an identity as people write it: ``12345`` or ``[0x200000402:0x158:0x0]``.
+
+    Examples
+    --------
+    >>> shown(bytes(14) + b"\x01\x00", "inode")
+    '256'
+    """
+    if kind != "fid":
+        return str(int.from_bytes(identity, "big"))
+    sequence, number, version = identity[:8], identity[8:12], identity[12:]
+    return (
+        "["
+        + ":".join(hex(int.from_bytes(part, "big")) for part in (sequence, number, version))
+        + "]"
+    )

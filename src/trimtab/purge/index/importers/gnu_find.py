@@ -1,0 +1,143 @@
+r"""Lists of GNU find: ``find ROOT -printf FORMAT``, records that end with NUL.
+
+What it prints was looked at with GNU findutils 4.9: a time has ten places of which the last is 0; a
+time before 1970 is printed as ``tv_sec`` and ``tv_nsec`` side by side, so that half a second before
+1969-12-31 23:59:59 is ``-2.5000000000``; a birth time that is not known is ``-1.-000000010``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from trimtab.errors import DataError
+from trimtab.purge.index import fields
+from trimtab.purge.index.importers.printf import (
+    GNU,
+    Format,
+    choose,
+    frame_of,
+    parse_format,
+    take_end,
+    take_head,
+)
+from trimtab.purge.index.manifest import TimeTrust
+from trimtab.purge.index.reading import Reading, Record, records
+from trimtab.visible import shell_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FULL: Final = r"%D\t%i\t%y\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\0"
+"""What Trimtab asks for."""
+SHORT: Final = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
+"""What many sites have: of regular files, by ``-type f``."""
+
+_LOOKED_AT: Final = 1000
+
+
+def script(root: str) -> str:
+    """Return shell commands that print a complete list of what is beneath a directory.
+
+    The list says when it was begun and, if find came to its end without an error, when that was.
+    """
+    find = shell_text(
+        ["find", root, "-ignore_readdir_race", "-xdev", "-mindepth", "1", "-printf", FULL]
+    )
+    return (
+        "printf 'trimtab-list 1 started=%s\\0' \"$(date +%s)\"\n"
+        f"{find} &&\n"
+        "printf 'trimtab-end ended=%s\\0' \"$(date +%s)\"\n"
+    )
+
+
+def read(
+    file: BinaryIO, reading: Reading, *, format_text: str | None = None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a list.
+
+    Parameters
+    ----------
+    format_text
+        What was given to ``-printf``; ``None``: `FULL` or `SHORT`, whichever fits.
+
+    Raises
+    ------
+    UsageError
+        The format cannot be read.
+    DataError
+        The list is of neither format.
+    """
+    form = None if format_text is None else parse_format(format_text, GNU)
+    terminator = b"\0" if form is None else form.terminator
+    reading.plain_names = terminator == b"\0"
+    reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
+    ends, headed, directory = False, False, b""
+    for found in records(file, terminator, reading):
+        if found[0].number == 1:
+            headed, _ = take_head(found[0], reading)
+            found = found[1:] if headed else found  # noqa: PLW2901
+        if found and ends:
+            _refuse_after_end(found[0], reading)
+        ends = ends or (headed and bool(found) and take_end(found[-1], reading))
+        found = found[:-1] if ends else found  # noqa: PLW2901
+        if not found:
+            continue
+        form = form or _fitting(found)
+        reading.columns |= form.columns
+        frame = frame_of(found, form, reading, _special())
+        if "type" not in form.columns:
+            directory = _no_directories(frame, directory)
+        yield frame
+    if headed and not ends:
+        reading.refuse("the list has no end: find failed, or the list was cut off")
+    if "type" not in reading.columns:
+        reading.note("the list does not tell types: all were taken to be regular files (-type f)")
+
+
+def _fitting(found: list[Record]) -> Format:
+    known = [parse_format(text, GNU) for text in (FULL, SHORT)]
+    form = choose(known, [record.text for record in itertools.islice(found, _LOOKED_AT)])
+    if form is None:
+        raise DataError(
+            "this is no list of GNU find in a format that is known here",
+            hint=f"name the one that was given to -printf with --format; Trimtab's own is {FULL}",
+        )
+    return form
+
+
+def _special():
+    def time(text: pl.Expr) -> pl.Expr:
+        return fields.seconds(text, "timespec")
+
+    return {
+        "atime_ns": time,
+        "mtime_ns": time,
+        "ctime_ns": time,
+        # "-1.-000000010" is no number and becomes null, as it should.
+        "btime_ns": lambda text: fields.birth(time(text)),
+    }
+
+
+def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
+    """Return the path of the last row; raise where a path turns out to be a directory.
+
+    find prints a directory just before what is in it.
+    """
+    for parent, name in zip(frame["parent"], frame["name"], strict=True):
+        if directory and parent == directory:
+            raise DataError(
+                "the list has directories in it and does not tell what is one",
+                hint="make it with -type f, or with %y in the format",
+            )
+        directory = parent + b"/" + name if parent else name
+    return directory
+
+
+def _refuse_after_end(record: Record, reading: Reading) -> None:
+    reading.ended_well = False
+    reading.refuse(
+        "it comes after the end of the list",
+        record=record.number, offset=record.offset, text=record.text,
+    )  # fmt: skip

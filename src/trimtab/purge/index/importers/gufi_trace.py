@@ -1,0 +1,233 @@
+"""Traces of GUFI's ``gufi_dir2trace``: records whose texts have their length before them.
+
+A record is the path, a type and the numbers of ``stat``, parted by 0x1E or another byte, and a line
+feed at its end. Paths, link targets, extended attributes and two more texts begin with four
+hexadecimal digits that say how long they are, so a record is parsed by lengths and never by
+lines: all these may hold line feeds and the parting byte. Source: ``src/trace.c``,
+``src/xattrs.c`` of GUFI at 09109d1b (2026-08).
+
+Paths begin with the last component of the directory that was traced. Times are whole seconds. A
+trace cannot say that something could not be read: GUFI passes over it.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from trimtab.errors import DataError
+from trimtab.purge.index import fields, identity
+from trimtab.purge.index.manifest import TimeTrust
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Record, placed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_LENGTH: Final = 4
+_NUMBERS: Final = ("id", "mode", "nlink", "uid", "gid", "size_bytes", "block_size",
+                   "allocated_bytes", "atime_ns", "mtime_ns", "ctime_ns")  # fmt: skip
+_COLUMNS: Final = frozenset(
+    {"id", "nlink", "uid", "gid", "size_bytes", "allocated_bytes", "atime_ns", "mtime_ns",
+     "ctime_ns", "btime_ns", "type"}
+)  # fmt: skip
+_BATCH_ROWS: Final = 50_000
+_KEPT_BYTES: Final = 400
+"""Of a record, to show where it is refused."""
+
+Row = tuple[bytes, ...]
+"""Path, type, the numbers, birth: as they stand in the trace."""
+
+
+class _Broken(Exception):
+    """A record is not what it should be."""
+
+
+class _Short(Exception):
+    """A record goes on beyond what has been read."""
+
+
+def read(file: BinaryIO, reading: Reading) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a trace.
+
+    Raises
+    ------
+    DataError
+        It does not begin as a trace does.
+    """
+    reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
+    reading.columns |= _COLUMNS
+    if not reading.beneath:
+        reading.beneath = reading.root.rstrip(b"/").rpartition(b"/")[2]
+    found: list[Record] = []
+    rows: list[Row] = []
+    for record, row in _rows(file, reading):
+        found.append(record)
+        rows.append(row)
+        if len(rows) >= _BATCH_ROWS:
+            yield _frame(found, rows, reading)
+            found, rows = [], []
+    if rows:
+        yield _frame(found, rows, reading)
+
+
+def _rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[Record, Row]]:
+    data, at, offset, number = file.read(CHUNK_BYTES), 0, 0, 0
+    if not data:
+        return
+    parse, ended = _Parser(_delimiter(data)), False
+    while not (ended and at >= len(data)):
+        row, reason = (), "the list ends within it, or one of its lengths is wrong"
+        try:
+            row, after = parse(data, at)
+        except _Short:
+            if not ended and len(data) - at <= RECORD_MAX_BYTES:
+                more = file.read(CHUNK_BYTES)
+                data, at, offset, ended = data[at:] + more, 0, offset + at, not more
+                continue
+            broken, after = True, _next_line(data, at)
+        except _Broken as error:
+            broken, after, reason = True, _next_line(data, at), str(error)
+        else:
+            broken = False
+        number += 1
+        record = Record(number, offset + at, data[at : min(after, at + _KEPT_BYTES)])
+        if broken:
+            reading.refuse(reason, record=number, offset=record.offset, text=record.text)
+        elif row:
+            yield record, row
+        at = after
+
+
+def _delimiter(data: bytes) -> bytes:
+    """Return the byte that parts the fields: what follows the first path."""
+    found = re.match(rb"[0-9a-f]{4}", data)
+    end = _LENGTH + int(found[0], 16) if found else len(data)
+    # A trace begins with a directory; its own path may be long, but not longer than a chunk.
+    if end + 2 >= len(data) or data[end + 1 : end + 2] != b"d" or data[end] != data[end + 2]:
+        raise DataError(
+            "this is no GUFI trace as gufi_dir2trace writes it",
+            hint="traces from before the lengths were added cannot be read unambiguously: "
+            "trace again with a newer GUFI",
+        )
+    return data[end : end + 1]
+
+
+def _next_line(data: bytes, at: int) -> int:
+    """Return where parsing may start again after something broken."""
+    found = data.find(b"\n", at)
+    return len(data) if found < 0 else found + 1
+
+
+class _Parser:
+    """Parses one record at a place in a buffer."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        one = re.escape(delimiter)
+        number = rb"(-?[0-9]{1,20})" + one
+        self._delimiter = delimiter
+        self._external = re.compile(one + rb"e" + one + rb"\n?")
+        self._numbers = re.compile(one + rb"([dfl])" + one + number * len(_NUMBERS))
+        self._birth = re.compile(one + number + (rb"-?[0-9]{1,20}" + one) * 4)
+        self._parent = re.compile(one + rb"-?[0-9]{1,20}" + one + rb"\n")
+
+    def __call__(self, data: bytes, at: int) -> tuple[Row, int]:
+        """Return the row, empty where the record stands for no file, and where the next begins."""
+        path_at, end = self._text(data, at)
+        path = data[path_at:end]
+        external = self._external.match(data, end)
+        if external is not None:
+            return (), external.end()
+        numbers = self._match(self._numbers, data, end)
+        _, end = self._text(data, numbers.end())  # target of a link
+        if data[end : end + 1] not in (b"", self._delimiter):
+            raise _Broken("a text does not end where its length says")
+        _, end = self._text(data, end + 1)  # extended attributes
+        birth = self._match(self._birth, data, end)
+        _, end = self._text(data, birth.end())
+        if data[end : end + 1] not in (b"", self._delimiter):
+            raise _Broken("a text does not end where its length says")
+        _, end = self._text(data, end + 1)
+        last = self._match(self._parent, data, end)
+        return (path, *numbers.groups(), birth[1]), last.end()
+
+    def _text(self, data: bytes, at: int) -> tuple[int, int]:
+        """Return where a text with its length before it begins and ends."""
+        digits = data[at : at + _LENGTH]
+        if len(digits) < _LENGTH:
+            raise _Short
+        if re.fullmatch(rb"[0-9a-f]{4}", digits) is None:
+            raise _Broken("a text has no length before it")
+        begin = at + _LENGTH
+        end = begin + int(digits, 16)
+        if end >= len(data):
+            raise _Short
+        return begin, end
+
+    def _match(self, pattern: re.Pattern[bytes], data: bytes, at: int) -> re.Match[bytes]:
+        found = pattern.match(data, at)
+        if found is None:
+            # Fields have a most of 20 digits: with as much behind it, it is broken and not short.
+            if len(data) - at < 23 * (len(_NUMBERS) + 2):
+                raise _Short
+            raise _Broken("its numbers are not what they should be")
+        return found
+
+
+def _frame(found: list[Record], rows: list[Row], reading: Reading) -> pl.DataFrame:
+    import polars as pl
+
+    paths, letters, *numbers, births = zip(*rows, strict=True)
+    texts = {
+        name: pl.Series(name, values, dtype=pl.Binary).cast(pl.String)
+        for name, values in zip((*_NUMBERS, "btime_ns"), (*numbers, births), strict=True)
+    }
+    texts["letter"] = pl.Series("letter", letters, dtype=pl.Binary).cast(pl.String)
+    col = pl.col
+    frame = pl.DataFrame(list(texts.values())).select(
+        fields.whole(col("id"), pl.UInt64),
+        fields.whole(col("nlink"), pl.UInt32),
+        fields.whole(col("uid"), pl.UInt32),
+        fields.whole(col("gid"), pl.UInt32),
+        fields.whole(col("size_bytes"), pl.UInt64),
+        fields.blocks(col("allocated_bytes")),
+        fields.seconds(col("atime_ns")),
+        fields.seconds(col("mtime_ns")),
+        fields.seconds(col("ctime_ns")),
+        fields.birth(fields.seconds(col("btime_ns"))),
+        type_of_mode(fields.whole(col("mode"), pl.UInt32), col("letter")).alias("type"),
+    )
+    known = frame["id"].is_not_null()
+    ids = identity.of_inodes(frame["id"].fill_null(0))
+    frame = frame.with_columns(pl.when(known).then(ids).alias("id"), id_kind=pl.lit("inode"))
+    return placed(frame, found, list(paths), reading)
+
+
+def type_of_mode(mode: pl.Expr, letter: pl.Expr | None = None) -> pl.Expr:
+    """Return the letter of the type that ``st_mode`` tells; another column's where it tells none.
+
+    Parameters
+    ----------
+    mode
+        UInt32 or UInt64.
+    letter
+        What stands for a mode without a type; ``None``: ``?``.
+    """
+    import polars as pl
+
+    letters = {
+        stat.S_IFREG: "f",
+        stat.S_IFDIR: "d",
+        stat.S_IFLNK: "l",
+        stat.S_IFIFO: "p",
+        stat.S_IFSOCK: "s",
+        stat.S_IFBLK: "b",
+        stat.S_IFCHR: "c",
+    }
+    kind = (mode.cast(pl.UInt64) // 0o10000 % 0o20 * 0o10000).cast(pl.Int64)
+    told = kind.replace_strict(
+        list(letters), list(letters.values()), default=None, return_dtype=pl.String
+    )
+    other = pl.lit("?") if letter is None else letter
+    return pl.when(mode.is_not_null()).then(pl.coalesce(told, other))

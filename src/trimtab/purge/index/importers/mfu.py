@@ -1,0 +1,152 @@
+"""File lists of mpiFileUtils (``dwalk -o``): versions 3 and 4, numbers of 64 bits, big-endian.
+
+::
+
+    version 3:  3 start end  users user_chars  groups group_chars  files file_chars
+    version 4:  4            users user_chars  groups group_chars  files file_chars
+    users  x  name[user_chars], number
+    groups x  name[group_chars], number
+    files  x  path[file_chars], mode, uid, gid, three times of seconds and nanoseconds (access,
+              modification, change), size
+
+Names and paths are padded with NUL to the longest there is; a list may be a terabyte, so it is
+streamed. Source: ``src/common/mfu_flist_io.c`` of mpiFileUtils at 2dbcf1c (2026-06). There is no
+identity, no count of links and no allocated size in it, and nothing says whether all could be read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from trimtab.errors import DataError
+from trimtab.purge.index import fields
+from trimtab.purge.index.importers.gufi_trace import type_of_mode
+from trimtab.purge.index.manifest import TimeTrust
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Record, placed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NUMBERS: Final = ("mode", "uid", "gid", "atime", "atime_rest", "mtime", "mtime_rest", "ctime",
+                   "ctime_rest", "size_bytes")  # fmt: skip
+_COLUMNS: Final = frozenset(
+    {"uid", "gid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns", "type"}
+)
+_TABLE_MAX_BYTES: Final = 2**32
+_SECONDS_MAX: Final = 10**11
+"""The year 5138: beyond it a header's time is rubbish."""
+
+
+def read(file: BinaryIO, reading: Reading) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a list.
+
+    Raises
+    ------
+    DataError
+        It is no list of a version that is known, or its header cannot be.
+    """
+    reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
+    reading.columns |= _COLUMNS
+    files, characters, offset = _head(file, reading)
+    size = characters + 8 * len(_NUMBERS)
+    number = 0
+    while number < files:
+        many = min(files - number, max(1, CHUNK_BYTES // size))
+        data = _exactly(file, many * size)
+        whole = len(data) // size
+        if whole:
+            yield _frame(data[: whole * size], characters, reading, number=number, offset=offset)
+        number += whole
+        offset += whole * size
+        if whole < many:
+            reading.refuse(
+                f"the list ends after {number} of {files} files", record=number + 1, offset=offset
+            )
+            return
+    if file.read(1):
+        reading.refuse("something follows after the last file", offset=offset)
+
+
+def _head(file: BinaryIO, reading: Reading) -> tuple[int, int, int]:
+    """Return the number of files, the length of a path, and where the files begin."""
+    version = int.from_bytes(file.read(8), "big")
+    if version not in (3, 4):
+        raise DataError(
+            "this is no file list of mpiFileUtils of version 3 or 4",
+            hint="make one with `dwalk -o LIST.mfu`; its text formats are not exact enough",
+        )
+    many = 6 if version == 4 else 8
+    data = _exactly(file, 8 * many)
+    if len(data) < 8 * many:
+        raise DataError("the list ends within its header")
+    *times, users, user_characters, groups, group_characters, files, characters = struct.unpack(
+        f">{many}Q", data
+    )
+    tables = users * (user_characters + 8) * bool(user_characters)
+    tables += groups * (group_characters + 8) * bool(group_characters)
+    if tables > _TABLE_MAX_BYTES or characters > RECORD_MAX_BYTES or (files and not characters):
+        raise DataError("its header cannot be: the list is damaged")
+    if times and 0 < times[0] <= times[1] < _SECONDS_MAX:
+        reading.started_ns = times[0] * fields.NS_PER_S
+        reading.ended_ns = times[1] * fields.NS_PER_S + fields.NS_PER_S - 1
+    left = tables  # names of users and groups: the numbers are what counts
+    while left:
+        skipped = len(file.read(min(left, CHUNK_BYTES)))
+        if not skipped:
+            raise DataError("the list ends within its table of users and groups")
+        left -= skipped
+    return files, characters, 8 + 8 * many + tables
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    """Return that many bytes, fewer only at the end of the file."""
+    parts = []
+    while size and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _frame(
+    data: bytes, characters: int, reading: Reading, *, number: int, offset: int
+) -> pl.DataFrame:
+    import numpy as np
+    import polars as pl
+
+    kind = np.dtype([("path", f"S{characters}"), *((name, ">u8") for name in _NUMBERS)])
+    array = np.frombuffer(data, dtype=kind)
+    columns = {name: pl.Series(name, array[name].astype(np.uint64)) for name in _NUMBERS}
+    # A time is a signed number that was written as one without a sign.
+    signed = {
+        name: pl.Series(name, array[name].astype(np.uint64).view(np.int64))
+        for name in _NUMBERS
+        if "time" in name
+    }
+    col = pl.col
+    frame = pl.DataFrame(list({**columns, **signed}.values())).select(
+        _small(col("uid")),
+        _small(col("gid")),
+        col("size_bytes"),
+        *(_time(name) for name in ("atime", "mtime", "ctime")),
+        type_of_mode(pl.when(col("mode") < 2**32).then(col("mode"))).alias("type"),
+    )
+    size = characters + 8 * len(_NUMBERS)
+    paths = array["path"].tolist()
+    found = [Record(number + i + 1, offset + i * size, path) for i, path in enumerate(paths)]
+    return placed(frame, found, paths, reading)
+
+
+def _small(column: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return pl.when(column < 2**32).then(column).cast(pl.UInt32)
+
+
+def _time(name: str) -> pl.Expr:
+    import polars as pl
+
+    rest_ns = pl.col(f"{name}_rest")
+    plain_ns = pl.when((rest_ns >= 0) & (rest_ns < fields.NS_PER_S)).then(rest_ns)
+    return fields.nanoseconds(pl.col(name), plain_ns).alias(f"{name}_ns")

@@ -1,0 +1,267 @@
+r"""Lists that ``find -printf`` and ``lfs find --printf`` print: fields with tabs, the path last.
+
+The path comes last because it may hold tabs itself. A format is the text that was given to the
+tool, as ``%i\t%n\t%p\0``; directives that are of no use here are passed over.
+
+A list may begin and end with a record of its own, as the scripts of `gnu_find` and `lfs_find` do::
+
+    trimtab-list 1 started=1795335800 [token=HEX]
+    ...
+    [HEX<tab>]trimtab-end ended=1795335860
+
+It then says itself when it was made, and that the tool came to its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.purge.index import fields, identity
+from trimtab.purge.index.reading import Reading, Record, placed
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_HEAD: Final = re.compile(rb"trimtab-list 1 started=([0-9]{1,11})(?: token=([0-9a-fA-F]{16,64}))?")
+_END: Final = re.compile(rb"trimtab-end ended=([0-9]{1,11})")
+_HEAD_WORD: Final = b"trimtab-list "
+END_WORD: Final = b"trimtab-end "
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """What a directive of a format prints.
+
+    Attributes
+    ----------
+    column
+        Of the index; ``None``: it is passed over.
+    pattern
+        A regular expression over bytes that what it prints fits.
+    """
+
+    column: str | None
+    pattern: str
+
+
+_NUMBER: Final = "[0-9]+"
+_TIME: Final = r"-?[0-9]+(?:\.-?[0-9]+)?"
+_BIRTH: Final = r"-?[0-9]*(?:\.-?[0-9]+)?"
+
+COMMON: Final = {
+    "%i": Directive("id", _NUMBER),
+    "%n": Directive("nlink", _NUMBER),
+    "%U": Directive("uid", _NUMBER),
+    "%G": Directive("gid", _NUMBER),
+    "%s": Directive("size_bytes", _NUMBER),
+    "%b": Directive("allocated_bytes", _NUMBER),
+    "%A@": Directive("atime_ns", _TIME),
+    "%T@": Directive("mtime_ns", _TIME),
+    "%C@": Directive("ctime_ns", _TIME),
+    "%y": Directive("type", "[a-zA-Z?]"),
+    "%m": Directive(None, "[0-7]+"),
+    "%M": Directive(None, r"[^\t\n]+"),
+    "%k": Directive(None, _NUMBER),
+}
+GNU: Final = {
+    **COMMON,
+    "%D": Directive("device", _NUMBER),
+    "%B@": Directive("btime_ns", _BIRTH),
+    "%d": Directive(None, _NUMBER),
+}
+LFS: Final = {
+    **COMMON,
+    "%i": Directive(None, _NUMBER),  # the FID, folded so that two may share it
+    "%W@": Directive("btime_ns", _BIRTH),
+    "%LF": Directive("id", r"[0-9a-fA-Fx:]*"),
+    "%LP": Directive("project", _NUMBER),
+    "%Lc": Directive("stripe_count", "[0-9]*"),
+    "%Lo": Directive("osts", r"[0-9,?\[\]]*"),
+    "%Li": Directive(None, "-?[0-9]*"),
+    "%LS": Directive(None, "[0-9]*"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format, taken apart.
+
+    Attributes
+    ----------
+    text
+        As it was given to the tool.
+    directives
+        Of each field but the path, which is the last.
+    terminator
+        What ends a record.
+    """
+
+    text: str
+    directives: tuple[Directive, ...]
+    terminator: bytes
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns of the index that it tells."""
+        return {one.column for one in self.directives if one.column is not None}
+
+    def begins(self) -> re.Pattern[bytes]:
+        """Return what a record of it begins with, the path left out."""
+        return re.compile("".join(f"{one.pattern}\t" for one in self.directives).encode("ascii"))
+
+
+def parse_format(text: str, known: dict[str, Directive]) -> Format:
+    r"""Return a format taken apart.
+
+    Raises
+    ------
+    UsageError
+        A directive is not known or stands twice, the path is not the last, fields are not parted
+        by ``\t`` or the record does not end with ``\0`` or ``\n``.
+
+    Examples
+    --------
+    >>> sorted(parse_format(r"%i\t%s\t%p\0", GNU).columns)
+    ['id', 'size_bytes']
+    """
+    hint = r"write it as it was given to the tool, as '%i\t%n\t%U\t%s\t%T@\t%p\0', the path last"
+    body, terminator = text[:-2], {r"\0": b"\0", r"\n": b"\n"}.get(text[-2:])
+    *before, last = body.split(r"\t")
+    if terminator is None or last != "%p" or not before:
+        raise UsageError(f"the format {visible(text)!r} cannot be read", hint=hint)
+    unknown = [directive for directive in before if directive not in known]
+    if unknown:
+        raise UsageError(
+            f"the format {visible(text)!r} has {visible(unknown[0])!r}, which is not known here",
+            hint=f"known are {' '.join(known)}, parted by \\t; the path, %p, is the last",
+        )
+    found = Format(text, tuple(known[directive] for directive in before), terminator)
+    columns = [one.column for one in found.directives if one.column is not None]
+    if len(set(columns)) != len(columns):
+        raise UsageError(f"the format {visible(text)!r} has a directive twice", hint=hint)
+    for needed in ("uid", "size_bytes"):
+        if needed not in columns:
+            raise UsageError(f"the format {visible(text)!r} does not tell {needed}", hint=hint)
+    return found
+
+
+def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
+    """Return the format that fits most of the first records of a list; ``None``: none fits."""
+    scores = [(sum(one.begins().match(text) is not None for text in texts), one) for one in formats]
+    score, best = max(scores, key=lambda pair: pair[0])
+    return best if score else None
+
+
+def take_head(record: Record, reading: Reading) -> tuple[bool, bytes | None]:
+    """Return whether a record is the head of a list, and the token that it names."""
+    if not record.text.startswith(_HEAD_WORD):
+        return False, None
+    found = _HEAD.fullmatch(record.text)
+    if found is None:
+        reading.refuse(
+            "it is no head of a list that this program knows",
+            record=record.number, offset=record.offset, text=record.text,
+        )  # fmt: skip
+        return True, None
+    reading.started_ns = int(found[1]) * fields.NS_PER_S
+    return True, found[2]
+
+
+def take_end(record: Record, reading: Reading) -> bool:
+    """Return whether a record is the end of a list that says so."""
+    found = _END.fullmatch(record.text)
+    if found is None:
+        return False
+    # The tool ended within that second.
+    reading.ended_ns = int(found[1]) * fields.NS_PER_S + fields.NS_PER_S - 1
+    reading.ended_well = True
+    return True
+
+
+Reader = Callable[["pl.Expr"], "pl.Expr"]
+
+
+def frame_of(
+    found: list[Record], form: Format, reading: Reading, special: dict[str, Reader]
+) -> pl.DataFrame:
+    """Return the rows of records, the columns in their types.
+
+    Parameters
+    ----------
+    special
+        How the text of a column is read where the tool prints it in its own way.
+    """
+    import polars as pl
+
+    count = len(form.directives)
+    parted: list[list[bytes]] = []
+    kept: list[Record] = []
+    for record in found:
+        parts = record.text.split(b"\t", count)
+        if len(parts) > count:
+            parted.append(parts)
+            kept.append(record)
+        else:
+            reading.refuse(
+                f"it has {len(parts)} fields instead of {count + 1}",
+                record=record.number, offset=record.offset, text=record.text,
+            )  # fmt: skip
+    columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
+    texts = {
+        one.column: pl.Series(one.column, values, dtype=pl.Binary).cast(pl.String, strict=False)
+        for one, values in zip(form.directives, columns, strict=False)
+        if one.column is not None
+    }
+    readers = {**_READERS(), **special}
+    frame = pl.DataFrame(list(texts.values())).select(
+        readers[name](pl.col(name)).alias(name) for name in texts
+    )
+    return placed(_with_identity(frame, form), kept, list(columns[-1]), reading)
+
+
+def _with_identity(frame: pl.DataFrame, form: Format) -> pl.DataFrame:
+    """Return a frame whose inode numbers, as numbers, have become identities."""
+    import polars as pl
+
+    if "id" not in frame.columns:
+        return frame
+    if frame["id"].dtype == pl.Binary:
+        return frame.with_columns(id_kind=pl.lit("fid"))
+    known = frame["id"].is_not_null()
+    ids = identity.of_inodes(frame["id"].fill_null(0))
+    return frame.with_columns(
+        pl.when(known).then(ids).alias("id"), id_kind=pl.lit("inode", dtype=pl.String)
+    )
+
+
+def _READERS() -> dict[str, Reader]:  # noqa: N802 (a table that needs Polars)
+    import polars as pl
+
+    def number(kind: type[pl.DataType]) -> Reader:
+        return lambda text: fields.whole(text, kind)
+
+    return {
+        "id": number(pl.UInt64),
+        "device": number(pl.UInt64),
+        "nlink": number(pl.UInt32),
+        "uid": number(pl.UInt32),
+        "gid": number(pl.UInt32),
+        "project": number(pl.UInt32),
+        "stripe_count": number(pl.UInt32),
+        "size_bytes": number(pl.UInt64),
+        "allocated_bytes": fields.blocks,
+        "atime_ns": fields.seconds,
+        "mtime_ns": fields.seconds,
+        "ctime_ns": fields.seconds,
+        "btime_ns": lambda text: fields.birth(fields.seconds(text)),
+        "type": lambda text: (
+            pl.when(text.str.contains(r"\A[fdlpsbc]\z"))
+            .then(text)
+            .otherwise(pl.when(text.str.contains(r"\A.\z")).then(pl.lit("?")))
+        ),
+    }

@@ -1,0 +1,363 @@
+"""A list that another tool made becomes an index.
+
+The index is made beside its place and renamed when it is whole, so it is there or it is not. What
+was left of an import that was broken off is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gzip
+import io
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.model.identifier import new_identifier
+from trimtab.purge.index.fields import NS_PER_S
+from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
+from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
+from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
+from trimtab.purge.index.reading import CHUNK_BYTES, Reading
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+    from _typeshed import WriteableBuffer
+
+_PROGRESS_ROWS: Final = 100_000
+_EARLY_S: Final = 10 * 365 * 86400
+"""Ten years after 1970: where no file was used later, the times are in another unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a list does not say itself and a person may know.
+
+    Attributes
+    ----------
+    filesystem
+        Which file system it is of.
+    started_ns, ended_ns
+        When the tool that made it was started and came to its end, since 1970.
+    complete
+        Whether that tool ended without an error, so that everything beneath the root is in it.
+    times
+        How far the times can be trusted, where that is less than the format could hold.
+    tool
+        Name and version of the tool.
+    beneath
+        What relative paths begin with.
+    """
+
+    filesystem: FileSystemIdentity | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    complete: bool = False
+    times: TimeTrust | None = None
+    tool: str = ""
+    beneath: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a list is to be read.
+
+    Attributes
+    ----------
+    format_text
+        What was given to ``-printf``.
+    column_map
+        Pairs of a column map.
+    names
+        Numbers of users and groups, for a table that holds their names.
+    delimiter
+        Of a CSV file.
+    """
+
+    format_text: str | None = None
+    column_map: Sequence[str] = ()
+    names: Names = NO_NAMES
+    delimiter: str = ","
+
+
+def import_list(
+    file: Path,
+    directory: Path,
+    *,
+    source: Source,
+    root: bytes,
+    now: datetime,
+    told: Told | None = None,
+    how: How | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Manifest:
+    """Return the manifest of the index that a list became.
+
+    Parameters
+    ----------
+    file
+        The list; compressed with gzip or not.
+    directory
+        Where the index is to be; it does not exist yet.
+    root
+        The directory that the list is of, absolute.
+    now
+        For the identifier, and because no list is made later.
+    progress
+        Is called with the number of rows so far.
+
+    Raises
+    ------
+    UsageError
+        The root, the format or the column map cannot be.
+    RefusedError
+        There is something at the place of the index already, or another import is at work there.
+    DataError
+        The list is not of this format.
+    UnreadableError
+        It cannot be read, or the index cannot be written.
+    """
+    from trimtab.purge.index.write import write_index_shards
+
+    told, how = told or Told(), how or How()
+    if not root.startswith(b"/") or b"/../" in root + b"/" or b"\0" in root:
+        raise UsageError(f"the root {visible(os.fsdecode(root))!r} is not an absolute path")
+    root = root.rstrip(b"/") or b"/"
+    reading = Reading(root=root, beneath=told.beneath)
+    tallied = _Tallied(progress)
+    with _aside(directory) as work, _opened(file, reading) as stream:
+        try:
+            frames = tallied.counted(_frames(source, file, stream, reading, how))
+            shards = write_index_shards(frames, work)
+        except DataError as error:
+            raise error if error.file else error.of(visible(str(file))) from error
+        changed_ns = min(os.fstat(stream.fileno()).st_mtime_ns, _ns(now))
+        tallied.warn(reading)
+        manifest = _manifest(reading, told, source, changed_ns, now)
+        manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
+        save_manifest(manifest, work)
+        try:
+            work.rename(directory)
+            synchronise_directory(directory.parent)
+        except OSError as error:
+            raise UnreadableError(
+                f"cannot put the index at {visible(str(directory))}: {error.strerror}"
+            ) from error
+    return manifest
+
+
+def _frames(
+    source: Source, file: Path, stream: BinaryIO, reading: Reading, how: How
+) -> Iterator[pl.DataFrame]:
+    """Yield what the importer of a source reads: the table of importers."""
+    from trimtab.purge.index.importers import gnu_find, gufi_trace, lfs_find, mfu, tables
+
+    if source in (Source.CSV, Source.PARQUET):
+        mapping = parse_map(how.column_map)
+        if source is Source.PARQUET:
+            return tables.read_parquet(str(file), reading, mapping=mapping, names=how.names)
+        return tables.read_csv(
+            stream, reading, mapping=mapping, names=how.names, delimiter=how.delimiter
+        )
+    if how.column_map:
+        raise UsageError(f"a column map is for tables, and {source.value} is none")
+    if source is Source.GNU_FIND:
+        return gnu_find.read(stream, reading, format_text=how.format_text)
+    if source is Source.LFS_FIND:
+        return lfs_find.read(stream, reading, format_text=how.format_text)
+    if how.format_text is not None:
+        raise UsageError(f"a printf format is for lists of find, and {source.value} is none")
+    if source is Source.GUFI_TRACE:
+        return gufi_trace.read(stream, reading)
+    if source is Source.MFU:
+        return mfu.read(stream, reading)
+    raise UsageError(f"{source.value} is not imported", hint="scan with `trimtab purge scan`")
+
+
+def _manifest(
+    reading: Reading, told: Told, source: Source, changed_ns: int, now: datetime
+) -> Manifest:
+    """Return the manifest, still without shards: what the list says, then what a person says."""
+    ended_ns = reading.ended_ns or told.ended_ns
+    if ended_ns is None:
+        ended_ns = changed_ns
+        reading.note("when the list ended is not known: taken to be when its file was last written")
+    started_ns = reading.started_ns or told.started_ns
+    for name, at_ns in (("started", started_ns), ("ended", ended_ns)):
+        if at_ns is not None and not 0 <= at_ns <= _ns(now) + NS_PER_S:
+            raise DataError(f"the list says that it was {name} in the future", hint="set the clock")
+    if started_ns is not None and started_ns > ended_ns:
+        raise DataError(
+            "the list ends before it begins", hint="give --started and --ended in order"
+        )
+    ended_well = reading.ended_well or told.complete
+    if not ended_well:
+        reading.note(
+            "nothing says that the tool that made the list came to its end without an error"
+        )
+    if told.complete and not reading.ended_well:
+        reading.note("that the list is complete was said when it was imported")
+    for reason, count in sorted(reading.reasons.items(), key=lambda pair: -pair[1]):
+        reading.note(f"refused {count}: {reason}")
+    return Manifest(
+        index_id=new_identifier(now),
+        root=reading.root,
+        filesystem=told.filesystem,
+        source=source,
+        tool=told.tool or source.value,
+        started_ns=started_ns,
+        ended_ns=ended_ns,
+        times=told.times or reading.times,
+        time_resolution_ns=reading.resolution_ns,
+        lacking=reading.lacking(),
+        complete=ended_well and not reading.refused,
+        shards=(),
+        refused=reading.refused,
+        refused_examples=tuple(reading.examples),
+        vanished=reading.vanished,
+    )
+
+
+def _ns(at: datetime) -> int:
+    return int(at.timestamp()) * NS_PER_S
+
+
+class _Tallied:
+    """Counts the rows on their way, and looks whether their times can be."""
+
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
+        self._progress = progress
+        self._rows = 0
+        self._told = 0
+        self._latest_ns: int | None = None
+        self._births = False
+
+    def counted(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Pass frames on."""
+        for frame in frames:
+            self._rows += frame.height
+            for name in ("mtime_ns", "ctime_ns"):
+                if name in frame.columns and (latest := frame[name].max()) is not None:
+                    self._latest_ns = max(self._latest_ns or 0, int(latest))  # type: ignore[arg-type]
+            if "btime_ns" in frame.columns and frame["btime_ns"].count():
+                self._births = True
+            if self._progress is not None and self._rows - self._told >= _PROGRESS_ROWS:
+                self._told = self._rows
+                self._progress(self._rows)
+            yield frame
+
+    def warn(self, reading: Reading) -> None:
+        """Note what looks like times in another unit, and a column that never held anything."""
+        if not self._births:
+            reading.columns.discard("btime_ns")
+        if self._latest_ns is not None and self._latest_ns < _EARLY_S * NS_PER_S:
+            reading.note("no file was changed after 1979: the times are probably in another unit")
+
+
+@contextlib.contextmanager
+def _aside(directory: Path) -> Iterator[Path]:
+    """Make the directory beside the index's place, and remove it unless it has been renamed."""
+    shown = visible(str(directory))
+    work = directory.with_name(f".{directory.name}.importing")
+    try:
+        if directory.is_symlink() or (directory.exists() and any(directory.iterdir())):
+            raise RefusedError(
+                f"there is something at {shown} already",
+                hint="name another directory for the index, or remove it first",
+            )
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        work.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise UnreadableError(f"cannot make {shown}: {error.strerror}") from error
+    try:
+        _alone(lock, work)
+        for left in work.iterdir():  # of an import that was broken off
+            left.unlink()
+        try:
+            yield work
+        finally:
+            if _is_at(lock, work):  # not renamed
+                shutil.rmtree(work, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _alone(lock: int, work: Path) -> None:
+    """Raise where another import is at work in the directory, or has just renamed it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pass
+    else:
+        if _is_at(lock, work):
+            return
+    raise RefusedError(
+        f"another import is at work at {visible(str(work))}", hint="wait until it has ended"
+    )
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _opened(file: Path, reading: Reading) -> Iterator[BinaryIO]:
+    shown = visible(str(file))
+    try:
+        with file.open("rb") as plain:
+            begins = plain.read(4)
+            plain.seek(0)
+            if begins.startswith(b"\x28\xb5\x2f\xfd"):
+                raise UsageError(
+                    f"{shown} is compressed with zstd", hint="decompress it first: zstd -d"
+                )
+            if begins.startswith(b"\x1f\x8b"):
+                with gzip.open(plain) as unpacked:
+                    yield io.BufferedReader(_Tolerant(unpacked, plain, reading), CHUNK_BYTES)
+            else:
+                yield plain
+    except OSError as error:
+        raise UnreadableError(f"cannot read {shown}: {error.strerror or error}") from error
+
+
+class _Tolerant(io.RawIOBase):
+    """A compressed list that may be cut off or damaged: what is before that is read."""
+
+    def __init__(self, unpacked: gzip.GzipFile, plain: BinaryIO, reading: Reading) -> None:
+        super().__init__()
+        self._unpacked, self._plain, self._reading = unpacked, plain, reading
+        self._broken = False
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor of the compressed file."""
+        return self._plain.fileno()
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read the next bytes; none after a damage, which is counted as a refusal."""
+        view = memoryview(buffer)
+        if self._broken:
+            return 0
+        try:
+            data = self._unpacked.read(len(view))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self._broken = True
+            self._reading.refuse(f"the compressed list is damaged or cut off: {error}")
+            return 0
+        view[: len(data)] = data
+        return len(data)

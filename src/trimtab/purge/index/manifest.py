@@ -1,0 +1,266 @@
+"""What an index is: of which file system, taken when and how, how far it can be trusted.
+
+Values only; `trimtab.purge.index.manifest_file` reads and writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+SCHEMA_VERSION: Final = 1
+"""Of ``manifest.json`` and of the columns of the shards; raised when either changes its meaning."""
+
+EXAMPLES_MAXIMUM: Final = 20
+"""So many refused records are kept with their text; all are counted."""
+
+
+class Source(StrEnum):
+    """Which program looked at the file system."""
+
+    SCAN = "scan"
+    CSV = "csv"
+    PARQUET = "parquet"
+    GNU_FIND = "gnu-find"
+    LFS_FIND = "lfs-find"
+    GUFI_TRACE = "gufi-trace"
+    MFU = "mfu"
+
+
+class TimeTrust(StrEnum):
+    """How far the times can be trusted.
+
+    Attributes
+    ----------
+    EXACT_NS
+        As ``stat`` says, to the nanosecond.
+    SECONDS
+        As ``stat`` says, rounded down to seconds.
+    MDS_ONLY
+        Of a Lustre metadata server, which hears of a use when the file is closed: the truth may be
+        younger, never older. What looks old has to be looked at again before it is deleted.
+    """
+
+    EXACT_NS = "exact_ns"
+    SECONDS = "seconds"
+    MDS_ONLY = "mds_only"
+
+
+class Lack(StrEnum):
+    """What the source does not tell; what stands in the column then is said here.
+
+    Attributes
+    ----------
+    IDENTITY
+        Neither inode number nor FID: 16 zero bytes.
+    DEVICE
+        No device number: 0.
+    LINKS
+        No count of links: 1. A file with several names is counted once for each.
+    BLOCKS
+        Not what a file takes up: its length, which is more for a sparse and less for a small file.
+    TYPE
+        Not what a name is: all were taken to be regular files.
+    ACCESS, MODIFICATION, CHANGE, BIRTH, PROJECT, LAYOUT
+        Null.
+    GROUP
+        No group: 4294967295, which is no group.
+    PLAIN_NAMES
+        A name with a line feed in it cannot be told from two records.
+    """
+
+    IDENTITY = "identity"
+    DEVICE = "device"
+    LINKS = "links"
+    BLOCKS = "blocks"
+    TYPE = "type"
+    ACCESS = "access time"
+    MODIFICATION = "modification time"
+    CHANGE = "change time"
+    BIRTH = "birth time"
+    PROJECT = "project"
+    LAYOUT = "layout"
+    GROUP = "group"
+    PLAIN_NAMES = "unambiguous names"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemIdentity:
+    """By what a file system is known again.
+
+    Attributes
+    ----------
+    kind
+        As the mount table names the type: ``ext4``, ``lustre``.
+    name
+        What is mounted, as the mount table has it; on Lustre the file system's name alone.
+    fsid
+        ``f_fsid`` of statvfs(3); on Lustre it follows from the mount and says nothing.
+    device
+        ``st_dev`` of the root; it may be another after the next boot.
+    """
+
+    kind: str
+    name: str | None = None
+    fsid: int | None = None
+    device: int | None = None
+
+    def is_same(self, other: FileSystemIdentity) -> bool:
+        """Return whether both are the same file system, as far as can be told."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "lustre":
+            return self.name is not None and self.name == other.name
+        return self.fsid is not None and self.fsid == other.fsid
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A subtree that could not be read.
+
+    Attributes
+    ----------
+    path
+        Relative to the root; empty: the root itself.
+    reason
+        What the system said.
+    """
+
+    path: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record of a list that could not be taken.
+
+    Attributes
+    ----------
+    record
+        Its number in the list, from 1; ``None`` where it is of the list as a whole.
+    offset_bytes
+        Where it begins.
+    reason
+        Why.
+    text
+        Its beginning, made visible.
+    """
+
+    record: int | None
+    offset_bytes: int | None
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One Parquet file of an index.
+
+    Attributes
+    ----------
+    name
+        Of the file, within the directory of the index.
+    sha256
+        In hexadecimal; ``None`` where it was not taken.
+    """
+
+    name: str
+    rows: int
+    size_bytes: int
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index is.
+
+    Attributes
+    ----------
+    index_id
+        UUIDv7.
+    root
+        The absolute path that all names are relative to, in bytes.
+    filesystem
+        ``None`` where nobody said which one it is.
+    source, tool
+        Which program made it; ``tool`` names it with its version.
+    started_ns, ended_ns
+        When the file system was looked at, since 1970; ``started_ns`` is ``None`` where that is
+        not known. No time of a file is believed to be later than the end.
+    times, time_resolution_ns
+        How far the times can be trusted, and what they are multiples of.
+    lacking
+        What the source does not tell.
+    complete
+        Whether everything beneath the root is in it.
+    unread
+        The subtrees that are not.
+    refused, refused_examples
+        How many records of a list could not be taken, and the first of them.
+    vanished
+        Names that were gone when they were looked at: no trouble.
+    notes
+        What else a reader should know, a sentence each.
+    """
+
+    index_id: str
+    root: bytes
+    filesystem: FileSystemIdentity | None
+    source: Source
+    tool: str
+    started_ns: int | None
+    ended_ns: int
+    times: TimeTrust
+    time_resolution_ns: int
+    lacking: frozenset[Lack]
+    complete: bool
+    shards: tuple[Shard, ...]
+    unread: tuple[Unread, ...] = ()
+    refused: int = 0
+    refused_examples: tuple[Refused, ...] = ()
+    vanished: int = 0
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def rows(self) -> int:
+        """How many names it has."""
+        return sum(shard.rows for shard in self.shards)
+
+    @property
+    def size_bytes(self) -> int:
+        """What its shards take up."""
+        return sum(shard.size_bytes for shard in self.shards)
+
+    @property
+    def as_of_s(self) -> int:
+        """The second in which the file system was looked at last."""
+        return self.ended_ns // 10**9
+
+    @property
+    def can_delete(self) -> bool:
+        """Whether a deletion may rest on it. Curves and lists can always be drawn."""
+        return not self.obstacles
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why no deletion may rest on it, a sentence each; empty where one may."""
+        return tuple(_obstacles(self))
+
+
+def _obstacles(manifest: Manifest):
+    if Lack.IDENTITY in manifest.lacking:
+        yield "it knows files by their names only, and another file may have the name by now"
+    if Lack.PLAIN_NAMES in manifest.lacking:
+        yield "a name with a line feed in it could have passed for a record of another file"
+    if manifest.refused:
+        yield f"{manifest.refused} records of the list could not be read"
+    if manifest.unread:
+        yield f"{len(manifest.unread)} subtrees could not be read"
+    if not manifest.complete and not manifest.refused and not manifest.unread:
+        yield "nothing says that it holds everything beneath its root"
+    if manifest.started_ns is None:
+        yield "it is not known when the file system was looked at"
+    if manifest.filesystem is None:
+        yield "it is not known which file system it is of"

@@ -1,0 +1,31 @@
+"""Names of users and groups for their numbers, asked for once each, at the edge."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+from collections.abc import Callable
+
+Naming = Callable[[int], str | None]
+"""The name that belongs to a number; ``None``: there is none."""
+
+
+def user_name(uid: int) -> str | None:
+    """Return the name of a user as this host knows it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return None
+
+
+def group_name(gid: int) -> str | None:
+    """Return the name of a group as this host knows it."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except (KeyError, OverflowError):
+        return None
+
+
+def nobody(_number: int) -> str | None:
+    """Return no name: for tests and hosts that know none."""
+    return None

@@ -1,0 +1,163 @@
+"""SQL over an index: read only, over the tables ``names`` and ``files`` and nothing else.
+
+What stands in the answer can be shown: names are visible text, identities as people write them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.purge.index import views
+from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.owners import Naming, group_name, user_name
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS_MAXIMUM: Final = 10_000
+"""Of an answer: more is no answer, and an index may have 10^9 rows."""
+
+_QUOTED: Final = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
+_CHANGING: Final = re.compile(
+    r"\b(create|drop|delete|insert|update|truncate|alter|into|copy)\b", re.IGNORECASE
+)
+_FUNCTION_OF_FILES: Final = re.compile(r"\b((?:read|scan)_\w+)\s*\(", re.IGNORECASE)
+_FIRST: Final = re.compile(r"\s*\(*\s*(select|with|from|explain)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question.
+
+    Attributes
+    ----------
+    frame
+        Text and numbers only; no column holds bytes.
+    cut_off
+        Whether there was more than was asked for.
+    notes
+        What a reader should know of the numbers, a sentence each.
+    """
+
+    frame: pl.DataFrame
+    cut_off: bool
+    notes: tuple[str, ...]
+
+
+def ask(
+    directory: Path,
+    statement: str,
+    *,
+    rows_maximum: int = ROWS_MAXIMUM,
+    user: Naming = user_name,
+    group: Naming = group_name,
+) -> Answer:
+    """Return the answer to one SELECT over an index.
+
+    Parameters
+    ----------
+    directory
+        The index.
+    statement
+        SQL as Polars has it; the tables are ``names`` and ``files`` (`trimtab.purge.index.views`).
+    rows_maximum
+        Of the answer.
+    user, group
+        How numbers become names.
+
+    Raises
+    ------
+    UsageError
+        It is no statement that only reads these tables, or no SQL.
+    UnreadableError
+        The index cannot be read.
+    """
+    import polars as pl
+
+    only_reads(statement)
+    manifest = load_manifest(directory)
+    rows = views.names(directory, manifest, user=user, group=group)
+    context = pl.SQLContext(names=rows, files=views.files(rows))
+    try:
+        result = context.execute(statement, eager=False)
+        return answer(result, manifest, rows_maximum)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise UsageError(
+            f"the question cannot be answered: {visible(_first_line(str(error)))}",
+            hint=f"the tables are names and files, with the columns {', '.join(_columns(rows))}",
+        ) from error
+
+
+def only_reads(statement: str) -> None:
+    """Raise unless a statement is one that only reads the tables of an index.
+
+    Raises
+    ------
+    UsageError
+        It changes something, reads other files, or is several statements.
+    """
+    bare = _QUOTED.sub(lambda found: " " if found[0][0] in "-/" else "x", statement)
+    hint = "one SELECT over the tables names and files"
+    if _FIRST.match(bare) is None:
+        raise UsageError("the question is no SELECT", hint=hint)
+    if ";" in bare.rstrip().rstrip(";"):
+        raise UsageError("the question is more than one statement", hint=hint)
+    for pattern, said in ((_CHANGING, "changes something"), (_FUNCTION_OF_FILES, "reads files")):
+        found = pattern.search(bare)
+        if found is not None:
+            raise UsageError(f"the question {said}: {visible(found[1])}", hint=hint)
+
+
+def answer(result: pl.LazyFrame, manifest: Manifest, rows_maximum: int) -> Answer:
+    """Return what a lazy frame comes to, with all that can be shown and no more rows than asked."""
+    frame = result.head(rows_maximum + 1).collect(engine="streaming")
+    shown = shown_frame(frame.head(rows_maximum))
+    return Answer(shown, frame.height > rows_maximum, tuple(doubts(manifest)))
+
+
+def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame without bytes: identities and names as text."""
+    import polars as pl
+
+    if "id" in frame.columns and frame["id"].dtype == pl.Binary:
+        if "id_kind" in frame.columns:
+            kinds = frame["id_kind"]
+        else:
+            kinds = pl.Series([None] * frame.height, dtype=pl.String)
+            # Without its kind: a FID's sequence is never 0, an inode number has no upper half.
+            fids = [one is not None and any(one[:8]) for one in frame["id"]]
+            kinds = pl.Series(["fid" if is_fid else "inode" for is_fid in fids], dtype=pl.String)
+        frame = frame.with_columns(views.shown_identity(frame["id"], kinds).alias("id"))
+    return frame.with_columns(
+        views.visible_text(pl.col(name)).alias(name)
+        for name, kind in frame.schema.items()
+        if kind == pl.Binary
+    )
+
+
+def doubts(manifest: Manifest):
+    """Yield what should be said of every number from an index, a sentence each."""
+    if not manifest.complete:
+        yield "the index may not hold everything: totals are lower bounds"
+    if Lack.BLOCKS in manifest.lacking:
+        yield "what files take up is not known: bytes are their lengths"
+    if Lack.LINKS in manifest.lacking:
+        yield "hard links are not known: a file with several names counts for each"
+    if Lack.TYPE in manifest.lacking:
+        yield "what is a regular file is not known: all names were taken to be"
+
+
+def _columns(rows: pl.LazyFrame) -> list[str]:
+    return rows.collect_schema().names()
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,194 @@
+"""Ready-made questions: who holds what, by user, group, project, age, size and OST.
+
+Regular files only, each counted once whatever its number of names, by what it takes up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.purge.index import views
+from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.owners import Naming, group_name, user_name
+from trimtab.purge.index.query import ROWS_MAXIMUM, Answer, answer
+from trimtab.units import format_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class By(StrEnum):
+    """What the files are grouped by."""
+
+    USER = "user"
+    GROUP = "group"
+    PROJECT = "project"
+    AGE = "age"
+    SIZE = "size"
+    OST = "ost"
+
+
+AGES_DAYS: Final = (1, 7, 14, 28, 56, 91, 182, 365, 730)
+"""Where the classes of age begin; 56 days are the eight weeks that a file has at least."""
+
+SIZES_BYTES: Final = (
+    1, 4 * 1024, 64 * 1024, 1024**2, 16 * 1024**2, 256 * 1024**2, 4 * 1024**3, 64 * 1024**3,
+    1024**4,
+)  # fmt: skip
+"""Where the classes of length begin."""
+
+
+def holdings(
+    directory: Path,
+    by: By,
+    *,
+    top: int = ROWS_MAXIMUM,
+    user: Naming = user_name,
+    group: Naming = group_name,
+) -> Answer:
+    """Return who or what holds how much of an index.
+
+    Parameters
+    ----------
+    directory
+        The index.
+    top
+        So many rows: of users, groups, projects and OSTs those that hold most; of ages and sizes
+        the first classes there are.
+
+    Returns
+    -------
+    Answer
+        A row each: what it is grouped by, ``files``, ``allocated_bytes``, ``share`` of the bytes of
+        all, and ``unused_days``, the longest that one of its files has not been used. A file with
+        objects on several OSTs counts as a file on each of them, its bytes divided among them.
+
+    Raises
+    ------
+    UsageError
+        The index lacks what is asked for.
+    UnreadableError
+        The index cannot be read.
+    """
+    manifest = load_manifest(directory)
+    _check(by, manifest)
+    rows = views.names(directory, manifest, user=user, group=group)
+    return answer(grouped(views.files(rows), by), manifest, top)
+
+
+def grouped(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
+    """Return the totals of files, in the order in which they are shown.
+
+    Parameters
+    ----------
+    files
+        One row a file, as `views.files` has them.
+    """
+    import polars as pl
+
+    # Where blocks are not known the length stands for them, and `query.doubts` says so.
+    held = pl.coalesce("allocated_bytes", "size_bytes")
+    files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
+    key = by.value
+    if by in (By.AGE, By.SIZE):
+        classes = _age_class() if by is By.AGE else _size_class()
+        totals = (
+            files.group_by(classes.alias("class")).agg(*_totals()).sort("class", nulls_last=True)
+        )
+        labels = _age_labels() if by is By.AGE else _size_labels()
+        label = pl.col("class").replace_strict(
+            list(range(len(labels))), labels, default="not known", return_dtype=pl.String
+        )
+        return totals.select(label.alias(key), *_shown())
+    if by is By.OST:
+        files = _by_ost(files)
+    totals = files.group_by(key).agg(*_totals())
+    return totals.sort("allocated_bytes", key, descending=[True, False]).select(key, *_shown())
+
+
+def _check(by: By, manifest: Manifest) -> None:
+    needed = {By.PROJECT: Lack.PROJECT, By.OST: Lack.LAYOUT, By.GROUP: Lack.GROUP}.get(by)
+    if needed is not None and needed in manifest.lacking:
+        raise UsageError(
+            f"the index does not tell the {needed.value} of a file",
+            hint="scan again with --with project,layout, or ask by something else",
+        )
+
+
+def _totals() -> tuple[pl.Expr, ...]:
+    import polars as pl
+
+    return (
+        pl.col("one").sum().alias("files"),
+        pl.col("held").sum().alias("allocated_bytes"),
+        pl.col("age_days").max().alias("unused_days"),
+    )
+
+
+def _shown() -> tuple[pl.Expr, ...]:
+    import polars as pl
+
+    total = pl.col("allocated_bytes").sum()
+    share = pl.when(total > 0).then(pl.col("allocated_bytes") / total)
+    return pl.col("files"), pl.col("allocated_bytes"), share.alias("share"), pl.col("unused_days")
+
+
+def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
+    """Return one row for each file and OST, the bytes divided evenly, what is left to the first.
+
+    An OST that holds several objects of a file has as many parts of it.
+    """
+    import polars as pl
+
+    objects = pl.col("osts").list.len().cast(pl.UInt64)
+    here = files.filter(objects > 0).with_row_index("file")
+    parts = here.select(
+        "file",
+        "age_days",
+        pl.col("osts").alias("ost"),
+        pl.int_ranges(0, pl.col("osts").list.len()).alias("stripe"),
+        (pl.col("held") // objects).alias("each"),
+        (pl.col("held") % objects).alias("rest"),
+    ).explode("ost", "stripe")
+    held = pl.col("each") + pl.when(pl.col("stripe") == 0).then("rest").otherwise(0)
+    return (
+        parts.group_by("file", "ost")
+        .agg(held.sum().alias("held"), pl.col("age_days").first())
+        .select("ost", "held", "age_days", one=pl.lit(1, dtype=pl.UInt64))
+    )
+
+
+def _age_class() -> pl.Expr:
+    import polars as pl
+
+    return _class_of(pl.col("age_days"), AGES_DAYS)
+
+
+def _size_class() -> pl.Expr:
+    import polars as pl
+
+    return _class_of(pl.col("size_bytes"), SIZES_BYTES)
+
+
+def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
+    """Return how many classes begin at or below a value; null for null."""
+    import polars as pl
+
+    known = pl.sum_horizontal((value >= begin).cast(pl.Int64) for begin in begins)
+    return pl.when(value.is_not_null()).then(known)
+
+
+def _age_labels() -> list[str]:
+    between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
+    return [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
+
+
+def _size_labels() -> list[str]:
+    pairs = itertools.pairwise(SIZES_BYTES)
+    between = [f"{format_bytes(low)} to {format_bytes(high)}" for low, high in pairs]
+    return ["empty", *between, f"{format_bytes(SIZES_BYTES[-1])} and more"]

@@ -1,0 +1,180 @@
+"""What is learnt while a list is read: what was refused, what it tells, when it was made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTrust
+from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CHUNK_BYTES: Final = 8 * 1024**2
+"""So much of a list is in memory at once, several times over while it is taken apart."""
+
+RECORD_MAX_BYTES: Final = 4 * 1024**2
+"""More is no record: a path at a depth of 10^5 directories has some hundred kilobytes."""
+
+_TEXT_MAX: Final = 160
+
+
+@dataclass(slots=True)
+class Reading:
+    """What an importer learns beside the rows; it fills this in as it goes.
+
+    Attributes
+    ----------
+    root
+        What the paths are beneath, absolute.
+    columns
+        Which columns the list tells.
+    times, resolution_ns
+        How far its times can be trusted.
+    started_ns, ended_ns
+        When the file system was looked at, where the list says so itself.
+    ended_well
+        Whether the list itself proves that the tool came to its end without an error.
+    plain_names
+        Whether every name can be told from the records around it.
+    beneath
+        What relative paths begin with, to be taken off.
+    """
+
+    root: bytes
+    beneath: bytes = b""
+    columns: set[str] = field(default_factory=set)
+    times: TimeTrust = TimeTrust.EXACT_NS
+    resolution_ns: int = 1
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    ended_well: bool = False
+    plain_names: bool = True
+    refused: int = 0
+    examples: list[Refused] = field(default_factory=list)
+    vanished: int = 0
+    notes: list[str] = field(default_factory=list)
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def refuse(
+        self,
+        reason: str,
+        *,
+        record: int | None = None,
+        offset: int | None = None,
+        text: bytes = b"",
+    ) -> None:
+        """Count a record that cannot be taken, and keep the first of them to be shown."""
+        self.refused += 1
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if len(self.examples) < EXAMPLES_MAXIMUM:
+            shown = visible(os.fsdecode(text[:_TEXT_MAX]))
+            self.examples.append(Refused(record, offset, reason, shown))
+
+    def note(self, sentence: str) -> None:
+        """Keep what a reader of the index should know, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def lacking(self) -> frozenset[Lack]:
+        """Return what the list does not tell."""
+        from trimtab.purge.index.schema import lacking_of
+
+        names = frozenset() if self.plain_names else frozenset({Lack.PLAIN_NAMES})
+        return lacking_of(self.columns) | names
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a list as it stands.
+
+    Attributes
+    ----------
+    number
+        From 1.
+    offset
+        Where it begins, in bytes.
+    """
+
+    number: int
+    offset: int
+    text: bytes
+
+
+def records(
+    file: BinaryIO, terminator: bytes, reading: Reading, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[list[Record]]:
+    """Yield the records of a list, as many at once as a chunk of the file holds.
+
+    What follows the last terminator is a record that was cut off, and is refused. A record that is
+    too long is passed over, whatever its length, in bounded memory.
+    """
+    rest, number, offset = b"", 1, 0
+    passing = False  # over the rest of a record that is too long
+    while chunk := file.read(chunk_bytes):
+        pieces = (rest + chunk).split(terminator)
+        rest = pieces.pop()
+        found = []
+        for piece in pieces:
+            if passing:
+                passing = False
+            else:
+                found.append(Record(number, offset, piece))
+            number += 1
+            offset += len(piece) + 1
+        if len(rest) > RECORD_MAX_BYTES:
+            if not passing:
+                reading.refuse("it has no end", record=number, offset=offset, text=rest)
+            passing = True
+            offset += len(rest)
+            rest = b""
+        if found:
+            yield found
+    if rest and not passing:
+        reading.refuse("the list ends within it", record=number, offset=offset, text=rest)
+
+
+def placed(
+    frame: pl.DataFrame, found: list[Record], paths: list[bytes], reading: Reading
+) -> pl.DataFrame:
+    """Return the rows of a frame whose values are all right, with ``parent`` and ``name``.
+
+    Parameters
+    ----------
+    frame
+        A row for each record; a null in a column that `schema.REQUIRED` names is a value that is
+        not what it should be, and so is one in a time that `Reading.columns` names.
+    paths
+        Of each record, as it stands in the list.
+    """
+    import polars as pl
+
+    from trimtab.purge.index.schema import REQUIRED, TIMES
+
+    parents, names, reasons = split_paths(paths, reading.root, beneath=reading.beneath)
+    frame = frame.with_columns(
+        pl.Series("parent", parents, dtype=pl.Binary), pl.Series("name", names, dtype=pl.Binary)
+    )
+    # A project that cannot be read could be an exempt one; a layout or a birth is no such matter.
+    needed = [name for name in frame.columns if name in (*REQUIRED, *TIMES, "project")]
+    good = frame.select(pl.all_horizontal(pl.col(needed).is_not_null())).to_series()
+    good &= pl.Series([reason is None for reason in reasons], dtype=pl.Boolean)
+    if good.all():
+        return frame
+    for at in (~good).arg_true().to_list():
+        reason = reasons[at]
+        if reason != ROOT_ITSELF:  # the root has no name, and is no trouble
+            record = found[at]
+            why = reason or _wrong(frame, at, needed)
+            reading.refuse(why, record=record.number, offset=record.offset, text=record.text)
+    return frame.filter(good)
+
+
+def _wrong(frame: pl.DataFrame, at: int, needed: list[str]) -> str:
+    row = frame.row(at, named=True)
+    wrong = [name for name in needed if row[name] is None]
+    return f"{', '.join(wrong)}: not what it should be"

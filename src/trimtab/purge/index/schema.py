@@ -1,0 +1,140 @@
+"""The columns of an index, and frames that have them.
+
+==================  ==========================  ==================================================
+column              Polars; in Parquet          what
+==================  ==========================  ==================================================
+``parent``          Binary; BYTE_ARRAY          directory, relative to the root; empty: the root
+``name``            Binary; BYTE_ARRAY          last component
+``id``              Binary; BYTE_ARRAY          16 bytes: inode number or FID, big-endian
+``id_kind``         String; BYTE_ARRAY          ``inode`` or ``fid``
+``device``          UInt64; INT64               ``st_dev``
+``uid``, ``gid``    UInt32; INT32               owner and group
+``project``         UInt32?; INT32              project
+``size_bytes``      UInt64; INT64               length
+``allocated_bytes`` UInt64; INT64               what it takes up: 512 times ``st_blocks``
+``nlink``           UInt32; INT32               how many names it has
+``atime_ns`` ...    Int64?; INT64               access, modification, change, birth, since 1970
+``type``            String; BYTE_ARRAY          letter of ``find -printf %y``
+``stripe_count``    UInt32?; INT32              stripes of a Lustre file
+``osts``            List(UInt32)?; INT32        index of each OST that holds an object of it
+``last_use_s``      Int64?; INT64               latest of the first three times, rounded down to
+                                                seconds; null where one of them is
+==================  ==========================  ==================================================
+
+Nullable columns have a question mark; Polars writes all columns as optional, and no null stands in
+the others. A time that does not fit (beyond 2262) is the last that does, as in the scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from trimtab.purge.index.manifest import Lack
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TIMES: Final = ("atime_ns", "mtime_ns", "ctime_ns")
+"""The times that an age can be made of, in the order of the rules."""
+
+REQUIRED: Final = (
+    "parent", "name", "id", "id_kind", "device", "uid", "gid", "size_bytes", "allocated_bytes",
+    "nlink", "type",
+)  # fmt: skip
+"""Columns without nulls."""
+
+NO_GROUP: Final = 2**32 - 1
+"""``(gid_t)-1``, which no file can have: stands where a source does not tell the group."""
+
+ID_BYTES: Final = 16
+
+
+def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
+    """Return the Polars type of each column, in the order of the shards."""
+    import polars as pl
+
+    return {
+        "parent": pl.Binary,
+        "name": pl.Binary,
+        "id": pl.Binary,
+        "id_kind": pl.String,
+        "device": pl.UInt64,
+        "uid": pl.UInt32,
+        "gid": pl.UInt32,
+        "project": pl.UInt32,
+        "size_bytes": pl.UInt64,
+        "allocated_bytes": pl.UInt64,
+        "nlink": pl.UInt32,
+        "atime_ns": pl.Int64,
+        "mtime_ns": pl.Int64,
+        "ctime_ns": pl.Int64,
+        "btime_ns": pl.Int64,
+        "type": pl.String,
+        "stripe_count": pl.UInt32,
+        "osts": pl.List(pl.UInt32),
+        "last_use_s": pl.Int64,
+    }
+
+
+def lacking_of(names: set[str]) -> frozenset[Lack]:
+    """Return what a source lacks that tells these columns."""
+    told = {
+        "id": Lack.IDENTITY,
+        "device": Lack.DEVICE,
+        "nlink": Lack.LINKS,
+        "allocated_bytes": Lack.BLOCKS,
+        "type": Lack.TYPE,
+        "atime_ns": Lack.ACCESS,
+        "mtime_ns": Lack.MODIFICATION,
+        "ctime_ns": Lack.CHANGE,
+        "btime_ns": Lack.BIRTH,
+        "project": Lack.PROJECT,
+        "stripe_count": Lack.LAYOUT,
+        "gid": Lack.GROUP,
+    }
+    return frozenset(lack for name, lack in told.items() if name not in names)
+
+
+def completed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame with all columns, from one that may lack some.
+
+    Parameters
+    ----------
+    frame
+        ``parent``, ``name``, ``uid``, ``size_bytes`` and any of the others but ``last_use_s``, in
+        their types.
+
+    Notes
+    -----
+    What stands for a column that is lacking is told with `trimtab.purge.index.manifest.Lack`.
+    """
+    import polars as pl
+
+    stand_ins: dict[str, pl.Expr] = {
+        "id": pl.lit(bytes(ID_BYTES)),
+        "id_kind": pl.lit("inode"),
+        "device": pl.lit(0),
+        "gid": pl.lit(NO_GROUP),
+        "allocated_bytes": pl.col("size_bytes"),
+        "nlink": pl.lit(1),
+        "type": pl.lit("f"),
+    }
+    kinds = {name: kind for name, kind in columns().items() if name != "last_use_s"}
+    present = set(frame.columns)
+    whole = frame.select(
+        pl.col(name)
+        if name in present
+        else stand_ins.get(name, pl.lit(None)).cast(kind).alias(name)
+        for name, kind in kinds.items()
+    )
+    return whole.with_columns(last_use_s=last_use_s())
+
+
+def last_use_s() -> pl.Expr:
+    """Return the latest of the three times in whole seconds, rounded down; null where one is."""
+    import polars as pl
+
+    known = pl.all_horizontal(pl.col(name).is_not_null() for name in TIMES)
+    latest_ns = pl.max_horizontal(TIMES)
+    return pl.when(known).then(latest_ns.floordiv(10**9))

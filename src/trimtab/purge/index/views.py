@@ -1,0 +1,172 @@
+"""An index as tables that can be asked: ``names``, one row a name, and ``files``, one row a file.
+
+A regular file that has several names is one row of ``files``, with the first of its names beneath
+the root; its bytes count once. Columns that an index lacks are null there, not the stand-ins of the
+shards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.purge.index import identity
+from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.purge.index.owners import Naming, group_name, user_name
+from trimtab.purge.index.schema import columns
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DAY_S: Final = 86400
+
+_LACKING: Final = {
+    Lack.IDENTITY: ("id",),
+    Lack.DEVICE: ("device",),
+    Lack.LINKS: ("nlink",),
+    Lack.BLOCKS: ("allocated_bytes",),
+    Lack.TYPE: ("type",),
+    Lack.GROUP: ("gid", "group"),
+}
+"""The columns that hold stand-ins where an index lacks something."""
+
+
+def names(
+    directory: Path,
+    manifest: Manifest,
+    *,
+    user: Naming = user_name,
+    group: Naming = group_name,
+) -> pl.LazyFrame:
+    """Return one row for each name of an index, with what people ask for beside its columns.
+
+    Returns
+    -------
+    polars.LazyFrame
+        The columns of the index, and ``path`` (visible text), ``directory`` (likewise), ``user``,
+        ``group`` (their number as text where they have no name), ``age_days`` (Float64, at the end
+        of the scan; 0 for a time in the future) and ``last_use`` (UTC). They are worked out only
+        where a question has them.
+    """
+    import polars as pl
+
+    frame = scanned(directory, manifest).with_columns(
+        _path(),
+        visible_text(pl.col("parent")).alias("directory"),
+        _named("uid", "user", user),
+        _named("gid", "group", group),
+        age_days(manifest).alias("age_days"),
+        pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC").alias("last_use"),
+    )
+    return frame.with_columns(
+        pl.lit(None).cast(frame.collect_schema()[name]).alias(name)
+        for lack, lacking in _LACKING.items()
+        if lack in manifest.lacking and lack is not Lack.TYPE
+        for name in lacking
+    )
+
+
+def scanned(directory: Path, manifest: Manifest) -> pl.LazyFrame:
+    """Return the rows of all shards, in the columns of the index; what a shard lacks is null."""
+    import polars as pl
+
+    files = [directory / shard.name for shard in manifest.shards]
+    if not files:
+        return pl.LazyFrame(schema=columns())
+    kinds = columns()
+    frames = [_one(file, kinds) for file in files]
+    return pl.concat(frames)
+
+
+def _one(file: Path, kinds) -> pl.LazyFrame:
+    import polars as pl
+
+    frame = pl.scan_parquet(file, glob=False)
+    present = set(frame.collect_schema().names())
+    return frame.select(
+        (pl.col(name) if name in present else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in kinds.items()
+    )
+
+
+def files(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return one row for each regular file, from one row for each name.
+
+    The rows of files with several names are sorted, of all others nothing is kept in memory.
+    """
+    import polars as pl
+
+    regular = rows.filter(pl.col("type") == "f")
+    several = pl.col("nlink") > 1  # null where links are not known: each name is a file then
+    first = (
+        regular.filter(several)
+        .sort("parent", "name")
+        .unique(["device", "id"], keep="first", maintain_order=True)
+    )
+    return pl.concat([regular.filter(several.is_null() | ~several), first])
+
+
+def age_days(manifest: Manifest) -> pl.Expr:
+    """Return how long a file had not been used when the scan ended, in days."""
+    import polars as pl
+
+    age_s = (manifest.as_of_s - pl.col("last_use_s")).clip(lower_bound=0)
+    return age_s / DAY_S
+
+
+def visible_text(column: pl.Expr) -> pl.Expr:
+    """Return bytes as text that can be shown: what cannot be seen is an escape."""
+    import polars as pl
+
+    def of(series: pl.Series) -> pl.Series:
+        return pl.Series(series.name, _shown(series.to_list()), dtype=pl.String)
+
+    return column.map_batches(of, return_dtype=pl.String, is_elementwise=True)
+
+
+def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
+    """Return identities as people write them."""
+    import polars as pl
+
+    values = [
+        None if one is None else identity.shown(one, kind or "inode")
+        for one, kind in zip(ids, kinds, strict=True)
+    ]
+    return pl.Series(ids.name, values, dtype=pl.String)
+
+
+def _path() -> pl.Expr:
+    import polars as pl
+
+    def of(both: pl.Series) -> pl.Series:
+        pairs = zip(both.struct.field("parent"), both.struct.field("name"), strict=True)
+        joined = [parent + b"/" + name if parent else name for parent, name in pairs]
+        return pl.Series("path", _shown(joined), dtype=pl.String)
+
+    return (
+        pl.struct("parent", "name")
+        .map_batches(of, return_dtype=pl.String, is_elementwise=True)
+        .alias("path")
+    )
+
+
+def _shown(values: Iterable[bytes | None]) -> list[str | None]:
+    return [None if value is None else visible(os.fsdecode(value)) for value in values]
+
+
+def _named(number: str, name: str, naming: Naming) -> pl.Expr:
+    import polars as pl
+
+    known: dict[int, str] = {}
+
+    def of(series: pl.Series) -> pl.Series:
+        for one in series.unique().drop_nulls().to_list():
+            if one not in known:
+                known[one] = visible(naming(one) or str(one))
+        texts = [None if one is None else known[one] for one in series.to_list()]
+        return pl.Series(name, texts, dtype=pl.String)
+
+    return pl.col(number).map_batches(of, return_dtype=pl.String, is_elementwise=True).alias(name)

@@ -1,0 +1,125 @@
+"""Frames to shards: bounded in rows and bytes, sorted by path, each whole before it has a name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UnreadableError
+from trimtab.purge.index.manifest import Shard
+from trimtab.purge.index.manifest_file import synchronise_directory
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SHARD_ROWS: Final = 1_000_000
+SHARD_BYTES: Final = 256 * 1024**2
+"""Of a shard's columns in memory: a path may have hundreds of kilobytes."""
+
+GROUP_ROWS: Final = 131_072
+"""Of a row group: as the scan writes them, so that several threads find work in one shard."""
+
+
+@dataclass(slots=True)
+class ShardWriter:
+    """Collects frames and writes a shard whenever there is enough for one.
+
+    Attributes
+    ----------
+    directory
+        Where the shards are written; it exists.
+    shards
+        What has been written, each on stable storage.
+    """
+
+    directory: Path
+    rows_maximum: int = SHARD_ROWS
+    bytes_maximum: int = SHARD_BYTES
+    shards: list[Shard] = field(default_factory=list)
+    _frames: list[pl.DataFrame] = field(default_factory=list)
+    _rows: int = 0
+    _bytes: int = 0
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Take a frame with all columns of the index.
+
+        Raises
+        ------
+        UnreadableError
+            A shard could not be written.
+        """
+        for start in range(0, frame.height, self.rows_maximum):
+            part = frame.slice(start, self.rows_maximum)
+            self._frames.append(part)
+            self._rows += part.height
+            self._bytes += int(part.estimated_size())
+            if self._rows >= self.rows_maximum or self._bytes >= self.bytes_maximum:
+                self._write()
+
+    def finish(self) -> tuple[Shard, ...]:
+        """Return all shards, the last of them written now; an empty index has one without rows."""
+        if self._frames or not self.shards:
+            self._write()
+        return tuple(self.shards)
+
+    def _write(self) -> None:
+        import polars as pl
+
+        from trimtab.purge.index.schema import columns
+
+        schema = pl.Schema(columns())
+        whole = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=schema)
+        self._frames, self._rows, self._bytes = [], 0, 0
+        whole = whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
+        name = f"part-{len(self.shards):06}.parquet"
+        self.shards.append(write_shard(whole.sort("parent", "name"), self.directory / name))
+
+
+def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
+    """Return the shard that a frame became: whole, on stable storage, with its hash.
+
+    Raises
+    ------
+    UnreadableError
+        It could not be written; nothing is left behind under its name.
+    """
+    import polars as pl
+
+    aside = file.with_name(f".{file.name}.part")
+    try:
+        descriptor = os.open(
+            aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(descriptor, "w+b") as out:
+            frame.write_parquet(
+                out, compression="zstd", compression_level=1, row_group_size=GROUP_ROWS
+            )
+            out.flush()
+            os.fsync(out.fileno())
+            size_bytes = out.seek(0, os.SEEK_END)
+            out.seek(0)
+            sha256 = hashlib.file_digest(out, "sha256").hexdigest()
+        aside.rename(file)
+        synchronise_directory(file.parent)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        said = error.strerror if isinstance(error, OSError) else visible(str(error))
+        raise UnreadableError(
+            f"cannot write {visible(str(file))}: {said}",
+            hint="an index takes some 60 bytes a name",
+        ) from error
+    return Shard(file.name, frame.height, size_bytes, sha256)
+
+
+def write_index_shards(frames: Iterable[pl.DataFrame], directory: Path) -> tuple[Shard, ...]:
+    """Return the shards that hold frames; each may lack columns that can be lacking."""
+    from trimtab.purge.index.schema import completed
+
+    writer = ShardWriter(directory)
+    for frame in frames:
+        writer.add(completed(frame))
+    return writer.finish()

@@ -1,0 +1,101 @@
+"""Who has a user number, and what the files of that user's list are called."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from trimtab.errors import RefusedError
+
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
+_NUMBERED: Final = re.compile(r"uid-[0-9]+\Z")
+_UNKNOWN_MAXIMUM: Final = 3
+"""So many numbers without an account are ordinary at any site: people leave, their files stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of the system.
+
+    Attributes
+    ----------
+    uid, gid
+        Number and primary group.
+    name
+        As the system has it: any text.
+    """
+
+    uid: int
+    gid: int
+    name: str
+
+
+class Accounts(Protocol):
+    """Where accounts are looked up."""
+
+    def find(self, uid: int) -> Account | None:
+        """Return the account of a number; ``None``: nobody has it."""
+        ...
+
+
+class SystemAccounts:
+    """The accounts of this host and of the directory service it asks."""
+
+    def find(self, uid: int) -> Account | None:
+        """Return the account of a number; ``None``: nobody has it, or no service answers."""
+        import pwd
+
+        try:
+            found = pwd.getpwuid(uid)
+        except (KeyError, OverflowError):
+            return None
+        return Account(uid, found.pw_gid, found.pw_name)
+
+
+def find_accounts(
+    uids: Iterable[int], accounts: Accounts, *, accept_unknown: bool = False
+) -> dict[int, Account | None]:
+    """Return the account of each number, ``None`` where nobody has it.
+
+    Raises
+    ------
+    RefusedError
+        Most of them are unknown: so it looks when the directory service is down, and then nobody
+        would be told.
+    """
+    found = {uid: accounts.find(uid) for uid in uids}
+    unknown = sum(account is None for account in found.values())
+    if unknown > max(_UNKNOWN_MAXIMUM, len(found) // 2) and not accept_unknown:
+        raise RefusedError(
+            f"{unknown} of {len(found)} users have no account on this host: most would not be told",
+            hint="is the directory service (sssd, LDAP, NIS) reachable? getent passwd NUMBER says",
+        )
+    return found
+
+
+def file_names(found: Mapping[int, Account | None]) -> dict[int, str]:
+    """Return for each number what the files of its list are called.
+
+    The account's name where it is a plain word and nobody else's, else ``uid-NUMBER``; names that
+    look like that are never taken from an account.
+
+    Examples
+    --------
+    >>> file_names({7: Account(7, 7, "ada"), 8: Account(8, 8, "../x"), 9: None})
+    {7: 'ada', 8: 'uid-8', 9: 'uid-9'}
+    """
+    # Folded: where a directory does not tell cases apart, names that differ in it are one file.
+    times = Counter(account.name.casefold() for account in found.values() if account is not None)
+    names = {}
+    for uid, account in found.items():
+        plain = (
+            account is not None
+            and _FILE_NAME.match(account.name)
+            and not _NUMBERED.match(account.name.casefold())
+            and times[account.name.casefold()] == 1
+        )
+        names[uid] = account.name if account is not None and plain else f"uid-{uid}"
+    return names

@@ -1,0 +1,265 @@
+"""One list a user, written without being seen until all are whole.
+
+::
+
+    .../DIRECTORY/                          the site's, root's alone to write to
+        .2026-11-22-PLAN.7f3a.../           0700, while it is written
+        2026-11-22-PLAN/                    0711: nobody but root can look around in it
+            ada.txt  ada.jsonl  ada.nul     0600, ada's
+
+Files are made, filled and only then given away, in a directory that nobody else can enter: no user
+can put a link where a list is written, nor hold one open while it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.purge.notice.accounts import Account
+from trimtab.purge.notice.lists import COLUMNS, Lines, lines_of
+from trimtab.purge.notice.words import LINES_SUFFIX, NAMES_SUFFIX, TEXT_SUFFIX
+from trimtab.purge.plan.candidates import pieces
+from trimtab.purge.plan.changes import Named
+from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.plan.publication import UserList
+from trimtab.purge.plan.trusted import synchronise_file_system, trusted_directory
+from trimtab.visible import visible
+
+_BUFFER_BYTES: Final = 64 << 20
+"""Of lines that wait, all users together: a file is opened once for many lines."""
+_SUFFIXES: Final = (TEXT_SUFFIX, LINES_SUFFIX, NAMES_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Addressee:
+    """Whom a list is for.
+
+    Attributes
+    ----------
+    account
+        ``None``: nobody; the list stays root's.
+    name
+        Of the files, without their suffixes.
+    header
+        What stands above the names in the text.
+    files
+        How many the plan says there are.
+    gone_files
+        How many the list before named and this one does not; ``None``: there was none.
+    """
+
+    account: Account | None
+    name: str
+    header: str
+    files: int
+    gone_files: int | None = None
+
+
+@dataclass(slots=True)
+class _UserFiles:
+    """The three files of one user while they grow."""
+
+    addressee: Addressee
+    parts: list[list[bytes]] = field(default_factory=lambda: [[], [], []])
+    hashes: list[hashlib._Hash] = field(
+        default_factory=lambda: [hashlib.sha256() for _ in range(3)]
+    )
+    files: int = 0
+    new_files: int = 0
+    begun: bool = False
+
+    def add(self, found: Lines) -> int:
+        """Take some lines; return their bytes."""
+        data = (found.text, found.lines, found.names)
+        for parts, one in zip(self.parts, data, strict=True):
+            parts.append(one)
+        self.files += found.files
+        self.new_files += found.new_files
+        return sum(len(one) for one in data)
+
+    def flush(self, directory: int) -> None:
+        """Append what was taken to the files, which are made the first time."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= 0 if self.begun else os.O_CREAT | os.O_EXCL
+        for suffix, parts, digest in zip(_SUFFIXES, self.parts, self.hashes, strict=True):
+            if not parts and self.begun:
+                continue
+            descriptor = os.open(self.addressee.name + suffix, flags, 0o600, dir_fd=directory)
+            with os.fdopen(descriptor, "wb") as stream:
+                for part in parts:
+                    digest.update(part)
+                    stream.write(part)
+            parts.clear()
+        self.begun = True
+
+    def give(self, directory: int) -> None:
+        """Make the files the user's."""
+        account = self.addressee.account
+        if account is None:
+            return
+        for suffix in _SUFFIXES:
+            name = self.addressee.name + suffix
+            os.chown(name, account.uid, account.gid, dir_fd=directory, follow_symlinks=False)
+
+
+def write_lists(
+    loaded: LoadedPlan,
+    addressees: Mapping[int, Addressee],
+    place: Path,
+    *,
+    before: Named | None = None,
+    owner: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[UserList, ...]:
+    """Write every user's list and return what was written, once all of it is on stable storage.
+
+    Parameters
+    ----------
+    addressees
+        By uid; everybody who has a candidate.
+    place
+        The directory to make, in one that only root can write to. What an interrupted attempt left
+        there is replaced.
+    before
+        What the plan before named; ``None``: there was none.
+    progress
+        Called with how many files were listed, and of how many.
+
+    Raises
+    ------
+    DataError
+        The candidates are not those of the plan.
+    RefusedError
+        Somebody else could exchange what is written.
+    UnreadableError
+        A list could not be written, or not be given to its user.
+    """
+    users = {uid: _UserFiles(addressee) for uid, addressee in addressees.items()}
+    try:
+        with (
+            trusted_directory(place.parent, "the directory of lists", owner=owner) as parent,
+            _replacing(place.name, parent) as directory,
+        ):
+            _refuse_closed(place.parent)
+            for user in users.values():
+                user.parts[0].append(user.addressee.header.encode("utf-8"))
+            _fill(loaded, users, directory, before, progress)
+            _check(users)
+            for user in users.values():
+                user.give(directory)
+            synchronise_file_system(directory)
+    except OSError as error:
+        raise UnreadableError(
+            f"the lists could not be written to {visible(str(place))}: {error.strerror or error}",
+            hint="nothing was published; they need space, and a file system where root can give "
+            "files away (NFS with root squash is none)",
+        ) from error
+    return tuple(_written(uid, users[uid], before) for uid in sorted(users))
+
+
+def _fill(
+    loaded: LoadedPlan,
+    users: Mapping[int, _UserFiles],
+    directory: int,
+    before: Named | None,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    import polars as pl
+
+    total, done, waiting_bytes = loaded.plan.candidates.files, 0, 0
+    prefix = loaded.plan.file_system.root_prefix
+    for piece in pieces(loaded.candidates, COLUMNS):
+        known = None if before is None else before.known(piece)
+        column = pl.Series("known", known, dtype=pl.Boolean)
+        marked = piece.with_columns(
+            pl.lit(None, pl.Boolean).alias("known") if known is None else column
+        )
+        for found in lines_of(marked, prefix):
+            user = users.get(found.uid)
+            if user is None:
+                raise DataError(f"the candidates name user {found.uid}, the plan does not")
+            waiting_bytes += user.add(found)
+            if waiting_bytes > _BUFFER_BYTES:
+                waiting_bytes = 0
+                for one in users.values():
+                    one.flush(directory)
+        done += len(piece)
+        if progress is not None:
+            progress(done, total)
+    for user in users.values():
+        user.flush(directory)
+
+
+def _refuse_closed(directory: Path) -> None:
+    """Refuse a directory that users cannot come to: a list that nobody can read tells nobody."""
+    for place in (directory, *directory.parents):
+        if not place.stat().st_mode & stat.S_IXOTH:
+            raise RefusedError(
+                f"users cannot enter {visible(str(place))}, so none could read a list below it",
+                hint=f"chmod o+x {visible(str(place))}, or give [notices] another directory",
+            )
+
+
+def _check(users: Mapping[int, _UserFiles]) -> None:
+    for uid, user in users.items():
+        if user.files != user.addressee.files:
+            raise DataError(
+                f"the candidates name {user.files} files of user {uid}, the plan "
+                f"{user.addressee.files}"
+            )
+
+
+def _written(uid: int, user: _UserFiles, before: Named | None) -> UserList:
+    account = user.addressee.account
+    text, lines, names = (digest.hexdigest() for digest in user.hashes)
+    return UserList(
+        uid=uid,
+        account=None if account is None else visible(account.name),
+        name=user.addressee.name,
+        files=user.files,
+        new_files=None if before is None else user.new_files,
+        gone_files=user.addressee.gone_files,
+        text_sha256=text,
+        lines_sha256=lines,
+        names_sha256=names,
+    )
+
+
+@contextlib.contextmanager
+def _replacing(name: str, parent: int) -> Iterator[int]:
+    """Yield a new private directory that takes the place of ``name`` once all went well."""
+    _remove_left(f".{name}.", parent)
+    part = f".{name}.{secrets.token_hex(6)}"
+    os.mkdir(part, 0o700, dir_fd=parent)
+    descriptor = -1
+    try:
+        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        yield descriptor
+        os.fchmod(descriptor, 0o711)
+        os.fsync(descriptor)
+        # Left by an attempt that ended before it was published: nobody was promised anything.
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(name, f"{part}.old", src_dir_fd=parent, dst_dir_fd=parent)
+        os.rename(part, name, src_dir_fd=parent, dst_dir_fd=parent)
+        os.fsync(parent)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+        _remove_left(f".{name}.", parent)
+
+
+def _remove_left(prefix: str, parent: int) -> None:
+    """Remove what an attempt left; the directory above is root's, and names hold the plan's id."""
+    for left in os.listdir(parent):
+        if left.startswith(prefix):
+            shutil.rmtree(left, ignore_errors=True, dir_fd=parent)

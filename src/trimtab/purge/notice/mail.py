@@ -1,0 +1,250 @@
+"""Mails: whom they go to, what they are, and how one is handed to a mail server."""
+
+from __future__ import annotations
+
+import re
+import smtplib
+from collections.abc import Mapping
+from datetime import datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from trimtab.errors import UsageError
+from trimtab.purge.notice.words import Facts, mail_subject, mail_text
+from trimtab.visible import visible
+
+_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+ADDRESS: Final = re.compile(rf"(?!-){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*\Z")
+"""What is taken for an address: no quotes, spaces, commas or anything beyond ASCII, so that nothing
+in a user's name can add a header or a second recipient."""
+_ADDRESS_MAX: Final = 254
+_TIMEOUT_S: Final = 60.0
+
+
+class Undelivered(Exception):
+    """A mail server did not take a mail.
+
+    Parameters
+    ----------
+    reason
+        What it said.
+    unreachable
+        There was no server to give anything to: the next mail will fare alike.
+    unclear
+        The connection broke after the mail was given: it may have been taken.
+    """
+
+    def __init__(self, reason: str, *, unreachable: bool = False, unclear: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = visible(reason)[:500]
+        self.unreachable = unreachable
+        self.unclear = unclear
+
+
+class Postman(Protocol):
+    """What takes mails."""
+
+    def deliver(self, message: EmailMessage, recipient: str) -> None:
+        """Hand a mail over.
+
+        Raises
+        ------
+        Undelivered
+            It was not taken, or nobody knows.
+        """
+        ...
+
+
+class SmtpPostman:
+    """A mail server; one connection carries many mails.
+
+    Parameters
+    ----------
+    host, port
+        Where it listens.
+    sender
+        Envelope sender: where it returns what it cannot deliver.
+    timeout_s
+        Of each of its answers.
+    """
+
+    def __init__(self, host: str, port: int, sender: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+        self._host = host
+        self._port = port
+        self._sender = sender
+        self._timeout_s = timeout_s
+        self._server: smtplib.SMTP | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._close(self._server)
+
+    def deliver(self, message: EmailMessage, recipient: str) -> None:
+        """Hand a mail over; see `Postman`."""
+        server = self._connected()
+        try:
+            server.send_message(message, self._sender, [recipient])
+        except smtplib.SMTPRecipientsRefused as error:
+            code, text = error.recipients[recipient]
+            raise Undelivered(f"{code} {text.decode('utf-8', 'replace')}") from error
+        except smtplib.SMTPResponseException as error:
+            text = error.smtp_error
+            said = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+            raise Undelivered(f"{error.smtp_code} {said}") from error
+        except (smtplib.SMTPException, OSError) as error:
+            self._close(server)
+            raise Undelivered(f"the connection broke: {error}", unclear=True) from error
+
+    def _connected(self) -> smtplib.SMTP:
+        server = self._server
+        if server is not None:
+            # A server may close an idle connection: found out here, where no mail was given yet.
+            try:
+                if server.noop()[0] == 250:
+                    return server
+            except (smtplib.SMTPException, OSError):
+                pass
+            self._close(server)
+        try:
+            self._server = smtplib.SMTP(self._host, self._port, timeout=self._timeout_s)
+        except (smtplib.SMTPException, OSError) as error:
+            where = f"{self._host}:{self._port}"
+            raise Undelivered(f"no mail server at {where}: {error}", unreachable=True) from error
+        return self._server
+
+    def _close(self, server: smtplib.SMTP) -> None:
+        self._server = None
+        try:
+            server.quit()
+        except (smtplib.SMTPException, OSError):
+            server.close()
+
+
+def message_of(
+    facts: Facts, *, sender: str, recipient: str, directory: str, at: datetime
+) -> EmailMessage:
+    """Return the mail that tells one user.
+
+    Parameters
+    ----------
+    sender, recipient
+        Addresses that `ADDRESS` takes.
+    directory
+        Where the lists are.
+    at
+        When it is written.
+
+    Raises
+    ------
+    UsageError
+        An address is none.
+    """
+    message = EmailMessage(policy=SMTP)
+    message["From"] = checked_address(sender)
+    message["To"] = checked_address(recipient)
+    message["Subject"] = mail_subject(facts)
+    message["Date"] = format_datetime(at)
+    # The same at every attempt: a mail server or reader that sees it twice can tell.
+    domain = sender.rpartition("@")[2]
+    message["Message-ID"] = f"<purge.{facts.plan.id}.{facts.user.uid}@{domain}>"
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answer from a machine
+    message.set_content(mail_text(facts, directory))
+    return message
+
+
+def checked_address(text: str) -> str:
+    """Return an address as it is.
+
+    Raises
+    ------
+    UsageError
+        It is none, or one that needs quoting.
+    """
+    if len(text) > _ADDRESS_MAX or not ADDRESS.match(text):
+        raise UsageError(
+            f"{visible(text[:_ADDRESS_MAX])!r} is not a mail address",
+            hint="write name@domain, in ASCII and without quotes",
+        )
+    return text
+
+
+def address_of(account: str, pattern: str | None, known: Mapping[str, str]) -> str:
+    """Return a user's address.
+
+    Parameters
+    ----------
+    account
+        The user's name.
+    pattern
+        ``{user}@example.org``; ``None``: only who is in the map has one.
+    known
+        The map: address by name. It goes before the pattern.
+
+    Raises
+    ------
+    UsageError
+        There is none, or what comes out is no address.
+    """
+    found = known.get(account)
+    if found is None and pattern is None:
+        raise UsageError("no address is known")
+    return checked_address(
+        found if found is not None else (pattern or "").replace("{user}", account)
+    )
+
+
+def parse_mail_map(text: str, name: str) -> dict[str, str]:
+    r"""Return the addresses in a file of ``user address`` lines; ``#`` begins a comment.
+
+    Parameters
+    ----------
+    name
+        Of the file, for errors.
+
+    Raises
+    ------
+    UsageError
+        A line is something else, or a user stands there twice.
+
+    Examples
+    --------
+    >>> parse_mail_map("# people\nada ada@example.org\n", "mail.map")
+    {'ada': 'ada@example.org'}
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"{name}:{number}"
+        if len(words) != 2:
+            raise UsageError(f"{where}: {visible(line[:100])!r} is not a user and an address")
+        if words[0] in found:
+            raise UsageError(f"{where}: {visible(words[0])} stands there twice")
+        try:
+            found[words[0]] = checked_address(words[1])
+        except UsageError as error:
+            raise UsageError(f"{where}: {error.message}", hint=error.hint) from error
+    return found
+
+
+def read_mail_map(path: str | None) -> dict[str, str]:
+    """Return the addresses in a file of the site's; none where there is no file.
+
+    Raises
+    ------
+    UsageError
+        See `parse_mail_map`; or it cannot be read, or others can change it.
+    """
+    if path is None:
+        return {}
+    from trimtab.site.load import read_text
+
+    return parse_mail_map(read_text(Path(path), "the mail map"), path)

@@ -1,0 +1,277 @@
+"""All mails of a plan, each at most once: what became of every one stands in the plan's directory.
+
+``mails.jsonl`` gets a line before a mail is given to the server and one after, each on stable
+storage before the next step. A mail that was begun and has no end (``kill -9``, a connection that
+broke) may have gone out: it is reported and not sent again, unless asked for. Its Message-ID would
+be the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from trimtab.errors import DataError, UnreadableError, UsageError
+from trimtab.purge.notice.mail import Postman, Undelivered, address_of, message_of
+from trimtab.purge.notice.words import Facts
+from trimtab.purge.plan.trusted import read_trusted
+
+MAILS_FILE: Final = "mails.jsonl"
+_SIZE_MAX_BYTES: Final = 1 << 28
+_UNREACHABLE_MAXIMUM: Final = 3
+"""So many times in a row there was no server: the rest is left for another attempt."""
+
+State = Literal["begun", "sent", "failed", "unclear"]
+_STATES: Final[tuple[State, ...]] = ("begun", "sent", "failed", "unclear")
+
+
+@dataclass(frozen=True, slots=True)
+class MailFailure:
+    """A user who was not told by mail.
+
+    Attributes
+    ----------
+    uid
+        Whose number.
+    account
+        Whose name.
+    reason
+        Why not.
+    """
+
+    uid: int
+    account: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MailResult:
+    """What became of the mails of a plan.
+
+    Attributes
+    ----------
+    sent
+        Now.
+    sent_before
+        By an earlier attempt.
+    unclear
+        Given to a server that did not answer: they may have gone out, and are not sent again.
+    failures
+        Who was not told; another attempt tries them again.
+    """
+
+    sent: int
+    sent_before: int
+    unclear: tuple[MailFailure, ...]
+    failures: tuple[MailFailure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MailOptions:
+    """How mails are sent.
+
+    Attributes
+    ----------
+    sender
+        From whom.
+    pattern, known
+        Addresses; see `trimtab.purge.notice.mail.address_of`.
+    directory
+        Where the lists are.
+    again
+        Whether mails that may have gone out are sent once more.
+    """
+
+    sender: str
+    pattern: str | None
+    known: Mapping[str, str]
+    directory: str
+    again: bool = False
+
+
+def send_all(
+    notices: Sequence[Facts],
+    postman: Postman,
+    options: MailOptions,
+    *,
+    directory: int,
+    clock: Callable[[], datetime],
+    owner: int = 0,
+) -> MailResult:
+    """Send to every user who was not told yet, and return what became of all.
+
+    Parameters
+    ----------
+    notices
+        Of users with an account.
+    directory
+        That of the plan, which is locked.
+
+    Raises
+    ------
+    UnreadableError
+        The state cannot be read or written: no mail goes out whose line is not there.
+    """
+    states = read_states(directory, owner=owner)
+    with _Journal(directory) as journal:
+        attempt = _Attempt(postman, options, journal)
+        for facts in notices:
+            attempt.take(facts, states.get(facts.user.uid), clock)
+    return attempt.result()
+
+
+def read_states(directory: int, *, owner: int = 0) -> dict[int, State]:
+    """Return the last state of each user's mail, by uid.
+
+    A line that a crash cut off is passed over: it is of a mail that was not given to the server
+    yet, or whose ``begun`` stands before it.
+
+    Raises
+    ------
+    DataError
+        A line is not what it should be.
+    """
+    try:
+        data = read_trusted(
+            MAILS_FILE,
+            directory,
+            "the state of the mails",
+            maximum_bytes=_SIZE_MAX_BYTES,
+            owner=owner,
+        )
+    except UnreadableError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return {}
+        raise
+    return dict(_states(data))
+
+
+def _states(data: bytes) -> Iterator[tuple[int, State]]:
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        uid, state = (found.get("uid"), found.get("state")) if isinstance(found, dict) else (0, "")
+        if not isinstance(uid, int) or state not in _STATES:
+            raise DataError("it is no line of a mail's state", file=MAILS_FILE, line=number)
+        yield uid, state
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    at: str
+    uid: int
+    address: str | None
+    state: State
+    reason: str | None = None
+
+
+class _Journal:
+    """The lines of ``mails.jsonl``, appended one by one."""
+
+    def __init__(self, directory: int) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(MAILS_FILE, flags, 0o600, dir_fd=directory)
+            os.fsync(directory)
+        except OSError as error:
+            raise _cannot_keep(error) from error
+        self._begin()
+
+    def __enter__(self) -> _Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def write(self, line: _Line) -> None:
+        """Append a line and see it to stable storage."""
+        data = json.dumps(asdict(line)).encode("ascii") + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _cannot_keep(error) from error
+
+    def _begin(self) -> None:
+        """End a line that a crash cut off."""
+        try:
+            if os.fstat(self._descriptor).st_size:
+                os.write(self._descriptor, b"\n")
+        except OSError as error:
+            raise _cannot_keep(error) from error
+
+
+class _Attempt:
+    """One attempt at all mails, and what came of it so far."""
+
+    def __init__(self, postman: Postman, options: MailOptions, journal: _Journal) -> None:
+        self._postman = postman
+        self._options = options
+        self._journal = journal
+        self._unreachable = 0
+        self._sent = 0
+        self._sent_before = 0
+        self._unclear: list[MailFailure] = []
+        self._failures: list[MailFailure] = []
+
+    def take(self, facts: Facts, state: State | None, clock: Callable[[], datetime]) -> None:
+        """Send a mail unless its user was told, may have been, or there is no server."""
+        if state == "sent":
+            self._sent_before += 1
+        elif state in ("begun", "unclear") and not self._options.again:
+            self._unclear.append(_failure(facts, "an earlier mail may have gone out"))
+        elif self._unreachable >= _UNREACHABLE_MAXIMUM:
+            self._failures.append(_failure(facts, "not tried: there is no mail server"))
+        else:
+            self._send(facts, clock())
+
+    def result(self) -> MailResult:
+        """Return what became of all."""
+        return MailResult(
+            self._sent, self._sent_before, tuple(self._unclear), tuple(self._failures)
+        )
+
+    def _send(self, facts: Facts, at: datetime) -> None:
+        options, uid, when = self._options, facts.user.uid, at.isoformat()
+        try:
+            address = address_of(facts.account or "", options.pattern, options.known)
+            message = message_of(
+                facts, sender=options.sender, recipient=address, directory=options.directory, at=at
+            )
+        except UsageError as error:
+            self._journal.write(_Line(when, uid, None, "failed", error.message))
+            self._failures.append(_failure(facts, error.message))
+            return
+        self._journal.write(_Line(when, uid, address, "begun"))
+        try:
+            self._postman.deliver(message, address)
+        except Undelivered as error:
+            state: State = "unclear" if error.unclear else "failed"
+            self._journal.write(_Line(when, uid, address, state, error.reason))
+            failures = self._unclear if error.unclear else self._failures
+            failures.append(_failure(facts, error.reason))
+            self._unreachable = self._unreachable + 1 if error.unreachable else 0
+            return
+        self._journal.write(_Line(when, uid, address, "sent"))
+        self._sent += 1
+        self._unreachable = 0
+
+
+def _failure(facts: Facts, reason: str) -> MailFailure:
+    return MailFailure(facts.user.uid, facts.account or "", reason)
+
+
+def _cannot_keep(error: OSError) -> UnreadableError:
+    return UnreadableError(
+        f"the state of the mails cannot be written: {error.strerror}",
+        hint="no mail goes out that is not written down first",
+    )

@@ -1,0 +1,319 @@
+"""A plan made public: every user's list, the evidence of it, and mails."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from trimtab.errors import DataError, RefusedError, UsageError
+from trimtab.purge.notice.accounts import Account, Accounts, file_names, find_accounts
+from trimtab.purge.notice.directory import Addressee, write_lists
+from trimtab.purge.notice.mail import Postman, checked_address, read_mail_map
+from trimtab.purge.notice.mailing import MailOptions, MailResult, send_all
+from trimtab.purge.notice.words import Facts, list_header
+from trimtab.purge.plan.changes import Change, Named, changes, named
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.plan.model import HOUR_S, Plan
+from trimtab.purge.plan.publication import (
+    Publication,
+    UserList,
+    read_publication,
+    write_publication,
+)
+from trimtab.purge.plan.trusted import trusted_directory
+from trimtab.purge.policy import Notices
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What came of making a plan public.
+
+    Attributes
+    ----------
+    loaded
+        The plan with its evidence.
+    publication
+        The evidence.
+    fresh
+        Whether it was made public now; else it was before, and no list was touched.
+    notes
+        What a reader should know, a sentence each: users who could not be told.
+    """
+
+    loaded: LoadedPlan
+    publication: Publication
+    fresh: bool
+    notes: tuple[str, ...]
+
+
+def publish(
+    loaded: LoadedPlan,
+    key: SigningKey,
+    notices: Notices,
+    *,
+    accounts: Accounts,
+    clock: Clock,
+    previous: LoadedPlan | None = None,
+    accept_unknown: bool = False,
+    owner: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Published:
+    """Write every user's list, then the evidence; a plan that is public already stays as it is.
+
+    Parameters
+    ----------
+    loaded
+        The plan, its candidates checked.
+    notices
+        Where lists go, and whom users may ask.
+    previous
+        The plan that was published before; its candidates tell what is new.
+    accept_unknown
+        Whether it is all right that most users have no account.
+
+    Raises
+    ------
+    UsageError
+        No directory for lists is set.
+    RefusedError
+        Its notice period would not end before it expires; another notify is at work; most users
+        are unknown; somebody else could exchange what is written.
+    DataError, UnreadableError
+        The candidates cannot be read, or a list cannot be written: the plan is not public then.
+    """
+    with locked(loaded, owner) as opened:
+        publication = read_publication(opened, loaded.plan, loaded.sha256, key, owner=owner)
+        if publication is not None:
+            return Published(replace(loaded, publication=publication), publication, False, ())
+        at = _now(clock)
+        promised = promised_not_before(loaded.plan, at)
+        place = _place(loaded.plan, notices)
+        before, notes = _named(previous)
+        found = find_accounts(
+            (user.uid for user in loaded.plan.candidates.users),
+            accounts,
+            accept_unknown=accept_unknown,
+        )
+        notice_of = _facts(loaded, found, before, (at, promised), notices.contact)
+        addressees = {
+            uid: Addressee(
+                account=found[uid],
+                name=facts.name,
+                header=list_header(facts),
+                files=facts.user.files,
+                gone_files=None if facts.change is None else facts.change.gone,
+            )
+            for uid, facts in notice_of.items()
+        }
+        lists = write_lists(
+            loaded, addressees, place, before=before, owner=owner, progress=progress
+        )
+        published_at = max(at, _now(clock))
+        publication = Publication(
+            plan_id=loaded.plan.id,
+            plan_sha256=loaded.sha256,
+            published_at=published_at,
+            not_before=max(promised, published_at + timedelta(seconds=loaded.plan.notice_s)),
+            directory=str(place),
+            previous_plan_id=None if before is None or previous is None else previous.plan.id,
+            lists=lists,
+        )
+        _refuse_late(loaded.plan, publication.not_before)
+        write_publication(opened, publication, key)
+    notes += _without_account(publication)
+    return Published(replace(loaded, publication=publication), publication, True, notes)
+
+
+def mail(
+    loaded: LoadedPlan,
+    notices: Notices,
+    postman: Postman,
+    *,
+    clock: Clock,
+    again: bool = False,
+    owner: int = 0,
+) -> MailResult:
+    """Send to every user of a published plan who was not told yet.
+
+    Parameters
+    ----------
+    again
+        Whether mails that may have gone out are sent once more.
+
+    Raises
+    ------
+    UsageError
+        No sender is set, or neither a pattern nor a map of addresses.
+    RefusedError
+        The plan is not published, or another notify is at work.
+    UnreadableError
+        What became of the mails cannot be kept.
+    """
+    publication = loaded.publication
+    if publication is None:
+        raise RefusedError(
+            "the plan is not published: a mail would name lists that are not there",
+            hint="write the lists first",
+        )
+    if notices.mail_from is None:
+        raise UsageError("no sender of mails is set", hint='[notices] mail_from = "..."')
+    if notices.mail_to is None and notices.mail_map is None:
+        raise UsageError(
+            "no addresses are set", hint='[notices] mail_to = "{user}@example.org", or mail_map'
+        )
+    options = MailOptions(
+        sender=checked_address(notices.mail_from),
+        pattern=notices.mail_to,
+        known=read_mail_map(notices.mail_map),
+        directory=publication.directory,
+        again=again,
+    )
+    with locked(loaded, owner) as opened:
+        return send_all(
+            tuple(_told(loaded.plan, publication, notices.contact)),
+            postman,
+            options,
+            directory=opened,
+            clock=lambda: _now(clock),
+            owner=owner,
+        )
+
+
+def promised_not_before(plan: Plan, at: datetime) -> datetime:
+    """Return the time that lists promise nothing is deleted before, a whole hour.
+
+    The lists say it before they are written; what is left of the hour is for writing them. Where
+    that is not enough, the evidence holds the later time, so that the notice period is whole.
+
+    Raises
+    ------
+    RefusedError
+        The plan expires before.
+    """
+    earliest = max(at + timedelta(seconds=plan.notice_s), plan.earliest)
+    whole = math.ceil(earliest.timestamp() / HOUR_S) * HOUR_S
+    promised = datetime.fromtimestamp(whole, UTC)
+    _refuse_late(plan, promised)
+    return promised
+
+
+@contextlib.contextmanager
+def locked(loaded: LoadedPlan, owner: int) -> Iterator[int]:
+    """Open a plan's directory for one notify alone; yield its descriptor.
+
+    Raises
+    ------
+    RefusedError
+        Another one is at work.
+    """
+    with trusted_directory(loaded.directory, "the plan", owner=owner, private=True) as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RefusedError(
+                "another notify is at work on this plan", hint="wait until it has ended"
+            ) from error
+        yield opened
+
+
+def _refuse_late(plan: Plan, not_before: datetime) -> None:
+    if not_before >= plan.expires_at:
+        raise RefusedError(
+            f"the plan expires at {plan.expires_at:%Y-%m-%d %H:%M} UTC, before its notice period "
+            "would end",
+            hint="it was published too late: make a new plan",
+        )
+
+
+def _place(plan: Plan, notices: Notices) -> Path:
+    if notices.directory is None:
+        raise UsageError(
+            "no directory for lists is set", hint='[notices] directory = "/var/lib/trimtab/notices"'
+        )
+    return Path(notices.directory) / f"{plan.made_at.astimezone(UTC):%Y-%m-%d}-{plan.id}"
+
+
+def _named(previous: LoadedPlan | None) -> tuple[Named | None, tuple[str, ...]]:
+    if previous is None:
+        return None, ()
+    try:
+        return named(previous.candidates), ()
+    except DataError as error:
+        return None, (f"what is new is not known: the plan before cannot be read: {error.message}",)
+
+
+def _facts(
+    loaded: LoadedPlan,
+    found: Mapping[int, Account | None],
+    before: Named | None,
+    dates: tuple[datetime, datetime],
+    contact: str | None,
+) -> dict[int, Facts]:
+    names = file_names(found)
+    changed = {} if before is None else changes(loaded.candidates, before)
+    return {
+        user.uid: Facts(
+            plan=loaded.plan,
+            user=user,
+            account=_name(found[user.uid]),
+            name=names[user.uid],
+            published_at=dates[0],
+            not_before=dates[1],
+            change=None if before is None else changed.get(user.uid, Change(user.files, 0, 0)),
+            contact=contact,
+        )
+        for user in loaded.plan.candidates.users
+    }
+
+
+def _told(plan: Plan, publication: Publication, contact: str | None) -> Iterator[Facts]:
+    """Yield the notices of users with an account, as they were published."""
+    users = {user.uid: user for user in plan.candidates.users}
+    for one in publication.lists:
+        if one.account is not None:
+            yield Facts(
+                plan=plan,
+                user=users[one.uid],
+                account=one.account,
+                name=one.name,
+                published_at=publication.published_at,
+                not_before=publication.not_before,
+                change=_change(one),
+                contact=contact,
+            )
+
+
+def _change(one: UserList) -> Change | None:
+    if one.new_files is None or one.gone_files is None:
+        return None
+    return Change(one.new_files, one.files - one.new_files, one.gone_files)
+
+
+def _name(account: Account | None) -> str | None:
+    return None if account is None else account.name
+
+
+def _without_account(publication: Publication) -> tuple[str, ...]:
+    missing = publication.without_account
+    if not missing:
+        return ()
+    numbers = ", ".join(str(uid) for uid in missing[:20]) + (", ..." if len(missing) > 20 else "")
+    return (
+        f"{len(missing)} users have no account and could not be told; their lists are root's, in "
+        f"{publication.directory}: {numbers}",
+    )
+
+
+def _now(clock: Clock) -> datetime:
+    at = clock()
+    if at.tzinfo is None:
+        raise UsageError("the clock gives a time without a zone")
+    return at.astimezone(UTC)

@@ -1,0 +1,226 @@
+"""What users are told, in words that follow from the plan: nothing that a run does not keep."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from trimtab.purge.plan.changes import Change
+from trimtab.purge.plan.model import Plan, PlannedRules, UserTotals
+from trimtab.purge.plan.names import escape
+from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.visible import visible
+
+WIDTH: Final = 76
+_LABEL_WIDTH: Final = 20
+
+_READ: Final = "it is read"
+_WRITTEN: Final = "its contents are changed"
+_CHANGED: Final = "its contents, owner or permissions are changed"
+"""A change of the contents is one of the inode. So is a rename, but not on every file system."""
+TEXT_SUFFIX: Final = ".txt"
+LINES_SUFFIX: Final = ".jsonl"
+NAMES_SUFFIX: Final = ".nul"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one user's notice says.
+
+    Attributes
+    ----------
+    plan
+        The plan.
+    user
+        What of this user stands in it.
+    account
+        The user's name; ``None`` where nobody has the number.
+    name
+        Of the files, without their suffixes.
+    published_at, not_before
+        When the list was made public, and the promise that it holds.
+    change
+        Against the list before; ``None`` where there was none.
+    contact
+        Whom to ask, in the site's words.
+    """
+
+    plan: Plan
+    user: UserTotals
+    account: str | None
+    name: str
+    published_at: datetime
+    not_before: datetime
+    change: Change | None = None
+    contact: str | None = None
+
+
+def list_header(facts: Facts) -> str:
+    """Return what stands above the names of a list, ending with the line of column heads."""
+    root = visible(facts.plan.file_system.root)
+    parts = [
+        f"YOUR FILES ON {root} THAT ARE LIKELY TO BE DELETED\n",
+        "\n".join(f"{label:{_LABEL_WIDTH}}{value}" for label, value in _totals(facts)) + "\n",
+        _section("WHICH FILES", which_files(facts.plan)),
+        _section("HOW TO KEEP A FILE", how_to_keep(facts)),
+        _section("WHAT HAPPENS", what_happens(facts)),
+        _section("HOW THIS LIST IS WRITTEN", _how_written(facts)),
+        "LAST USE        SIZE  LISTED  NAME\n",
+    ]
+    return "\n".join(parts)
+
+
+def which_files(plan: Plan) -> Iterator[str]:
+    """Yield the policy in words and how the cut-off came about, a paragraph each."""
+    rules = plan.rules
+    yield (
+        f"Regular files that were last used before {_time(plan.before)}. A file is used when "
+        f"{' or '.join(uses(rules))}."
+    )
+    if not rules.reads_count:
+        yield "READING A FILE DOES NOT COUNT as use on this file system."
+    yield from (visible(words) for words in rules.words)
+    oldest = datetime.fromtimestamp(rules.old_enough_before_s, UTC)
+    kept = [f"Whatever was used since {_time(oldest)} is too young to be deleted"]
+    if rules.minimum_size_bytes:
+        kept.append(f"files smaller than {format_bytes(rules.minimum_size_bytes)} stay")
+    if not rules.linked:
+        kept.append("files with several names (hard links) stay")
+    yield "; ".join(kept) + "; so does what the site has exempted."
+    yield from (visible(words) for words in plan.horizon.words)
+
+
+def how_to_keep(facts: Facts) -> Iterator[str]:
+    """Yield what a user can do, a paragraph each."""
+    name = facts.name
+    yield (
+        "Copy what you need to a place that is not purged (home, project, archive). These names "
+        f"are in {name}{NAMES_SUFFIX} beside this list, each ended by a NUL, as tools take them:"
+    )
+    yield f"  tar --create --file ARCHIVE.tar --null --files-from {name}{NAMES_SUFFIX}"
+    yield f"  rsync --archive --from0 --files-from={name}{NAMES_SUFFIX} / HOST:DIRECTORY"
+    if facts.plan.rules.reads_count:
+        yield (
+            "A file that you read or change before it is deleted stays: its age begins anew. "
+            "Archiving a file reads it."
+        )
+    else:
+        yield (
+            "A file that you change before it is deleted stays: its age begins anew. Reading it "
+            "does not keep it, and archiving it is reading it."
+        )
+    if facts.contact:
+        yield f"Questions and exemptions: {visible(facts.contact)}"
+
+
+def what_happens(facts: Facts) -> Iterator[str]:
+    """Yield the dates and the order of deletion, a paragraph each."""
+    plan = facts.plan
+    yield (
+        f"Nothing on this list is deleted before {_time(facts.not_before)}. From then on files go "
+        "in order of their last use, those of all users together and the oldest first, until the "
+        f"file system is no more than {format_percent(plan.horizon.target)} full. The list names "
+        "more than that is likely to take, so that files near its end may well stay."
+    )
+    yield (
+        "Each file is looked at once more just before: one that was used, changed, renamed, moved "
+        f"or given to somebody else since the file system was looked at ({_time(_ended(plan))}) "
+        "is not deleted by this list."
+    )
+    yield f"After {_time(plan.expires_at)} nothing is deleted by this list; a later one may follow."
+
+
+def mail_subject(facts: Facts) -> str:
+    """Return the subject of a mail."""
+    root = visible(facts.plan.file_system.root)
+    after = facts.not_before.astimezone(UTC)
+    return f"{root}: {facts.user.files:,} of your files may be deleted after {after:%Y-%m-%d}"
+
+
+def mail_text(facts: Facts, directory: str) -> str:
+    """Return the body of a mail: totals, dates, and where the list is, never the list.
+
+    Parameters
+    ----------
+    directory
+        Where the lists are.
+    """
+    place = escape(f"{directory}/{facts.name}".encode("utf-8", "surrogateescape"))
+    where = [f"  {place}{suffix}" for suffix in (TEXT_SUFFIX, LINES_SUFFIX, NAMES_SUFFIX)]
+    root = visible(facts.plan.file_system.root)
+    parts = [
+        _wrapped(
+            f"Some of your files on {root} have not been used for long and are likely to be "
+            "deleted."
+        ),
+        "\n".join(f"{label:{_LABEL_WIDTH}}{value}" for label, value in _totals(facts)) + "\n",
+        "Their names, as text, as JSON lines and ended by NULs, for you alone to read:\n"
+        + "\n".join(where)
+        + "\n",
+        _section("WHICH FILES", which_files(facts.plan)),
+        _section("HOW TO KEEP A FILE", how_to_keep(facts)),
+        _section("WHAT HAPPENS", what_happens(facts)),
+    ]
+    return "\n".join(parts)
+
+
+def uses(rules: PlannedRules) -> tuple[str, ...]:
+    """Return what counts as use, a clause each."""
+    found = [_READ] if rules.reads_count else []
+    if "ctime" in rules.counted:
+        found.append(_CHANGED)
+    elif "mtime" in rules.counted:
+        found.append(_WRITTEN)
+    return tuple(found)
+
+
+def _totals(facts: Facts) -> Iterator[tuple[str, str]]:
+    user, plan = facts.user, facts.plan
+    yield "User", f"{visible(facts.account or '(no account)')} ({user.uid})"
+    held = "" if user.held_bytes is None else f" of the {format_bytes(user.held_bytes)} you hold"
+    yield "Files", f"{plural(user.files, 'file', ',')}, {format_bytes(user.allocated_bytes)}{held}"
+    oldest = datetime.fromtimestamp(user.oldest_use_s, UTC)
+    newest = datetime.fromtimestamp(user.newest_use_s, UTC)
+    yield "Last used", f"{oldest:%Y-%m-%d} to {newest:%Y-%m-%d}"
+    if facts.change is not None:
+        change = facts.change
+        yield (
+            "Since the last list",
+            f"{change.new:,} new, {change.known:,} again, {change.gone:,} gone",
+        )
+    yield "Published", _time(facts.published_at)
+    yield "Not deleted before", _time(facts.not_before)
+    yield "Not deleted after", f"{_time(plan.expires_at)}, by this list"
+    notice = format_duration(plan.notice_s)
+    yield "Plan", f"{plan.id} (policy {visible(plan.policy.name)}, notice {notice})"
+
+
+def _how_written(facts: Facts) -> Iterator[str]:
+    yield (
+        "One file a line, the least recently used first: day of its last use (UTC), length, "
+        "whether the list before named it too, name. In names \\n, \\t, \\r, \\\\ and \\xHH (a "
+        "byte) stand for what cannot be shown; printf '%b' NAME in bash turns them back. The same "
+        f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines) and {facts.name}{NAMES_SUFFIX}."
+    )
+
+
+def _section(title: str, paragraphs: Iterator[str]) -> str:
+    return title + "\n" + "\n".join(_wrapped(one) for one in paragraphs)
+
+
+def _wrapped(paragraph: str) -> str:
+    if paragraph.startswith("  "):  # a command, to be taken as it is
+        return paragraph + "\n"
+    lines = textwrap.wrap(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def _ended(plan: Plan) -> datetime:
+    return plan.index.ended_at
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

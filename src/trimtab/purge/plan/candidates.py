@@ -1,0 +1,119 @@
+"""What a file of candidates holds, read piece by piece: it may be larger than memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import DataError
+from trimtab.purge.plan.model import Candidates, UserTotals
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PIECE_ROWS: Final = 1 << 18
+COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
+"""What a plan needs of each candidate; none of it may be missing."""
+
+
+def pieces(
+    path: Path, columns: Sequence[str] = COLUMNS, *, rows: int = PIECE_ROWS
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a file of candidates in their order, at most ``rows`` at a time.
+
+    Raises
+    ------
+    DataError
+        It is no Parquet, lacks a column, or is damaged.
+    """
+    import polars as pl
+
+    try:
+        source = pl.scan_parquet(path, glob=False)
+        missing = [name for name in columns if name not in source.collect_schema().names()]
+        if missing:
+            raise DataError(f"there is no column {', '.join(missing)}", file=path.name)
+        total = source.select(pl.len()).collect().item()
+        for offset in range(0, total, rows):
+            yield source.slice(offset, rows).select(columns).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(
+            f"it cannot be read as Parquet: {str(error)[:200]}", file=path.name
+        ) from error
+
+
+def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
+    """Return what a file of candidates comes to, its order and its times looked at on the way.
+
+    Parameters
+    ----------
+    sha256
+        Of the file.
+    before_s
+        The cut-off: a row that was used since is an error.
+
+    Raises
+    ------
+    DataError
+        A value is missing, rows are not in order of their last use, or one is too young.
+    """
+    import polars as pl
+
+    partial: list[pl.DataFrame] = []
+    last: int | None = None
+    for piece in pieces(path):
+        _check_piece(piece, path.name, last, before_s)
+        last = piece["last_use_s"][-1]
+        partial.append(_by_user([piece.with_columns(files=pl.lit(1, pl.Int64))], first=True))
+        if len(partial) >= 64:
+            partial = [_by_user(partial)]
+    users = _totals(_by_user(partial)) if partial else ()
+    return Candidates(
+        files=sum(user.files for user in users),
+        size_bytes=sum(user.size_bytes for user in users),
+        allocated_bytes=sum(user.allocated_bytes for user in users),
+        sha256=sha256,
+        users=users,
+    )
+
+
+def sha256_of(descriptor: int) -> str:
+    """Return the hash of a file from its beginning."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with os.fdopen(descriptor, "rb", closefd=False) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int) -> None:
+    for name, nulls in zip(piece.columns, piece.null_count().row(0), strict=True):
+        if nulls:
+            raise DataError(f"{nulls} rows have no {name}", file=file)
+    used = piece["last_use_s"]
+    if not used.is_sorted() or (last is not None and used[0] < last):
+        raise DataError("its rows are not in order of their last use", file=file)
+    if used[-1] >= before_s:
+        raise DataError("it names a file that was used since the cut-off", file=file)
+
+
+def _by_user(frames: list[pl.DataFrame], *, first: bool = False) -> pl.DataFrame:
+    """Return one row a user; sums in Int128, since sizes of sparse files add up beyond 64 bits."""
+    import polars as pl
+
+    frame = pl.concat(frames)
+    if first:
+        frame = frame.with_columns(oldest="last_use_s", newest="last_use_s")
+    sums = ("files", "size_bytes", "allocated_bytes")
+    return frame.group_by("uid").agg(
+        *(pl.col(name).cast(pl.Int128).sum() for name in sums),
+        pl.col("oldest").min(),
+        pl.col("newest").max(),
+    )
+
+
+def _totals(frame: pl.DataFrame) -> tuple[UserTotals, ...]:
+    names = ("uid", "files", "size_bytes", "allocated_bytes", "oldest", "newest")
+    rows = frame.sort("uid").select(names).iter_rows()
+    return tuple(UserTotals(*(int(value) for value in row)) for row in rows)

@@ -1,0 +1,103 @@
+"""``plan.json`` and its signature: values to bytes and back, nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, TypeVar
+
+from trimtab.errors import DataError, RefusedError
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.model import FORMAT, Plan
+from trimtab.visible import visible
+
+ALGORITHM: Final = "hmac-sha256"
+PLAN: Final = "purge plan"
+PUBLICATION: Final = "purge plan published"
+_MESSAGE_MAX: Final = 300
+
+Value = TypeVar("Value")
+
+
+def to_json(value: object) -> bytes:
+    """Return a value of this package as JSON that people can read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(type(value)).dump_json(value, indent=1) + b"\n"
+
+
+def of_json(kind: type[Value], data: bytes, noun: str) -> Value:
+    """Return the value that JSON stands for.
+
+    Raises
+    ------
+    DataError
+        It is no JSON, a field is missing, unknown or of another type.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        message = visible(f"{place}: {first['msg']}"[:_MESSAGE_MAX])
+        raise DataError(f"{noun} does not hold what its format says: {message}") from error
+
+
+def plan_of(data: bytes) -> Plan:
+    """Return the plan that ``plan.json`` describes.
+
+    Raises
+    ------
+    DataError
+        It is not one, or of another format.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DataError("the plan is not JSON") from error
+    number = document.get("format") if isinstance(document, dict) else None
+    if number != FORMAT:
+        raise DataError(
+            f"the plan has format {visible(str(number)[:40])}, this version reads {FORMAT}",
+            hint="make a new plan",
+        )
+    return of_json(Plan, data, "the plan")
+
+
+def signature_of(purpose: str, data: bytes, key: SigningKey) -> dict[str, str]:
+    """Return the signature of ``data`` with the name of its key."""
+    return {
+        "algorithm": ALGORITHM,
+        "key": key.fingerprint,
+        "signature": key.sign(purpose, data),
+    }
+
+
+def check_signature(purpose: str, data: bytes, signature: Any, key: SigningKey, noun: str) -> None:
+    """Refuse what is not signed with the key.
+
+    Raises
+    ------
+    RefusedError
+        Another key, another algorithm, or another content.
+    """
+    found = signature if isinstance(signature, dict) else {}
+    if found.get("algorithm") != ALGORITHM or not isinstance(found.get("signature"), str):
+        raise RefusedError(f"{noun} has no signature that this version knows")
+    if found.get("key") != key.fingerprint:
+        raise RefusedError(
+            f"{noun} is signed with another key than {key.fingerprint}",
+            hint="it was made at another site, or the key was replaced since: make a new plan",
+        )
+    if not key.signed(purpose, data, found["signature"]):
+        raise RefusedError(
+            f"{noun} is not what was signed: it was changed, or damaged",
+            hint="make a new plan, and find out who or what changed this one",
+        )
+
+
+def canonical(document: Any) -> bytes:
+    """Return JSON values as the bytes that are signed, whatever wrote them."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return text.encode("ascii")

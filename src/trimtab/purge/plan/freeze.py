@@ -1,0 +1,200 @@
+"""A plan made: written beside its place, hashed, signed, and put there whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.purge.plan.candidates import sha256_of, summarise
+from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft
+from trimtab.purge.plan.trusted import trusted_directory, trusted_file, write_durably
+from trimtab.visible import visible
+
+CANDIDATES_FILE: Final = "candidates.parquet"
+PLAN_FILE: Final = "plan.json"
+SIGNATURE_FILE: Final = "signature"
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """A directory beside the place of a plan that is being made.
+
+    Attributes
+    ----------
+    out
+        Where the plan is to be.
+    directory
+        Where it is made.
+    owner
+        Whose both are.
+    """
+
+    out: Path
+    directory: Path
+    owner: int
+
+    @property
+    def candidates(self) -> Path:
+        """Where the candidates have to be written before `freeze`."""
+        return self.directory / CANDIDATES_FILE
+
+
+@contextlib.contextmanager
+def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]:
+    """Make a private directory for a plan; it is gone afterwards unless `freeze` put it in place.
+
+    Raises
+    ------
+    UsageError
+        There is something at ``out``: a plan is never changed.
+    RefusedError
+        Somebody else could exchange what is written there.
+    UnreadableError
+        It cannot be written to.
+    """
+    place = Path(os.path.abspath(out))  # noqa: PTH100 - follows nothing
+    with trusted_directory(place.parent, "the directory of the plan", owner=owner) as parent:
+        _refuse_present(place, parent)
+        name = f".{place.name[:200]}.{secrets.token_hex(6)}"
+        try:
+            os.mkdir(name, 0o700, dir_fd=parent)
+        except OSError as error:
+            raise UnreadableError(
+                f"the plan cannot be written to {visible(str(place))}: {error.strerror}"
+            ) from error
+        try:
+            yield Staging(place, place.parent / name, owner)
+        finally:
+            shutil.rmtree(place.parent / name, ignore_errors=True)
+
+
+def freeze(
+    draft: PlanDraft,
+    staged: Staging,
+    *,
+    key: SigningKey,
+    held_bytes: Mapping[int, int] | None = None,
+) -> Plan:
+    """Return the plan, in its place for good; the candidates are in ``staged`` already.
+
+    Totals are counted from the candidates themselves.
+
+    Parameters
+    ----------
+    held_bytes
+        What all files of each user take up, by uid, from the index.
+
+    Raises
+    ------
+    UsageError
+        Times that contradict one another, or something is at its place by now.
+    DataError
+        The candidates are not what they should be.
+    UnreadableError
+        It could not be written.
+    """
+    _check(draft)
+    with trusted_directory(
+        staged.directory, "the plan", owner=staged.owner, private=True
+    ) as directory:
+        sha256 = _settled(directory, staged.owner)
+        candidates = _with_holdings(
+            summarise(staged.candidates, sha256, before_s=draft.horizon.before_s), held_bytes
+        )
+        plan = Plan(
+            format=FORMAT,
+            id=draft.id,
+            made_at=draft.made_at,
+            notice_s=draft.notice_s,
+            expires_at=draft.made_at + timedelta(seconds=draft.notice_s + draft.valid_s),
+            file_system=draft.file_system,
+            index=draft.index,
+            policy=draft.policy,
+            rules=draft.rules,
+            horizon=draft.horizon,
+            candidates=candidates,
+        )
+        data = to_json(plan)
+        write_durably(PLAN_FILE, directory, data)
+        signature = canonical(signature_of(PLAN, data, key))
+        write_durably(SIGNATURE_FILE, directory, signature + b"\n")
+    _put(staged)
+    return plan
+
+
+def _with_holdings(candidates: Candidates, held_bytes: Mapping[int, int] | None) -> Candidates:
+    if held_bytes is None:
+        return candidates
+    users = tuple(replace(user, held_bytes=held_bytes.get(user.uid)) for user in candidates.users)
+    return replace(candidates, users=users)
+
+
+def _check(draft: PlanDraft) -> None:
+    for name, at in (("made", draft.made_at), ("indexed", draft.index.ended_at)):
+        if at.tzinfo is None:
+            raise UsageError(f"the time at which the plan was {name} has no zone")
+    if draft.index.ended_at > draft.made_at:
+        raise UsageError(
+            f"the index ends at {draft.index.ended_at}, after the plan was made",
+            hint="the clocks of the two disagree: set them right and scan again",
+        )
+    if draft.notice_s < 0 or draft.valid_s <= 0:
+        raise UsageError("a notice period is not negative, and a plan is valid for some time")
+    if draft.horizon.before_s > draft.rules.as_of_s:
+        raise UsageError("the cut-off lies after the metadata were taken")
+
+
+def _settled(directory: int, owner: int) -> str:
+    """Return the hash of the candidates, once they are private and on stable storage."""
+    try:
+        state = os.stat(CANDIDATES_FILE, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISREG(state.st_mode):
+            os.chmod(CANDIDATES_FILE, 0o600, dir_fd=directory)  # a directory of our own
+    except OSError as error:
+        raise UnreadableError(f"the plan has no candidates: {error.strerror}") from error
+    with trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor:
+        try:
+            os.fsync(descriptor)
+            return sha256_of(descriptor)
+        except OSError as error:
+            raise UnreadableError(f"the candidates cannot be read: {error.strerror}") from error
+
+
+def _put(staged: Staging) -> None:
+    with trusted_directory(
+        staged.out.parent, "the directory of the plan", owner=staged.owner
+    ) as parent:
+        _refuse_present(staged.out, parent)
+        try:
+            os.rename(staged.directory.name, staged.out.name, src_dir_fd=parent, dst_dir_fd=parent)
+            os.fsync(parent)
+        except OSError as error:
+            raise UnreadableError(
+                f"the plan could not be put to {visible(str(staged.out))}: {error.strerror}"
+            ) from error
+
+
+def _refuse_present(place: Path, parent: int) -> None:
+    try:
+        os.stat(place.name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RefusedError(
+            f"{visible(str(place))} cannot be looked at: {error.strerror}"
+        ) from error
+    raise UsageError(
+        f"there is something at {visible(str(place))} already",
+        hint="a plan is never changed: give --out a new place",
+    )

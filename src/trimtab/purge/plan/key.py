@@ -1,0 +1,115 @@
+"""The site's key, which a plan is signed with: HMAC-SHA256 with a secret that only root can read.
+
+What a good signature proves: the plan was written by somebody who could read the key, which is
+root of a host that has it, and not a bit of it was changed since by anybody who could not. So a
+plan that was edited by hand, damaged by a disk, made at another site, or written by a user who had
+root's directory for a moment is not carried out. What it does not prove: who of those with root's
+rights made it, and nothing against root itself, who needs no plan to delete files.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.purge.plan.trusted import read_trusted, trusted_directory, write_durably
+from trimtab.visible import visible
+
+SECRET_BYTES: Final = 32
+_LINE: Final = re.compile(rb"trimtab-purge-key-1 ([0-9a-f]{64})\n\Z")
+_SIZE_MAX_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A secret of the site.
+
+    Attributes
+    ----------
+    secret
+        32 bytes; never shown.
+    """
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen digits that name the key and say nothing of it."""
+        return self.sign("fingerprint", b"")[:16]
+
+    def sign(self, purpose: str, data: bytes) -> str:
+        """Return the signature of ``data`` as 64 hexadecimal digits.
+
+        Parameters
+        ----------
+        purpose
+            What is signed. It is part of the signature: that of one kind of file is none of
+            another.
+        """
+        return hmac.new(self.secret, f"trimtab {purpose}\n".encode() + data, "sha256").hexdigest()
+
+    def signed(self, purpose: str, data: bytes, signature: str) -> bool:
+        """Whether ``signature`` is the one of ``data``."""
+        return hmac.compare_digest(self.sign(purpose, data).encode(), signature.encode())
+
+
+def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
+    """Return a new key, kept in a file that was not there before.
+
+    Raises
+    ------
+    UsageError
+        There is a file already: plans that it signed would not be carried out any more.
+    RefusedError
+        The directory is not root's alone to write to.
+    UnreadableError
+        It cannot be written.
+    """
+    file = Path(path)
+    with trusted_directory(file.parent, "the directory of the key", owner=owner) as directory:
+        if _is_there(file.name, directory):
+            raise UsageError(
+                f"there is a file {visible(os.fspath(path))} already",
+                hint="plans that are not carried out yet were signed with it; move it away first",
+            )
+        key = SigningKey(secrets.token_bytes(SECRET_BYTES))
+        write_durably(file.name, directory, f"trimtab-purge-key-1 {key.secret.hex()}\n".encode())
+    return key
+
+
+def read_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
+    """Return the key in a file that nobody but root can read.
+
+    Raises
+    ------
+    RefusedError
+        The file or a directory above it is not root's alone, or it holds no key.
+    UnreadableError
+        It cannot be read.
+    """
+    file = Path(path)
+    with trusted_directory(file.parent, "the directory of the key", owner=owner) as directory:
+        data = read_trusted(
+            file.name, directory, "the key", maximum_bytes=_SIZE_MAX_BYTES, owner=owner
+        )
+    found = _LINE.match(data)
+    if found is None:
+        raise RefusedError(
+            f"the file {visible(os.fspath(path))} holds no key of purge plans",
+            hint="it has one line: trimtab-purge-key-1 and 64 hexadecimal digits",
+        )
+    return SigningKey(bytes.fromhex(found.group(1).decode()))
+
+
+def _is_there(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

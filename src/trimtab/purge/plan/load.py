@@ -1,0 +1,206 @@
+"""A plan read back: everything that was signed is checked again, and what it is bound to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import RefusedError, TrimtabError, UsageError
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan.candidates import sha256_of
+from trimtab.purge.plan.document import PLAN, check_signature, plan_of
+from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.model import Plan
+from trimtab.purge.plan.publication import Publication, read_publication
+from trimtab.purge.plan.trusted import read_trusted, trusted_directory, trusted_file
+from trimtab.visible import visible
+
+_PLAN_MAX_BYTES: Final = 1 << 28
+_SIGNATURE_MAX_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlan:
+    """A plan as it lies on disk, found to be what was signed.
+
+    Attributes
+    ----------
+    directory
+        Where.
+    plan
+        What it says.
+    sha256
+        Of ``plan.json``: what a journal names it by.
+    publication
+        The evidence that it was published; ``None`` where it was not.
+    """
+
+    directory: Path
+    plan: Plan
+    sha256: str
+    publication: Publication | None
+
+    @property
+    def candidates(self) -> Path:
+        """The file of candidates."""
+        return self.directory / CANDIDATES_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a plan is held against when it is to be carried out.
+
+    Attributes
+    ----------
+    at
+        Now.
+    file_system
+        What is mounted at the root.
+    root
+        What is to be purged.
+    policy_sha256
+        Of the policy in force.
+    loosened
+        What the policy in force allows that the plan's did not
+        (`trimtab.purge.policy.loosened`); empty: it only keeps more. ``None``: nobody compared,
+        so that another policy refuses the plan.
+    """
+
+    at: datetime
+    file_system: FileSystemIdentity
+    root: str
+    policy_sha256: str
+    loosened: Sequence[str] | None = None
+
+
+def load_plan(
+    directory: str | os.PathLike[str],
+    key: SigningKey,
+    *,
+    owner: int = 0,
+    candidates: bool = True,
+) -> LoadedPlan:
+    """Return a plan, once every hash and signature in it has been found good.
+
+    Parameters
+    ----------
+    directory
+        That of the plan: private, and its files too.
+    candidates
+        Whether the candidates are read and their hash compared: always where something is to be
+        deleted; they may be many gigabytes.
+
+    Raises
+    ------
+    RefusedError
+        Something was changed, is signed with another key, is a link, or could have been exchanged
+        by somebody else.
+    DataError
+        It does not hold what its format says.
+    UnreadableError
+        It is not there, or cannot be read.
+    """
+    with trusted_directory(directory, "the plan", owner=owner, private=True) as opened:
+        data = read_trusted(
+            PLAN_FILE, opened, "the plan", maximum_bytes=_PLAN_MAX_BYTES, owner=owner
+        )
+        _check_signature(data, opened, key, owner)
+        plan = plan_of(data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        if candidates:
+            _check_candidates(plan, opened, owner)
+        publication = read_publication(opened, plan, sha256, key, owner=owner)
+    place = Path(os.path.abspath(directory))  # noqa: PTH100 - follows nothing
+    return LoadedPlan(place, plan, sha256, publication)
+
+
+def refusals(loaded: LoadedPlan, found: Circumstances) -> tuple[str, ...]:
+    """Return every reason why a plan may not be carried out now; empty: none.
+
+    Pure: whether the run itself may begin is another question (see `trimtab.purge.run`).
+    """
+    return tuple(_refusals(loaded, found))
+
+
+def published_before(
+    directories: Sequence[Path], plan: Plan, key: SigningKey, *, owner: int = 0
+) -> tuple[LoadedPlan | None, tuple[str, ...]]:
+    """Return the plan of the same root that was published last before, and what was passed over.
+
+    Parameters
+    ----------
+    directories
+        Where plans may be.
+    """
+    latest: LoadedPlan | None = None
+    passed: list[str] = []
+    for directory in directories:
+        try:
+            other = load_plan(directory, key, owner=owner, candidates=False)
+        except TrimtabError as error:
+            passed.append(f"{visible(str(directory))}: {error.message}")
+            continue
+        if other.publication is None or other.plan.id == plan.id:
+            continue
+        if not _is_of_same(other.plan, plan) or other.plan.made_at > plan.made_at:
+            continue
+        if latest is None or other.plan.made_at > latest.plan.made_at:
+            latest = other
+    return latest, tuple(passed)
+
+
+def _is_of_same(one: Plan, other: Plan) -> bool:
+    same = one.file_system.identity.is_same(other.file_system.identity)
+    return same and one.file_system.root == other.file_system.root
+
+
+def _refusals(loaded: LoadedPlan, found: Circumstances) -> Iterator[str]:
+    plan, publication = loaded.plan, loaded.publication
+    if found.at.tzinfo is None:
+        raise UsageError("the time to hold a plan against has no zone")
+    yield from (f"its index cannot drive a deletion: {one}" for one in plan.index.obstacles)
+    if publication is None:
+        yield "it was not published: its users do not know of it"
+    elif found.at < publication.not_before:
+        yield f"its notice period lasts until {publication.not_before:%Y-%m-%d %H:%M} UTC"
+    if found.at >= plan.expires_at:
+        yield f"it expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC"
+    if found.at < plan.made_at:
+        yield f"it was made at {plan.made_at:%Y-%m-%d %H:%M} UTC, which is yet to come"
+    if not plan.file_system.identity.is_same(found.file_system):
+        yield f"it is for another file system than the one that is mounted at {found.root}"
+    if plan.file_system.root != found.root:
+        yield f"it is for {plan.file_system.root}, not for {visible(found.root)}"
+    if plan.policy.sha256 != found.policy_sha256:
+        if found.loosened is None:
+            yield "it was made under another policy than the one in force"
+        yield from (f"the policy in force is looser: {one}" for one in found.loosened or ())
+
+
+def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -> None:
+    noun = "the signature of the plan"
+    text = read_trusted(
+        SIGNATURE_FILE, directory, noun, maximum_bytes=_SIGNATURE_MAX_BYTES, owner=owner
+    )
+    try:
+        signature = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"{noun} is not JSON: it was changed, or damaged") from error
+    check_signature(PLAN, data, signature, key, "the plan")
+
+
+def _check_candidates(plan: Plan, directory: int, owner: int) -> None:
+    with trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor:
+        sha256 = sha256_of(descriptor)
+    if sha256 != plan.candidates.sha256:
+        raise RefusedError(
+            "the candidates are not what was signed: they were changed, or damaged",
+            hint="make a new plan, and find out who or what changed this one",
+        )

@@ -1,0 +1,354 @@
+"""A plan as values: what will be deleted, from what it follows, and whom it concerns.
+
+They are written to ``plan.json`` as they stand here: a field that is added, renamed or read in
+another way is another `FORMAT`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from trimtab.errors import UsageError
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan.names import escape, unescape
+
+FORMAT: Final = 1
+HOUR_S: Final = 3600
+STRICT: Final[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+"""How pydantic reads these values back: nothing unknown, nothing converted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFileSystem:
+    """Which file system a plan is for.
+
+    Attributes
+    ----------
+    kind, name, fsid
+        By what it is known again (see `trimtab.purge.index.manifest.FileSystemIdentity`); its
+        device number is not among them, since it may be another after the next boot.
+    root
+        Absolute path below which files are deleted; UTF-8.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    kind: str
+    name: str | None
+    fsid: int | None
+    root: str
+
+    def __post_init__(self) -> None:
+        """Refuse a root that is no absolute path, and a file system that cannot be known again."""
+        if not self.root.startswith("/") or not self.root.isprintable():
+            raise UsageError(f"{self.root!r} is no absolute path of printable characters")
+        if self.name is None and self.fsid is None:
+            raise UsageError(f"nothing says which file system {self.root} is on")
+
+    @property
+    def identity(self) -> FileSystemIdentity:
+        """What a mounted one is held against."""
+        return FileSystemIdentity(self.kind, self.name, self.fsid)
+
+    @property
+    def root_prefix(self) -> bytes:
+        """What goes before a path of the index to make it absolute."""
+        return self.root.rstrip("/").encode() + b"/"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedIndex:
+    """Which index a plan was made from, and how far it can be trusted.
+
+    Attributes
+    ----------
+    id, sha256
+        Of its manifest.
+    source
+        ``scan``, ``gnu-find`` ...
+    started_at, ended_at
+        When the metadata were taken; the beginning is not always known.
+    times
+        How far its times can be trusted: ``exact_ns``, ``seconds``, ``mds_only``.
+    time_resolution_ns
+        Times of the index are multiples of it.
+    obstacles
+        Why nothing may be deleted by it (it is incomplete, it names no objects); empty: it may.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    id: str
+    sha256: str
+    source: str
+    started_at: datetime | None
+    ended_at: datetime
+    times: str
+    time_resolution_ns: int
+    obstacles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPolicy:
+    """The policy that a plan was made under, whole.
+
+    Attributes
+    ----------
+    name
+        Of the policy.
+    text
+        Its file as it was read.
+    sha256
+        Of the text.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    text: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRules:
+    """Who may be deleted, as `trimtab._core.Rules` takes it.
+
+    Attributes
+    ----------
+    counted
+        Which of ``atime``, ``mtime``, ``ctime`` count; the most recent is the last use.
+    as_of_s
+        When the metadata were taken, in seconds since 1970: no time is believed to be later.
+    old_enough_before_s
+        What was used since then is younger than the minimum age.
+    minimum_size_bytes
+        Smaller files stay.
+    exempt_paths
+        Relative to the root and escaped (see `trimtab.purge.plan.names`).
+    exempt_users, exempt_groups, exempt_projects
+        Their numbers.
+    linked
+        Whether files with several names may go.
+    words
+        What of this needs a reason, in sentences: why reads do not count, why the minimum age is
+        not the policy's.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    counted: tuple[str, ...]
+    as_of_s: int
+    old_enough_before_s: int
+    minimum_size_bytes: int = 0
+    exempt_paths: tuple[str, ...] = ()
+    exempt_users: tuple[int, ...] = ()
+    exempt_groups: tuple[int, ...] = ()
+    exempt_projects: tuple[int, ...] = ()
+    linked: bool = False
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a name of a time that there is not, and no time at all."""
+        if not self.counted or not set(self.counted) <= {"atime", "mtime", "ctime"}:
+            raise UsageError(f"{self.counted!r} are no times that a file's age could count from")
+
+    @property
+    def exempt_path_bytes(self) -> tuple[bytes, ...]:
+        """The exempt paths as they are."""
+        return tuple(unescape(path) for path in self.exempt_paths)
+
+    @property
+    def reads_count(self) -> bool:
+        """Whether reading a file keeps it."""
+        return "atime" in self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedHorizon:
+    """The cut-off and how it came about.
+
+    Attributes
+    ----------
+    before_s
+        Seconds since 1970, a whole hour: candidates were last used before it. Lists go beyond
+        the need, so this is younger than ``needed_before_s``.
+    needed_before_s
+        The cut-off that brings use to the target as things stand now; ``None`` where none does.
+    target
+        Fullness to come to, used / (used + available).
+    used_bytes, available_bytes
+        Of the file system when it was computed.
+    to_free_bytes
+        What the lists are made for: the forecast's upper bound, times the policy's factor.
+    words
+        How it was computed, in sentences that users are shown.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    before_s: int
+    needed_before_s: int | None
+    target: float
+    used_bytes: int
+    available_bytes: int
+    to_free_bytes: int
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what is no cut-off."""
+        if self.before_s % HOUR_S:
+            raise UsageError(f"the cut-off {self.before_s} is not at a whole hour")
+        if not 0 < self.target <= 1:
+            raise UsageError(f"the target {self.target} is no fraction of a file system")
+
+
+@dataclass(frozen=True, slots=True)
+class UserTotals:
+    """What of one user stands in a plan.
+
+    Attributes
+    ----------
+    uid
+        The user's number.
+    files
+        Candidates.
+    size_bytes
+        Their lengths together.
+    allocated_bytes
+        What they take up.
+    oldest_use_s, newest_use_s
+        The first and the last of their last uses, in seconds since 1970.
+    held_bytes
+        What all files of the user take up, by the index; ``None`` where nobody counted.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    uid: int
+    files: int
+    size_bytes: int
+    allocated_bytes: int
+    oldest_use_s: int
+    newest_use_s: int
+    held_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What ``candidates.parquet`` holds.
+
+    Attributes
+    ----------
+    files
+        Its rows.
+    size_bytes, allocated_bytes
+        Their sums.
+    sha256
+        Of the file.
+    users
+        Totals by user, in order of the number.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    files: int
+    size_bytes: int
+    allocated_bytes: int
+    sha256: str
+    users: tuple[UserTotals, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDraft:
+    """What a plan is made of, but for its candidates.
+
+    Attributes
+    ----------
+    id
+        UUIDv7.
+    made_at
+        When.
+    notice_s
+        How long it has to stand published.
+    valid_s
+        How long after that it may be carried out.
+    file_system, index, policy, rules, horizon
+        What it is bound to and follows from.
+    """
+
+    id: str
+    made_at: datetime
+    notice_s: int
+    valid_s: int
+    file_system: PlannedFileSystem
+    index: PlannedIndex
+    policy: PlannedPolicy
+    rules: PlannedRules
+    horizon: PlannedHorizon
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be deleted; immutable, as is the directory that holds it.
+
+    Attributes
+    ----------
+    format
+        Of ``plan.json``.
+    id
+        UUIDv7.
+    made_at
+        When it was made.
+    notice_s
+        How long it has to stand published before anything is deleted.
+    expires_at
+        After it nothing is deleted, however late it was published.
+    file_system, index, policy, rules, horizon
+        What it is bound to and follows from.
+    candidates
+        What may be deleted.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    format: int
+    id: str
+    made_at: datetime
+    notice_s: int
+    expires_at: datetime
+    file_system: PlannedFileSystem
+    index: PlannedIndex
+    policy: PlannedPolicy
+    rules: PlannedRules
+    horizon: PlannedHorizon
+    candidates: Candidates
+
+    @property
+    def earliest(self) -> datetime:
+        """Before it nothing can be deleted; later, the later it is published."""
+        return self.made_at + timedelta(seconds=self.notice_s)
+
+    @property
+    def before(self) -> datetime:
+        """The cut-off as a time."""
+        return datetime.fromtimestamp(self.horizon.before_s, UTC)
+
+
+def rules_of(
+    *,
+    counted: tuple[str, ...],
+    as_of_s: int,
+    old_enough_before_s: int,
+    exempt_paths: tuple[bytes, ...] = (),
+    **others: Any,
+) -> PlannedRules:
+    """Return rules with their paths escaped; the rest as in `PlannedRules`."""
+    return PlannedRules(
+        counted=counted,
+        as_of_s=as_of_s,
+        old_enough_before_s=old_enough_before_s,
+        exempt_paths=tuple(escape(path) for path in exempt_paths),
+        **others,
+    )

@@ -1,0 +1,149 @@
+"""The evidence that a plan was published: who was given which list, where, and when.
+
+``published.json`` is written once, after every list is on stable storage; the notice period counts
+from then. It is signed like the plan, and names the plan by its hash: that of one plan is none for
+another.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
+
+from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.purge.plan.document import (
+    PUBLICATION,
+    canonical,
+    check_signature,
+    of_json,
+    signature_of,
+    to_json,
+)
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.model import STRICT, Plan
+from trimtab.purge.plan.trusted import read_trusted, write_durably
+
+PUBLISHED_FILE: Final = "published.json"
+_SIZE_MAX_BYTES: Final = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class UserList:
+    """The list that one user was given.
+
+    Attributes
+    ----------
+    uid
+        The user's number.
+    account
+        Name; ``None`` where nobody has the number: the list is root's.
+    name
+        Of the files, without their suffixes.
+    files
+        How many files it names.
+    new_files
+        How many of them no list published before named; ``None`` where there was none.
+    gone_files
+        How many that list named and this one does not.
+    text_sha256, lines_sha256, names_sha256
+        Of the text, the JSON lines and the names that end with a NUL.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    uid: int
+    account: str | None
+    name: str
+    files: int
+    new_files: int | None
+    gone_files: int | None
+    text_sha256: str
+    lines_sha256: str
+    names_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What was published.
+
+    Attributes
+    ----------
+    plan_id, plan_sha256
+        Of which plan; the hash is that of ``plan.json``.
+    published_at
+        When the last list was on stable storage.
+    not_before
+        What the lists promise: nothing is deleted before.
+    directory
+        Where the lists are.
+    previous_plan_id
+        Which plan was published before; ``None``: none that is known.
+    lists
+        One a user, in order of the number.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    plan_id: str
+    plan_sha256: str
+    published_at: datetime
+    not_before: datetime
+    directory: str
+    previous_plan_id: str | None
+    lists: tuple[UserList, ...]
+
+    @property
+    def without_account(self) -> tuple[int, ...]:
+        """The numbers that nobody has: their files' owners could not be told."""
+        return tuple(one.uid for one in self.lists if one.account is None)
+
+
+def write_publication(directory: int, publication: Publication, key: SigningKey) -> None:
+    """Write the evidence into the directory of its plan.
+
+    Raises
+    ------
+    UnreadableError
+        It could not be written: the plan does not count as published.
+    """
+    body = json.loads(to_json(publication))
+    signature = signature_of(PUBLICATION, canonical(body), key)
+    text = json.dumps({"publication": body, "signature": signature}, indent=1)
+    write_durably(PUBLISHED_FILE, directory, text.encode() + b"\n")
+
+
+def read_publication(
+    directory: int, plan: Plan, plan_sha256: str, key: SigningKey, *, owner: int = 0
+) -> Publication | None:
+    """Return the evidence that a plan was published; ``None`` where it was not.
+
+    Raises
+    ------
+    RefusedError
+        It was changed, is of another plan, or others could have written it.
+    DataError
+        It does not hold what its format says.
+    """
+    noun = "the evidence of publication"
+    try:
+        data = read_trusted(
+            PUBLISHED_FILE, directory, noun, maximum_bytes=_SIZE_MAX_BYTES, owner=owner
+        )
+    except UnreadableError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+    try:
+        document = json.loads(data)
+        body, signature = document["publication"], document["signature"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DataError(f"{noun} does not hold what its format says") from error
+    check_signature(PUBLICATION, canonical(body), signature, key, noun)
+    publication = of_json(Publication, canonical(body), noun)
+    if (publication.plan_id, publication.plan_sha256) != (plan.id, plan_sha256):
+        raise RefusedError(f"{noun} is that of plan {publication.plan_id}, not of {plan.id}")
+    if publication.not_before < publication.published_at + timedelta(seconds=plan.notice_s):
+        raise RefusedError(f"{noun} promises less than the plan's notice period")
+    return publication

@@ -1,0 +1,229 @@
+"""Files that only root can have written: opened without following links, written so that they last.
+
+A plan says what root deletes, so whoever can change it, or put another in its place, deletes with
+root's rights. Every component of its path is opened by itself, relative to the one before, and must
+belong to root and be closed to others' writing; after that nobody but root can have exchanged it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import RefusedError, UnreadableError
+from trimtab.visible import visible
+
+_COMPONENT: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LAST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+@contextlib.contextmanager
+def trusted_directory(
+    path: str | os.PathLike[str], noun: str, *, owner: int = 0, private: bool = False
+) -> Iterator[int]:
+    """Open a directory that nobody but ``owner`` and root can have exchanged; yield its descriptor.
+
+    Parameters
+    ----------
+    noun
+        What errors call it: ``the plan``.
+    owner
+        Whose it must be.
+    private
+        Whether it must be closed to everybody else, reading included.
+
+    Raises
+    ------
+    RefusedError
+        A component is a link, somebody else's, or open to others' writing.
+    UnreadableError
+        There is no such directory.
+    """
+    descriptor = _opened(Path(os.path.abspath(path)), noun, owner)  # noqa: PTH100 - follows nothing
+    try:
+        state = os.fstat(descriptor)
+        if state.st_uid != owner:
+            raise _refused(path, noun, f"belongs to user {state.st_uid}", f"chown {owner}")
+        if _open_to_others(state):
+            raise _refused(path, noun, "can be written by others", "chmod go-w")
+        if private and state.st_mode & _OTHERS:
+            raise _refused(path, noun, "is open to others", "chmod go-rwx")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Iterator[int]:
+    """Open a private regular file of a trusted directory for reading; yield its descriptor.
+
+    Raises
+    ------
+    RefusedError
+        It is a link or no regular file, somebody else's, has another name, or others may read it.
+    UnreadableError
+        It is not there.
+    """
+    # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        descriptor = os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        raise _cannot_open(name, directory, noun, error) from error
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise _refused(name, noun, "is not a regular file", None)
+        if state.st_uid != owner:
+            raise _refused(name, noun, f"belongs to user {state.st_uid}", f"chown {owner}")
+        if state.st_mode & _OTHERS:
+            raise _refused(name, noun, "is open to others", "chmod go-rwx")
+        if state.st_nlink != 1:
+            raise _refused(name, noun, f"has {state.st_nlink} names", None)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_trusted(
+    name: str, directory: int, noun: str, *, maximum_bytes: int, owner: int = 0
+) -> bytes:
+    """Return the content of a private regular file of a trusted directory.
+
+    Raises
+    ------
+    RefusedError
+        See `trusted_file`; or it is larger than it can be.
+    UnreadableError
+        It cannot be read.
+    """
+    with trusted_file(name, directory, noun, owner=owner) as descriptor:
+        try:
+            with os.fdopen(descriptor, "rb", closefd=False) as stream:
+                data = stream.read(maximum_bytes + 1)
+        except OSError as error:
+            raise _unreadable(name, noun, "cannot be read", error) from error
+    if len(data) > maximum_bytes:
+        raise _refused(name, noun, f"is larger than {maximum_bytes} bytes", None)
+    return data
+
+
+def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file whole or not at all, in place of one of that name, and see it to stable storage.
+
+    Raises
+    ------
+    UnreadableError
+        It could not be written; what was there before is still there.
+    """
+    part = f".{secrets.token_hex(8)}.part"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(part, flags, mode, dir_fd=directory)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            # The first error is the one to tell; that there may be nothing to remove is not.
+            with contextlib.suppress(OSError):
+                os.unlink(part, dir_fd=directory)
+            raise
+        os.fsync(directory)
+    except OSError as error:
+        raise _unreadable(name, "the file", "could not be written", error) from error
+
+
+def synchronise_file_system(directory: int) -> None:
+    """Wait until everything written to the directory's file system is on stable storage.
+
+    One call for thousands of files, where an fsync of each would be thousands of commits.
+
+    Raises
+    ------
+    OSError
+        Something could not be written (told since Linux 5.8).
+    """
+    library = ctypes.CDLL(None, use_errno=True)  # Python has fsync and sync, and not this one
+    if library.syncfs(directory) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _opened(path: Path, noun: str, owner: int) -> int:
+    """Return the descriptor of a directory, each component above it looked at on the way."""
+    descriptor = os.open("/", _COMPONENT)
+    try:
+        for place, name in enumerate(path.parts[1:], start=2):
+            _check_component(descriptor, Path(*path.parts[: place - 1]), noun, owner)
+            flags = _LAST if place == len(path.parts) else _COMPONENT
+            try:
+                below = os.open(name, flags, dir_fd=descriptor)
+            except OSError as error:
+                raise _cannot_open(name, descriptor, noun, error, path) from error
+            os.close(descriptor)
+            descriptor = below
+        if len(path.parts) == 1:
+            raise RefusedError(f"{noun} cannot be the directory /")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None:
+    state = os.fstat(descriptor)
+    if state.st_uid not in (0, owner):
+        raise RefusedError(
+            f"{noun} lies below {visible(str(path))}, which belongs to user {state.st_uid}, "
+            f"who could exchange it",
+            hint="keep it where every directory above it is root's",
+        )
+    # In a sticky directory nobody can rename or remove what is root's.
+    if _open_to_others(state) and not state.st_mode & stat.S_ISVTX:
+        raise RefusedError(
+            f"{noun} lies below {visible(str(path))}, which others can write to",
+            hint=f"chmod go-w {visible(str(path))}, or keep it somewhere else",
+        )
+
+
+def _open_to_others(state: os.stat_result) -> bool:
+    group = state.st_mode & stat.S_IWGRP and state.st_gid != 0
+    return bool(state.st_mode & stat.S_IWOTH or group)
+
+
+def _cannot_open(
+    name: str, directory: int, noun: str, error: OSError, path: Path | None = None
+) -> RefusedError | UnreadableError:
+    shown = visible(str(path or name))
+    try:
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    except OSError:
+        mode = 0
+    if stat.S_ISLNK(mode):
+        return RefusedError(
+            f"{noun} {shown} is, or lies behind, the symbolic link {visible(name)}",
+            hint="give the path that the link leads to; links can be exchanged",
+        )
+    return UnreadableError(f"{noun} {shown} cannot be opened: {error.strerror}")
+
+
+def _refused(
+    path: str | os.PathLike[str], noun: str, reason: str, command: str | None
+) -> RefusedError:
+    shown = visible(os.fspath(path))
+    hint = f"{command} {shown}, once you know how it came to be so" if command else None
+    return RefusedError(f"{noun} {shown} {reason}", hint=hint)
+
+
+def _unreadable(name: str, noun: str, what: str, error: OSError) -> UnreadableError:
+    return UnreadableError(f"{noun} {visible(name)} {what}: {error.strerror or error}")

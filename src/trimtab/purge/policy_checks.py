@@ -1,0 +1,165 @@
+"""What the parts of a policy have to be to one another: pure, over plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from trimtab.purge.policy import DAY_S, WEEK_S, Policy
+from trimtab.site.checks import NAME, Problem
+from trimtab.units import format_duration, format_percent
+from trimtab.visible import visible
+
+_USUAL_NOTICE_S: Final = WEEK_S
+_USUAL_AGE_S: Final = 4 * WEEK_S
+_EMPTY_TARGET: Final = 0.2
+"""A target under it is more likely the part to be freed than the part to be left."""
+
+
+def problems(policy: Policy) -> Iterator[Problem]:
+    """Yield what contradicts itself, or asks for what this version cannot do."""
+    if not NAME.fullmatch(policy.name):
+        yield Problem(
+            ("policy", "name"),
+            f"{visible(policy.name[:80])!r} is not a name",
+            "small letters, digits and, between them, dashes; 64 at most",
+        )
+    yield from _root(policy.root)
+    if (policy.target is None) == (policy.target_ost is None):
+        both = policy.target is not None
+        yield Problem(
+            ("policy", "target_ost" if both else "target"),
+            "there are two targets" if both else "there is no target",
+            'write target = "70%" for the whole, or target_ost = "75%" for every OST',
+        )
+    for noun, why in (
+        ("immutable", "somebody set that flag on purpose: take it off with chattr -i first"),
+        ("moved", "nobody was told of the path where such a file is now; the next plan has it"),
+    ):
+        if getattr(policy, f"{noun}_files") != "keep":
+            yield Problem(("keep", f"{noun}_files"), f"{noun} files are always kept", why)
+    yield from _files(policy)
+    yield from _mail(policy)
+
+
+def warnings(policy: Policy) -> Iterator[str]:
+    """Yield what is allowed and probably not meant."""
+    yield from _short_times(policy)
+    target = policy.target if policy.target is not None else policy.target_ost
+    caps = policy.caps
+    for holds, said in (
+        (
+            "ctime" not in policy.counted,
+            "[age] counted leaves ctime out: files that arrived with their old times "
+            "(rsync -a, tar) are as old as they say",
+        ),
+        (
+            "mtime" not in policy.counted,
+            "[age] counted leaves mtime out: files that are written to are not young by that",
+        ),
+        (
+            target is not None and target < _EMPTY_TARGET,
+            f"a target of {format_percent(target or 0)} is what is left, not what is freed",
+        ),
+        (
+            any(one.kind == "path" and one.value == b"" for one in policy.exemptions),
+            "the root itself is exempt: nothing will be deleted",
+        ),
+        (
+            caps.bytes is None and caps.filesystem_fraction is None,
+            "[caps] sets no limit of bytes: one run may empty the file system",
+        ),
+        (
+            caps.user_fraction is None,
+            "[caps] user is unlimited: one run may take all that a user has",
+        ),
+        (
+            not policy.keep_root_files,
+            "[keep] root_files is false: quota files and the like are root's",
+        ),
+        (
+            policy.notices.directory is None and policy.notices.mail_to is None,
+            "[notice] has no directory and no mail_to: how are users told?",
+        ),
+    ):
+        if holds:
+            yield said
+
+
+def _short_times(policy: Policy) -> Iterator[str]:
+    if policy.notice_s == 0:
+        yield "[notice] period is 0: files are deleted that nobody was told of"
+    elif policy.notice_s < _USUAL_NOTICE_S:
+        yield (
+            f"[notice] period is {format_duration(policy.notice_s)}: who is away for a week "
+            "never sees the list"
+        )
+    if policy.minimum_age_s < _USUAL_AGE_S:
+        age = format_duration(policy.minimum_age_s) if policy.minimum_age_s else "0"
+        yield f"[age] minimum is {age}: files of running projects can go"
+    if policy.arming.kind == "delay" and policy.arming.delay_s < DAY_S:
+        yield "[arming] delay is under a day: nobody can object in time"
+
+
+def _root(root: str) -> Iterator[Problem]:
+    if "\0" in root or not root.startswith("/"):
+        yield Problem(
+            ("policy", "root"),
+            f"{visible(root[:200])!r} is not an absolute path",
+            'write it in full: root = "/scratch"',
+        )
+    elif ".." in PurePosixPath(root).parts or "." in root.split("/"):
+        yield Problem(("policy", "root"), f'{visible(root[:200])!r} holds "." or ".."')
+    elif PurePosixPath(root) in (PurePosixPath("/"), PurePosixPath("//")):
+        yield Problem(("policy", "root"), "the root of this host is no file system to purge")
+    elif root != str(PurePosixPath(root)) or root.startswith("//"):
+        yield Problem(
+            ("policy", "root"),
+            f"{visible(root[:200])!r} has more slashes than it needs",
+            f'root = "/{"/".join(part for part in root.split("/") if part)}"',
+        )
+
+
+def _files(policy: Policy) -> Iterator[Problem]:
+    """Yield what is wrong with the names of files and directories on this host."""
+    root = PurePosixPath(policy.root)
+    for location, path, outside in (
+        (("guards", "allow_list"), policy.guards.allow_list, True),
+        (("guards", "kill_switch"), policy.guards.kill_switch, True),
+        (("notice", "mail_map"), policy.notices.mail_map, True),
+        (("notice", "directory"), policy.notices.directory, False),
+    ):
+        if path is None:
+            continue
+        shown = visible(path[:200])
+        if not path.startswith("/") or ".." in PurePosixPath(path).parts:
+            yield Problem(location, f"{shown!r} is not an absolute path", "write it in full")
+        elif outside and PurePosixPath(path).is_relative_to(root):
+            yield Problem(
+                location,
+                f"{shown!r} lies in what is purged: its users could put it there",
+                "take a place that only root can write, such as /etc/trimtab",
+            )
+
+
+def _mail(policy: Policy) -> Iterator[Problem]:
+    notices = policy.notices
+    if notices.mail_to is not None:
+        rest = notices.mail_to.replace("{user}", "", 1)
+        if rest == notices.mail_to or "{" in rest or "}" in rest or notices.mail_to.count("@") > 1:
+            yield Problem(
+                ("notice", "mail_to"),
+                f"{visible(notices.mail_to[:80])!r} is no pattern of an address",
+                'write mail_to = "{user}@example.org"',
+            )
+    if (notices.mail_to or notices.mail_map) and notices.mail_from is None:
+        yield Problem(
+            ("notice", "mail_from"),
+            "is missing: mail has a sender, and users answer to it",
+            'mail_from = "storage@example.org"',
+        )
+    for key in ("mail_to", "mail_from"):
+        value = getattr(notices, key)
+        if value is not None and any(sign in value for sign in " \t\r\n,;<>()"):
+            yield Problem(("notice", key), f"{visible(value[:80])!r} is to be one plain address")

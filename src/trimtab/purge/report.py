@@ -1,0 +1,294 @@
+"""What was purged, day by day, from the journals alone: files, bytes, refusals and why.
+
+Nothing is counted twice and nothing is guessed: a row is of the day on which its batch ended, and a
+run that never said how it ended is told as such.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, tzinfo
+from typing import Any
+
+from trimtab.purge.run.journal import Standing, replay
+from trimtab.purge.run.records import (
+    BatchLine,
+    BeginLine,
+    Chronicle,
+    DoneLine,
+    EndLine,
+    Line,
+    PlanLine,
+    TornLine,
+    UsageLine,
+)
+from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE
+
+
+@dataclass(frozen=True, slots=True)
+class Fullness:
+    """How full the file system was at a time."""
+
+    at: datetime
+    used_bytes: int
+    available_bytes: int
+
+    @property
+    def fullness(self) -> float:
+        """The part of it that was used."""
+        return self.used_bytes / (self.used_bytes + self.available_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class UserDay:
+    """What of one user went on a day; bytes as the plan listed them."""
+
+    uid: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunDay:
+    """A run that was at work on a day.
+
+    Attributes
+    ----------
+    end, text
+        Why it ended and in words; ``None`` where it did not end on that day, or never said so.
+    objections
+        What held it back or, of a dry run, would have.
+    """
+
+    run: str
+    plan: str
+    began: datetime | None
+    horizon: datetime | None
+    who: str
+    end: str | None
+    text: str | None
+    objections: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was deleted on one day, or by dry runs would have been.
+
+    Attributes
+    ----------
+    day
+        In the time zone that was asked for.
+    dry
+        Of dry runs; they are never mixed with others.
+    files, bytes, freed_bytes
+        Deleted; bytes as listed, and as freed. Of a batch that was interrupted, files that were
+        found gone are among them.
+    kept
+        Rows that were kept, by why; those that a cap left alone are among them.
+    horizons
+        The cut-offs of the plans, in order.
+    before, after
+        First and last measurement of the day.
+    users
+        By bytes, most first.
+    """
+
+    day: date
+    dry: bool
+    files: int
+    bytes: int
+    freed_bytes: int
+    kept: Mapping[str, int]
+    horizons: tuple[datetime, ...]
+    before: Fullness | None
+    after: Fullness | None
+    users: tuple[UserDay, ...]
+    runs: tuple[RunDay, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStanding:
+    """How far a plan is, over all its runs.
+
+    Attributes
+    ----------
+    outcomes
+        Its rows by what became of them; the rest is ``waiting``.
+    interrupted_rows
+        Rows of a batch whose run was interrupted: the next run says what became of them.
+    torn_lines
+        Lines that a process which was killed had left unfinished.
+    """
+
+    plan: str
+    root: str
+    file_system: str
+    rows: int
+    outcomes: Mapping[str, int]
+    waiting_rows: int
+    interrupted_rows: int
+    torn_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReport:
+    """What became of plans, day by day."""
+
+    days: tuple[Day, ...]
+    plans: tuple[PlanStanding, ...]
+
+    def to_values(self) -> dict[str, Any]:
+        """Return it as numbers, texts, lists and dictionaries; times are RFC 3339."""
+        return _plain(self)
+
+
+def report(
+    chronicles: Sequence[Chronicle],
+    *,
+    first: date | None = None,
+    last: date | None = None,
+    timezone: tzinfo = UTC,
+) -> PurgeReport:
+    """Return what the journals say, in order of days; of a day what was deleted comes first.
+
+    Parameters
+    ----------
+    first, last
+        The days that are told of, both included; all, where they are not given.
+    timezone
+        Whose days.
+
+    Raises
+    ------
+    DataError
+        Lines of a journal do not fit together.
+    """
+    days: dict[tuple[date, bool], _Gathered] = {}
+    for chronicle in chronicles:
+        if chronicle.plan is not None:
+            _gather(days, chronicle.plan, chronicle.lines, timezone)
+    chosen = [
+        gathered.day(day, dry=dry)
+        for (day, dry), gathered in sorted(days.items())
+        if (first is None or day >= first) and (last is None or day <= last)
+    ]
+    plans = (_standing(c.plan, c.lines, replay(c)) for c in chronicles if c.plan is not None)
+    return PurgeReport(tuple(chosen), tuple(plans))
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A day while its lines come in."""
+
+    files: int = 0
+    bytes: int = 0
+    freed_bytes: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    users: dict[int, tuple[int, int]] = field(default_factory=dict)
+    usages: list[Fullness] = field(default_factory=list)
+    runs: dict[str, RunDay] = field(default_factory=dict)
+
+    def take(self, line: UsageLine | DoneLine) -> None:
+        if isinstance(line, UsageLine):
+            self.usages.append(Fullness(line.at, line.used_bytes, line.available_bytes))
+            return
+        self.files += line.files
+        self.bytes += line.bytes
+        self.freed_bytes += line.freed_bytes
+        gone = {DELETED, WOULD_DELETE, NOT_BEGUN, *({GONE} if line.recovered else ())}
+        for outcome, count in line.outcomes:
+            if outcome not in gone:
+                self.kept[outcome] += count
+        for uid, (files, size) in line.by_user.items():
+            before = self.users.get(uid, (0, 0))
+            self.users[uid] = (before[0] + files, before[1] + size)
+
+    def day(self, day: date, *, dry: bool) -> Day:
+        usages = sorted(self.usages, key=lambda one: one.at)
+        users = (UserDay(uid, files, size) for uid, (files, size) in self.users.items())
+        horizons = {run.horizon for run in self.runs.values() if run.horizon is not None}
+        return Day(
+            day=day,
+            dry=dry,
+            files=self.files,
+            bytes=self.bytes,
+            freed_bytes=self.freed_bytes,
+            kept=dict(self.kept.most_common()),
+            horizons=tuple(sorted(horizons)),
+            before=usages[0] if usages else None,
+            after=usages[-1] if usages else None,
+            users=tuple(sorted(users, key=lambda one: (-one.bytes, one.uid))),
+            runs=tuple(self.runs.values()),
+        )
+
+
+def _gather(
+    days: dict[tuple[date, bool], _Gathered],
+    plan: PlanLine,
+    lines: Iterable[Line],
+    timezone: tzinfo,
+) -> None:
+    begun: dict[str, BeginLine] = {}
+    for line in lines:
+        if isinstance(line, (BatchLine, TornLine, PlanLine)):
+            continue
+        if isinstance(line, BeginLine):
+            begun[line.run] = line
+        begin = begun.get(line.run)
+        dry = begin is not None and not begin.apply
+        key = (line.at.astimezone(timezone).date(), dry)
+        gathered = days.setdefault(key, _Gathered())
+        if line.run not in gathered.runs:
+            gathered.runs[line.run] = _run_day(plan, line.run, begin)
+        if isinstance(line, EndLine):
+            known = gathered.runs[line.run]
+            gathered.runs[line.run] = dataclasses.replace(
+                known,
+                end=line.reason,
+                text=line.text,
+                objections=line.objections or known.objections,
+            )
+        elif not isinstance(line, BeginLine):
+            gathered.take(line)
+
+
+def _run_day(plan: PlanLine, run: str, begin: BeginLine | None) -> RunDay:
+    if begin is None:
+        return RunDay(run, plan.plan, None, None, "", None, None, ())
+    return RunDay(run, plan.plan, begin.at, begin.horizon, begin.who, None, None, begin.objections)
+
+
+def _standing(plan: PlanLine, lines: Iterable[Line], standing: Standing) -> PlanStanding:
+    outcomes: Counter[str] = Counter()
+    for rows, outcome in standing.fates:
+        outcomes[outcome] += rows.count
+    return PlanStanding(
+        plan=plan.plan,
+        root=plan.root,
+        file_system=plan.file_system,
+        rows=plan.rows,
+        outcomes=dict(outcomes.most_common()),
+        waiting_rows=sum(rows.count for rows in standing.todo),
+        interrupted_rows=0 if standing.open_batch is None else standing.open_batch.rows.count,
+        torn_lines=sum(isinstance(line, TornLine) for line in lines),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Fullness):
+        named = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {**named, "fullness": value.fullness}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value

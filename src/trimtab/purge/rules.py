@@ -1,0 +1,314 @@
+"""From a policy and what is known of an index to the rules that hold now, and in words why.
+
+Pure. The rules themselves are applied in one place, `trimtab._core.Rules`: by the curve, by the
+choice of candidates and by the last check before a deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.purge.index.manifest import Lack, TimeTrust
+from trimtab.purge.policy import TIMES, Exemption, Policy, TimeName
+from trimtab.units import format_bytes, format_duration, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab._core import Rules
+    from trimtab.purge.index.manifest import Manifest
+
+HOUR_S: Final = 3600
+_LACKS: Final[dict[TimeName, Lack]] = {
+    "atime": Lack.ACCESS,
+    "mtime": Lack.MODIFICATION,
+    "ctime": Lack.CHANGE,
+}
+_NAMES: Final = {
+    "atime": "read",
+    "mtime": "written",
+    "ctime": "changed (renamed, its owner, rights or links)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecording:
+    """Whether reads move the access time, whichever client they go through.
+
+    Attributes
+    ----------
+    declared
+        The site file says that every class of client records them.
+    unrecorded
+        Classes of clients through which a canary was read and its atime did not move.
+    unchecked
+        Classes that could not be asked: a declaration that was not checked does not count.
+    """
+
+    declared: bool = False
+    unrecorded: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Whether a read extends a file's life."""
+        return self.declared and not self.unrecorded and not self.unchecked
+
+    @property
+    def reason(self) -> str:
+        """Why it does or does not, in words."""
+        if not self.declared:
+            return "the site does not declare that every class of client records reads"
+        if self.unrecorded:
+            return f"reads through {_listed(self.unrecorded)} are not recorded"
+        if self.unchecked:
+            return f"whether {_listed(self.unchecked)} record reads could not be checked"
+        return "every class of client records reads"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What rules need to know of an index.
+
+    Attributes
+    ----------
+    root
+        Absolute path that it is of.
+    ended_s
+        Seconds since 1970: of the scan. No time within is believed to be later.
+    lacking
+        What its source does not tell.
+    mds_only
+        Its times are those of a metadata server, which hears of a use at close: files may be
+        younger than they look, never older.
+    """
+
+    root: str
+    ended_s: int
+    lacking: frozenset[Lack] = frozenset()
+    mds_only: bool = False
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> IndexFacts:
+        """Return what rules need to know of an index, from its manifest."""
+        return cls(
+            root=manifest.root.decode("utf-8", "surrogateescape"),
+            ended_s=manifest.ended_ns // 10**9,
+            lacking=manifest.lacking,
+            mds_only=manifest.times is TimeTrust.MDS_ONLY,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RulesInForce:
+    """The plain values of `trimtab._core.Rules`, and what a reader has to know of them.
+
+    Attributes
+    ----------
+    counted
+        Times whose most recent is a file's last use.
+    as_of_s
+        When the metadata were taken.
+    old_enough_before_s
+        What was last used before this is old enough, whatever the horizon: a whole hour, UTC.
+    minimum_size_bytes
+        Files of fewer bytes stay.
+    exempt_paths
+        Relative to the root; sorted, as are the numbers.
+    exempt_users, exempt_groups, exempt_projects
+        Numbers.
+    linked
+        Whether files with other names may go.
+    minimum_age_s
+        As it holds: twice the policy's where reads do not count.
+    reads_count
+        Whether a read extends a file's life.
+    exemptions, expired
+        Those in force, and those whose last day is over.
+    words
+        Sentences for plans, notices and reports.
+    """
+
+    counted: tuple[TimeName, ...]
+    as_of_s: int
+    old_enough_before_s: int
+    minimum_size_bytes: int
+    exempt_paths: tuple[bytes, ...]
+    exempt_users: tuple[int, ...]
+    exempt_groups: tuple[int, ...]
+    exempt_projects: tuple[int, ...]
+    linked: bool
+    minimum_age_s: int
+    reads_count: bool
+    exemptions: tuple[Exemption, ...] = ()
+    expired: tuple[Exemption, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def core(self) -> Rules:
+        """Return the rules as the core applies them."""
+        from trimtab._core import Rules
+
+        return Rules(
+            counted=list(self.counted),
+            as_of_s=self.as_of_s,
+            old_enough_before_s=self.old_enough_before_s,
+            minimum_size_bytes=self.minimum_size_bytes,
+            exempt_paths=list(self.exempt_paths),
+            exempt_users=list(self.exempt_users),
+            exempt_groups=list(self.exempt_groups),
+            exempt_projects=list(self.exempt_projects),
+            linked=self.linked,
+        )
+
+
+def rules_in_force(
+    policy: Policy, index: IndexFacts, reads: ReadRecording, *, now_s: int
+) -> RulesInForce:
+    """Return the rules that a policy comes to, for one index and time.
+
+    Parameters
+    ----------
+    now_s
+        Seconds since 1970.
+
+    Raises
+    ------
+    UsageError
+        The index is of another root, lacks a time that counts, or is from the future.
+    RefusedError
+        Nothing would be left by which a file is old.
+
+    Notes
+    -----
+    Where reads do not count, be it that they are not recorded everywhere or that the policy
+    leaves them out, the minimum age doubles: a rule that some reads extend a life and others do
+    not is one that nobody can keep to, so no such promise is made, and age makes up for it. Ages
+    are counted back from the scan's end and not from now: what happened since the scan is not
+    known, and an index may be days old.
+    """
+    _require_root(policy, index)
+    if index.ended_s > now_s + policy.guards.clock_difference_max_s:
+        raise UsageError(
+            f"the index ends at {moment(index.ended_s)}, which is after now, {moment(now_s)}",
+            hint="clocks disagree: set them right, and scan again",
+        )
+    counted: tuple[TimeName, ...] = tuple(
+        name for name in TIMES if name in policy.counted and (name != "atime" or reads.counts)
+    )
+    if not counted:
+        raise RefusedError(
+            f"only reads count for the age of a file, and {reads.reason}",
+            hint='[age] counted = ["atime", "mtime", "ctime"]',
+        )
+    _require_columns(policy, index, counted, now_s)
+    minimum_age_s = policy.minimum_age_s * (1 if "atime" in counted else 2)
+    as_of_s = min(index.ended_s, now_s)
+    in_force = tuple(one for one in policy.exemptions if one.is_in_force(now_s))
+    rules = RulesInForce(
+        counted=counted,
+        as_of_s=as_of_s,
+        old_enough_before_s=(as_of_s - minimum_age_s) // HOUR_S * HOUR_S,
+        minimum_size_bytes=policy.minimum_size_bytes,
+        exempt_paths=tuple(sorted({one.value for one in in_force if isinstance(one.value, bytes)})),
+        exempt_users=_numbers(in_force, "user", (0,) if policy.keep_root_files else ()),
+        exempt_groups=_numbers(in_force, "group"),
+        exempt_projects=_numbers(in_force, "project"),
+        linked=policy.linked_files == "delete",
+        minimum_age_s=minimum_age_s,
+        reads_count="atime" in counted,
+        exemptions=in_force,
+        expired=tuple(one for one in policy.exemptions if one not in in_force),
+    )
+    return replace(rules, words=tuple(_words(rules, policy, index, reads)))
+
+
+def moment(at_s: int) -> str:
+    """Return a time as people read it, in UTC.
+
+    Examples
+    --------
+    >>> moment(0)
+    '1970-01-01 00:00 UTC'
+    """
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _require_root(policy: Policy, index: IndexFacts) -> None:
+    if index.root != policy.root:
+        raise UsageError(
+            f"the index is of {visible(index.root)}, the policy of {visible(policy.root)}",
+            hint="both have to name the root in the same way, links resolved",
+        )
+
+
+def _require_columns(
+    policy: Policy, index: IndexFacts, counted: tuple[TimeName, ...], now_s: int
+) -> None:
+    """Refuse an index in which a rule would find nothing to look at.
+
+    Without a time that counts every file would stay; without owners an exemption would keep
+    nothing, which is worse.
+    """
+    needed = {_LACKS[name]: f"{name} counts for the age of a file" for name in counted}
+    exempt = {one.kind for one in policy.exemptions if one.is_in_force(now_s)}
+    for kind, lack in (("group", Lack.GROUP), ("project", Lack.PROJECT)):
+        if kind in exempt:
+            needed[lack] = f"the policy exempts {kind}s"
+    for lack, why in needed.items():
+        if lack in index.lacking:
+            raise UsageError(
+                f"the index does not tell the {lack.value} of files, and {why}",
+                hint="trimtab purge scan --with project"
+                if lack is Lack.PROJECT
+                else "scan anew, or import from a source that has it",
+            )
+
+
+def _numbers(
+    exemptions: tuple[Exemption, ...], kind: str, always: tuple[int, ...] = ()
+) -> tuple[int, ...]:
+    found = {one.value for one in exemptions if one.kind == kind and isinstance(one.value, int)}
+    return tuple(sorted({*found, *always}))
+
+
+def _words(
+    rules: RulesInForce, policy: Policy, index: IndexFacts, reads: ReadRecording
+) -> Iterator[str]:
+    uses = " or ".join(_NAMES[name] for name in rules.counted)
+    yield f"A file's last use is when it was last {uses}, whichever is the most recent."
+    if rules.reads_count:
+        yield "Reading a file extends its life."
+    else:
+        yield "Reads do not extend life: opening a file to read it does not make it younger."
+        if "atime" in policy.counted:
+            yield f"Reads do not count because {reads.reason}."
+    doubled = "" if rules.reads_count else ", twice the usual, since reads do not count"
+    yield (
+        f"Only files are eligible that were last used before {moment(rules.old_enough_before_s)} "
+        f"({format_duration(rules.minimum_age_s)}{doubled})."
+    )
+    if rules.minimum_size_bytes:
+        yield f"Files smaller than {format_bytes(rules.minimum_size_bytes)} stay."
+    if rules.exemptions:
+        yield f"{plural(len(rules.exemptions), 'exemption')} in force."
+    for one in rules.expired:
+        yield f"The exemption of {one.shown} ended with {one.until}."
+    if not rules.linked:
+        yield "Files with other names (hard links) stay."
+        if Lack.LINKS in index.lacking:
+            yield "The index does not count names: such files are told apart at deletion only."
+    if policy.open_files == "keep":
+        yield "Files that somebody has open stay."
+    if index.mds_only:
+        yield (
+            "The times are the metadata server's, which may have missed a late use: the exact "
+            "times are read before each deletion."
+        )
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    *most, last = (visible(word) for word in words)
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,109 @@
+"""Who armed a plan: lines that are added to a file beside its journal, and never changed.
+
+Arming guards against haste and mistakes. It does not guard against root, who can write the file as
+well; that two people are two is what the system's login records say (``loginuid``, which is set
+once at login and survives ``su`` and ``sudo``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.errors import RefusedError, TrimtabError, UnreadableError
+from trimtab.purge.plan.trusted import read_trusted, trusted_directory, write_durably
+from trimtab.purge.run.situation import ArmedBy, ArmingFacts
+from trimtab.visible import visible
+
+SUFFIX: Final = ".armed.jsonl"
+_NOBODY: Final = 4294967295
+"""``loginuid`` of a process that no login led to: a daemon's, or a container's."""
+_SIZE_MAX_BYTES: Final = 1 << 20
+
+
+def person_now(
+    environment: Mapping[str, str] | None = None, login_file: Path = Path("/proc/self/loginuid")
+) -> int | None:
+    """Return the uid of the login behind this process; ``None`` where the system does not say.
+
+    Parameters
+    ----------
+    environment
+        Of the process; ``SUDO_UID`` in it is asked where the kernel keeps no logins.
+    """
+    try:
+        login = int(login_file.read_text("ascii"))
+    except (OSError, ValueError):
+        login = _NOBODY
+    if login != _NOBODY:
+        return login
+    said = (os.environ if environment is None else environment).get("SUDO_UID", "")
+    return int(said) if said.isascii() and said.isdigit() and int(said) < _NOBODY else None
+
+
+def arm(
+    directory: Path, plan: str, sha256: str, *, at_s: float, person: int | None, owner: int = 0
+) -> ArmedBy:
+    """Return the line that says who armed a plan now; it is on stable storage.
+
+    Raises
+    ------
+    RefusedError
+        The directory is not root's alone.
+    UnreadableError
+        It cannot be written.
+    """
+    armed = ArmedBy(at_s, person, _name(person))
+    line = {"plan": plan, "sha256": sha256, "at_s": at_s, "person": person, "name": armed.name}
+    name = f"{plan}{SUFFIX}"
+    with trusted_directory(directory, "the journals' directory", owner=owner) as held:
+        before = _content(name, held, owner)
+        write_durably(name, held, before + json.dumps(line).encode("ascii") + b"\n")
+    return armed
+
+
+def read_arming(directory: Path, plan: str, sha256: str, *, owner: int = 0) -> ArmingFacts:
+    """Return who armed a plan; what is wrong with the file is part of the answer."""
+    try:
+        with trusted_directory(directory, "the journals' directory", owner=owner) as held:
+            data = _content(f"{plan}{SUFFIX}", held, owner)
+        lines = tuple(_armed(line, plan, sha256) for line in data.splitlines())
+    except TrimtabError as error:
+        return ArmingFacts(error.message)
+    return ArmingFacts(None, lines)
+
+
+def _content(name: str, directory: int, owner: int) -> bytes:
+    try:
+        return read_trusted(
+            name, directory, "the arming file", maximum_bytes=_SIZE_MAX_BYTES, owner=owner
+        )
+    except UnreadableError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return b""
+        raise
+
+
+def _armed(text: bytes, plan: str, sha256: str) -> ArmedBy:
+    try:
+        line: Any = json.loads(text)
+        found = ArmedBy(float(line["at_s"]), line["person"], str(line["name"]))
+        bound = (line["plan"], line["sha256"])
+        if found.person is not None and type(found.person) is not int:
+            raise TypeError
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise RefusedError("a line of the arming file is none") from error
+    if bound != (plan, sha256):
+        raise RefusedError("the arming file is that of another plan")
+    return found
+
+
+def _name(person: int | None) -> str:
+    try:
+        return visible(pwd.getpwuid(person).pw_name) if person is not None else ""
+    except KeyError:
+        return ""

@@ -1,0 +1,220 @@
+"""The facts of this machine that guards judge. Whatever goes wrong here is a fact too.
+
+Nothing is followed on the way: a link at the root's path, or in place of a file that has to be
+root's, is a trouble and not a way. The root itself is touched in this process: a run hangs where
+its file system does, and may be killed there at any moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import TrimtabError
+from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan.trusted import trusted_directory
+from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
+from trimtab.visible import visible
+
+CANARY_PREFIX: Final = ".trimtab-canary-"
+_NOBODY: Final = 65534
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ATIME_WORDS: Final = ("noatime", "relatime", "strictatime", "nodiratime", "lazytime")
+_LIST_MAX_BYTES: Final = 1 << 20
+_JOURNAL_FREE_MIN_BYTES: Final = 64 * 1024**2
+"""A plan of 10^7 files is journalled in about 10 MB."""
+
+
+def allow_list(path: Path, *, owner: int = 0) -> AllowList:
+    """Return the roots that a file allows to be purged: one absolute path a line, ``#`` for words.
+
+    The file and every directory above it have to be root's and closed to others' writing; others
+    may read it.
+    """
+    shown = visible(os.fspath(path))
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with trusted_directory(path.parent, "the allow-list", owner=owner) as held:
+            file = os.open(path.name, flags, dir_fd=held)
+            with os.fdopen(file, "rb") as stream:
+                state = os.fstat(file)
+                text = stream.read(_LIST_MAX_BYTES + 1) if stat.S_ISREG(state.st_mode) else b""
+    except TrimtabError as error:
+        return AllowList(error.message)
+    except OSError as error:
+        return AllowList(f"the allow-list {shown} cannot be read: {error.strerror}")
+    if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
+        return AllowList(f"the allow-list {shown} is not a file that only user {owner} can write")
+    if len(text) > _LIST_MAX_BYTES:
+        return AllowList(f"the allow-list {shown} is too large")
+    lines = (line.strip() for line in text.split(b"\n"))
+    return AllowList(None, frozenset(one for one in lines if one and not one.startswith(b"#")))
+
+
+def kill_switch(path: Path) -> str | None:
+    """Return why a run has to stop; ``None``: nobody pulled the switch.
+
+    A switch that cannot be asked for counts as pulled, also where its directory is missing:
+    nobody could pull it then.
+    """
+    shown = visible(os.fspath(path))
+    try:
+        path.parent.stat()
+        path.lstat()
+    except FileNotFoundError as error:
+        if error.filename == os.fspath(path):
+            return None
+        return f"the directory of the kill switch {shown} is not there"
+    except OSError as error:
+        return f"the kill switch {shown} cannot be asked for: {error.strerror}"
+    return f"the kill switch {shown} is pulled"
+
+
+def root_facts(root: str, *, mountinfo: str | None = None) -> RootFacts:
+    """Return what is at the root's path now.
+
+    Parameters
+    ----------
+    mountinfo
+        The text of ``/proc/self/mountinfo``, which is read where it is not given.
+    """
+    shown = visible(root)
+    if not root.startswith("/") or os.path.realpath(root) != root:
+        return RootFacts(f"{shown} is no absolute path without links")
+    try:
+        directory = os.open(root, _DIRECTORY)
+        try:
+            state, system = os.fstat(directory), os.statvfs(directory)
+        finally:
+            os.close(directory)
+        text = mountinfo or Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError as error:
+        return RootFacts(f"{shown} cannot be opened as a directory: {error.strerror}")
+    device = f"{os.major(state.st_dev)}:{os.minor(state.st_dev)}"
+    mount = find_mount(parse_mountinfo(text), root, device)
+    if mount is None:
+        return RootFacts(f"the mount table has no mount for {shown}")
+    return RootFacts(
+        None,
+        FileSystemIdentity(mount.fs_type, _name(mount), system.f_fsid, state.st_dev),
+        device=state.st_dev,
+        inode=state.st_ino,
+        read_only=mount.read_only,
+        atime_settings=atime_settings(mount),
+    )
+
+
+def atime_settings(mount: Mount, others: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return how reads are recorded through a mount.
+
+    Parameters
+    ----------
+    others
+        What decides it elsewhere, such as ``mdd.*.atime_diff`` of the metadata servers.
+    """
+    words = [word for word in _ATIME_WORDS if word in mount.all_options]
+    return {"mount options": " ".join(words) or "strictatime", **(others or {})}
+
+
+def usage(root: str) -> Usage:
+    """Return how full the file system of a root is, as ``df`` counts."""
+    system = os.statvfs(root)
+    used = system.f_blocks - system.f_bfree
+    return Usage(used * system.f_frsize, system.f_bavail * system.f_frsize)
+
+
+def journal_trouble(directory: Path, root: str) -> str | None:
+    """Return why a directory is no place for journals; ``None``: it is one."""
+    shown = visible(os.fspath(directory))
+    try:
+        top = Path(root).stat()
+        place = Path(os.path.realpath(directory))
+        for above in (place, *place.parents):
+            if above.exists() and os.path.samestat(above.stat(), top):
+                return f"the journals' directory {shown} lies beneath the root that is purged"
+        while not place.exists():
+            place = place.parent
+        system = os.statvfs(place)
+    except OSError as error:
+        return f"the journals' directory {shown} cannot be looked at: {error.strerror}"
+    if system.f_bavail * system.f_frsize < _JOURNAL_FREE_MIN_BYTES:
+        return f"there is no room for a journal in {shown}"
+    return None
+
+
+def canary(root: str, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
+    """Make a file of another user in a directory of that user's, remove both, and say how it went.
+
+    A squashed root cannot give a file away, a process without its rights cannot enter the
+    directory: either way every deletion would fail, or worse, some would.
+
+    Notes
+    -----
+    The time of the file is the server's on NFS and this host's on a local file system. A Lustre
+    client sends its own: there the servers' clocks have to be asked for by themselves.
+    """
+    name = f"{CANARY_PREFIX}{secrets.token_hex(8)}"
+    before_s = clock()
+    try:
+        at_s = _fly(root, name)
+    except OSError as error:
+        return CanaryFacts(f"a canary file of another user failed: {error.strerror}")
+    except _Canary as error:
+        return CanaryFacts(str(error))
+    return CanaryFacts(None, at_s, before_s, clock())
+
+
+class _Canary(Exception):
+    """What was wrong with it."""
+
+
+def _fly(root: str, name: str) -> float:
+    with _descriptor(os.open(root, _DIRECTORY)) as top:
+        os.mkdir(name, 0o700, dir_fd=top)
+        try:
+            with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
+                os.fchown(cage, _NOBODY, _NOBODY)
+                return _live(cage, os.fstat(top).st_dev)
+        finally:
+            os.rmdir(name, dir_fd=top)
+
+
+def _live(cage: int, device: int) -> float:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with _descriptor(os.open("canary", flags, 0o600, dir_fd=cage)) as file:
+        try:
+            os.fchown(file, _NOBODY, _NOBODY)
+            os.utime(file)
+            state = os.fstat(file)
+        finally:
+            os.unlink("canary", dir_fd=cage)
+    if state.st_uid != _NOBODY:
+        raise _Canary("a canary file could not be given to another user: root is squashed here")
+    if state.st_dev != device:
+        raise _Canary("a directory beneath the root is on another file system than the root")
+    if os.listdir(cage):
+        raise _Canary("a canary file was removed and is still there")
+    return state.st_mtime_ns / 1e9
+
+
+@contextlib.contextmanager
+def _descriptor(number: int) -> Iterator[int]:
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _name(mount: Mount) -> str:
+    """Return the name of a file system; of Lustre without the servers, which may change."""
+    if mount.fs_type != "lustre":
+        return mount.source
+    return mount.source.rpartition(":/")[2].partition("/")[0]

@@ -1,0 +1,112 @@
+"""From a plan and a policy to what guards judge and a run goes by; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trimtab.purge.plan.model import Plan
+from trimtab.purge.plan.publication import Publication
+from trimtab.purge.policy import Throttle
+from trimtab.purge.run.decide import Terms
+from trimtab.purge.run.pace import PaceLimits
+from trimtab.purge.run.records import PlanLine
+from trimtab.purge.run.situation import IndexFacts, PlanFacts, Situation, Totals
+from trimtab.visible import visible
+
+
+def plan_facts(
+    plan: Plan,
+    publication: Publication | None,
+    *,
+    changes: Sequence[str] = (),
+    previous: Totals | None = None,
+    atime_settings: Mapping[str, str] | None = None,
+    signature: str | None = None,
+) -> PlanFacts:
+    """Return what a plan says of itself.
+
+    Parameters
+    ----------
+    changes
+        What the policy in force allows that the plan's did not (`trimtab.purge.policy.loosened`).
+    previous
+        Of the candidates of the plan that was published before.
+    atime_settings
+        As they were at the scan.
+    signature
+        Why its signature is not good.
+    """
+    candidates = plan.candidates
+    return PlanFacts(
+        root=plan.file_system.root.encode("utf-8"),
+        published_at_s=None if publication is None else publication.published_at.timestamp(),
+        not_before_s=None if publication is None else publication.not_before.timestamp(),
+        target=plan.horizon.target,
+        expires_at_s=plan.expires_at.timestamp(),
+        signature=signature,
+        changes=tuple(changes),
+        totals=Totals(candidates.files, candidates.allocated_bytes),
+        previous=previous,
+        file_system=plan.file_system.identity,
+        atime_settings=atime_settings,
+        user_bytes={
+            user.uid: user.held_bytes for user in candidates.users if user.held_bytes is not None
+        },
+    )
+
+
+def index_facts(plan: Plan) -> IndexFacts:
+    """Return what a plan says of the index that it was made from."""
+    return IndexFacts(
+        plan.index.obstacles, plan.index.ended_at.timestamp(), plan.made_at.timestamp()
+    )
+
+
+def plan_line(plan: Plan, sha256: str) -> PlanLine:
+    """Return the first line of a plan's journal.
+
+    Parameters
+    ----------
+    sha256
+        Of ``plan.json``, which has the hash of the candidates.
+    """
+    system = plan.file_system
+    return PlanLine(
+        plan=plan.id,
+        sha256=sha256,
+        rows=plan.candidates.files,
+        root=visible(system.root),
+        file_system=visible(f"{system.kind} {system.name or system.fsid}"),
+    )
+
+
+def terms_of(
+    now: Situation, *, apply: bool, whole_plan: bool = False, ends_at_s: float | None = None
+) -> Terms:
+    """Return what a run is to come to, from the policy.
+
+    Parameters
+    ----------
+    whole_plan
+        A dry run goes on when the target would be reached: to see what would become of every file.
+    """
+    return Terms(
+        apply=apply,
+        target_fullness=None if whole_plan and not apply else now.target,
+        allowance=now.allowance,
+        pace=pace_limits(now.policy.throttle),
+        settle_s_max=float(now.policy.guards.settle_s),
+        settle_s_min=min(15.0, float(now.policy.guards.settle_s)),
+        ends_at_s=ends_at_s,
+    )
+
+
+def pace_limits(throttle: Throttle) -> PaceLimits:
+    """Return how gently a run deletes, from the policy."""
+    rows = throttle.batch_files
+    return PaceLimits(
+        rows_min=min(16, rows),
+        rows_max=rows,
+        rows_step=max(1, rows // 10),
+        latency_s_max=throttle.latency_s,
+    )

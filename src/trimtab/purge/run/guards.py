@@ -1,0 +1,294 @@
+"""What has to hold before a run may delete: one function a guard, all of them asked.
+
+A guard returns why it objects, or ``None``. Nothing here looks at the machine: `collect` brings the
+facts. What is not known is an objection, as what is wrong is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.run.messages import Objection
+from trimtab.purge.run.situation import ServerClock, Situation, Totals
+from trimtab.units import format_bytes, format_duration, plural
+from trimtab.visible import visible
+
+JUMP_FLOOR: Final = Totals(1000, 2**30)
+"""A plan below this cannot jump: from 3 files to 10 is no sign of anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One guard.
+
+    Attributes
+    ----------
+    name
+        A stable word.
+    objects
+        Returns why, or ``None``.
+    hint
+        What to do about it.
+    each_batch
+        Asked again before every batch: the world may change while a run lasts.
+    to_recover
+        Has to hold even before an interrupted batch is brought to its end. The others need not:
+        files that were moved aside must not stay there because the plan has expired since.
+    in_dry_run
+        Whether a dry run can tell; it changes nothing, so it makes no canary.
+    """
+
+    name: str
+    objects: Callable[[Situation], str | None]
+    hint: str
+    each_batch: bool = False
+    to_recover: bool = False
+    in_dry_run: bool = True
+
+
+def published(now: Situation) -> str | None:
+    """Users were told a whole notice period ago."""
+    at_s, not_before_s = now.plan.published_at_s, now.plan.not_before_s
+    if at_s is None or not_before_s is None:
+        return "the plan was never published: its users do not know of it"
+    left_s = max(not_before_s, at_s + now.policy.notice_s) - now.now_s
+    if left_s > 0:
+        return f"the notice period is not over for another {format_duration(left_s)}"
+    return None
+
+
+def valid(now: Situation) -> str | None:
+    """The plan has not expired."""
+    over_s = now.now_s - now.plan.expires_at_s
+    return None if over_s < 0 else f"the plan expired {format_duration(over_s)} ago"
+
+
+def signed(now: Situation) -> str | None:
+    """Nobody changed the plan since it was made."""
+    return now.plan.signature
+
+
+def policy_unchanged(now: Situation) -> str | None:
+    """The policy allows nothing that it did not when users were told; keeping more is fine."""
+    if not now.plan.changes:
+        return None
+    return f"the policy was loosened since the plan was made: {'; '.join(now.plan.changes)}"
+
+
+def allowed(now: Situation) -> str | None:
+    """The site's administrator named this root as one that may be purged."""
+    if now.allow_list.trouble is not None:
+        return now.allow_list.trouble
+    shown = visible(now.plan.root.decode("utf-8", "surrogateescape"))
+    if now.plan.root != now.policy.root.encode("utf-8", "surrogateescape"):
+        return f"the plan is of {shown}, the policy of {visible(now.policy.root)}"
+    if now.plan.root.strip(b"/") == b"" or not now.plan.root.startswith(b"/"):
+        return f"{shown or 'an empty path'} is never purged"
+    if now.plan.root not in now.allow_list.roots:
+        return f"{shown} is not among the roots that {visible(now.policy.guards.allow_list)} allows"
+    return None
+
+
+def armed(now: Situation) -> str | None:
+    """A person armed the plan, and had time to think again; or two did."""
+    facts, arming = now.arming, now.policy.arming
+    if facts.trouble is not None:
+        return facts.trouble
+    if not facts.armed_by:
+        return "nobody armed the plan"
+    if any(one.at_s > now.now_s for one in facts.armed_by):
+        return "the plan was armed in the future, by some clock"
+    if arming.kind == "second-person":
+        people = {one.person for one in facts.armed_by if one.person is not None}
+        return None if len(people) > 1 else "no second person armed the plan"
+    left_s = min(one.at_s for one in facts.armed_by) + arming.delay_s - now.now_s
+    if left_s > 0:
+        return f"the plan was armed, and may be carried out in {format_duration(left_s)}"
+    return None
+
+
+def not_killed(now: Situation) -> str | None:
+    """Nobody pulled the kill switch."""
+    return now.kill_switch
+
+
+def expected_mount(now: Situation) -> str | None:
+    """What is mounted at the root is the file system that the index is of."""
+    root, expected = now.root, now.plan.file_system
+    if root.trouble is not None:
+        return root.trouble
+    if expected is None or root.file_system is None:
+        return "it is not known which file system the plan is of, or which is mounted"
+    if not expected.is_same(root.file_system):
+        return (
+            f"another file system is mounted: {_named(root.file_system)} in place of "
+            f"{_named(expected)}"
+        )
+    return "the file system is mounted read-only" if root.read_only else None
+
+
+def same_atime(now: Situation) -> str | None:
+    """Reads are recorded as they were when the file system was scanned."""
+    before, after = now.plan.atime_settings, now.root.atime_settings
+    if before is None or after is None:
+        return "it is not known how reads are recorded now, or were when it was scanned"
+    changed = _changed(before, after)
+    return f"how reads are recorded changed since the scan: {changed}" if changed else None
+
+
+def index_whole(now: Situation) -> str | None:
+    """The index holds all there is, and knows files by their identity."""
+    return "; ".join(now.index.obstacles) or None
+
+
+def index_young(now: Situation) -> str | None:
+    """The plan was made from an index that was not old by then.
+
+    Not older now: the notice period lies between, and every file is looked at again anyway.
+    """
+    age_s = now.index.planned_at_s - now.index.ended_at_s
+    most_s = now.policy.guards.index_age_max_s
+    if age_s < 0:
+        return "the index is of a time after the plan that was made from it"
+    if age_s > most_s:
+        return (
+            f"the index was {format_duration(age_s)} old when the plan was made; at most "
+            f"{format_duration(most_s)} are allowed"
+        )
+    return None
+
+
+def clocks_agree(now: Situation) -> str | None:
+    """File system, servers and this host have the same time: ages are differences of it."""
+    canary = now.canary
+    if canary is None or canary.file_system_at_s is None:
+        return "the clock of the file system could not be compared with this host's"
+    span = (canary.before_s, canary.after_s)
+    own = ServerClock("the file system", canary.file_system_at_s, *span)
+    most_s = now.policy.guards.clock_difference_max_s
+    apart = [(one.name, _apart_s(one)) for one in (own, *now.clocks)]
+    wrong = [f"{visible(name)} by {format_duration(s)}" for name, s in apart if s > most_s]
+    return f"clocks are apart from this host's: {', '.join(wrong)}" if wrong else None
+
+
+def usage_known(now: Situation) -> str | None:
+    """It can be told how full the file system is; at or under its target a run ends by itself."""
+    return "it is not known how full the file system is" if now.usage is None else None
+
+
+def no_jump(now: Situation) -> str | None:
+    """There are not suddenly many more candidates: an index or a clock is wrong more often."""
+    before, after, factor = now.plan.previous, now.plan.totals, now.policy.guards.jump_factor
+    if before is None:
+        return None
+    if after.files > factor * max(before.files, JUMP_FLOOR.files):
+        return f"candidates jumped from {before.files:,} to {plural(after.files, 'file', ',')}"
+    if after.bytes > factor * max(before.bytes, JUMP_FLOOR.bytes):
+        return f"candidates jumped from {format_bytes(before.bytes)} to {format_bytes(after.bytes)}"
+    return None
+
+
+def privileged(now: Situation) -> str | None:
+    """The process may delete other people's files."""
+    return None if now.root_user else "this process does not run as root"
+
+
+def canary(now: Situation) -> str | None:
+    """A file of another user can be made and removed: no root squash, no missing right."""
+    if now.canary is None:
+        return "no canary file was made"
+    return now.canary.trouble
+
+
+def frees_space(now: Situation) -> str | None:
+    """A deleted file's space becomes free."""
+    return now.keeps_deleted
+
+
+def journal_safe(now: Situation) -> str | None:
+    """The journal does not lie where it could be deleted, or cannot grow."""
+    return now.journal_trouble
+
+
+def caps_left(now: Situation) -> str | None:
+    """The caps are not used up by runs shortly before."""
+    allowance, spent = now.allowance, now.spent
+    if allowance.files is not None and spent.files >= allowance.files:
+        return f"the cap of {allowance.files:,} files is used up by runs shortly before this one"
+    if allowance.bytes is not None and spent.bytes >= allowance.bytes:
+        return (
+            f"the cap of {format_bytes(allowance.bytes)} is used up by runs shortly before this one"
+        )
+    return None
+
+
+GUARDS: Final = (
+    Guard("kill-switch", not_killed, "remove the file when deleting is wanted again", True),
+    Guard("root-user", privileged, "run it as root", to_recover=True),
+    Guard("signature", signed, "make a new plan, and find out who changed this one", False, True),
+    Guard("allow-list", allowed, "add it, one absolute path a line, if it is meant", False, True),
+    Guard("mount", expected_mount, "mount the right one, or plan anew", True, True),
+    Guard("journal", journal_safe, "put it on another file system", False, True),
+    Guard("published", published, "publish it with `trimtab purge notify`, and wait", True),
+    Guard("valid", valid, "make a new plan", True),
+    Guard("policy", policy_unchanged, "make a new plan under the new policy"),
+    Guard("armed", armed, "arm it, and wait or let a second person arm it too"),
+    Guard("index", index_whole, "scan anew and make a new plan"),
+    Guard("index-age", index_young, "scan anew and make a new plan"),
+    Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
+    Guard("usage", usage_known, "see why its use cannot be asked for"),
+    Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
+    Guard("caps", caps_left, "wait until tomorrow"),
+    Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
+    Guard("canary", canary, "give root on this client its rights", in_dry_run=False),
+    Guard("clocks", clocks_agree, "see to the time service of these hosts", in_dry_run=False),
+)
+"""Every guard; all that object are told, in this order."""
+
+
+def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Objection, ...]:
+    """Return what every guard has to object."""
+    found = ((guard, guard.objects(now)) for guard in guards)
+    return tuple(Objection(g.name, reason, g.hint) for g, reason in found if reason is not None)
+
+
+def before_deleting() -> tuple[Guard, ...]:
+    """Return the guards of a run that deletes: all."""
+    return GUARDS
+
+
+def before_dry_run() -> tuple[Guard, ...]:
+    """Return the guards that a dry run can tell something of."""
+    return tuple(guard for guard in GUARDS if guard.in_dry_run)
+
+
+def before_batch() -> tuple[Guard, ...]:
+    """Return the guards that are asked before every batch."""
+    return tuple(guard for guard in GUARDS if guard.each_batch)
+
+
+def before_recovery() -> tuple[Guard, ...]:
+    """Return the guards that hold back even the end of an interrupted batch."""
+    return tuple(guard for guard in GUARDS if guard.to_recover)
+
+
+def _named(identity: FileSystemIdentity) -> str:
+    return visible(f"{identity.kind} {identity.name or '(no name)'}")
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    words = sorted({*before, *after})
+    return ", ".join(
+        f"{visible(word)} from {visible(before.get(word, 'none'))} to "
+        f"{visible(after.get(word, 'none'))}"
+        for word in words
+        if before.get(word) != after.get(word)
+    )
+
+
+def _apart_s(clock: ServerClock) -> float:
+    """Return by how much a clock is surely off: it was asked somewhen between two moments."""
+    return max(clock.before_s - clock.at_s, clock.at_s - clock.after_s, 0.0)

@@ -1,0 +1,339 @@
+"""The journal of a plan: what was meant and what came of it, on stable storage before and after.
+
+::
+
+    plan ...                        which plan; its hash says which file a row is
+    begin ...                       a run; who, when, up to which horizon
+    batch rows 0..999               fsynced, and only then is the first file touched
+    done  rows 0..999 outcomes ...  fsynced, and only then does the next batch begin
+    batch rows 1000..1999           (killed here)
+    begin ...                       a run that goes on
+    done  rows 1000..1999 recovered
+    ...
+    end target-reached
+
+One file a plan, in a directory that only root can write to. One process at a time has the
+directory, since two runs on one file system would each delete what the other was about to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.purge.plan.trusted import trusted_directory
+from trimtab.purge.run.records import (
+    BatchLine,
+    BeginLine,
+    Chronicle,
+    DoneLine,
+    EndLine,
+    Line,
+    PlanLine,
+    TornLine,
+    decode,
+    encode,
+)
+from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+from trimtab.visible import visible
+
+SUFFIX: Final = ".journal.jsonl"
+_LOCK: Final = ".lock"
+_PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
+_TORN_SHOWN_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a plan is.
+
+    Attributes
+    ----------
+    todo
+        Rows that no run has dealt with, in order; those of ``open_batch`` are not among them.
+    open_batch
+        A batch that was begun and not ended: some of its files may be gone.
+    fates
+        What became of the rows that were dealt with, in the order in which that happened.
+    unended
+        The run that began and did not say that it ended; ``None``: every run did.
+    """
+
+    todo: tuple[Rows, ...]
+    open_batch: Batch | None = None
+    fates: tuple[tuple[Rows, str], ...] = ()
+    unended: str | None = None
+
+    def fate(self, row: int) -> str | None:
+        """Return what became of a row; ``None``: nothing yet."""
+        return next((outcome for rows, outcome in self.fates if row in rows), None)
+
+
+def replay(chronicle: Chronicle) -> Standing:
+    """Return how far a plan is, from its journal.
+
+    Raises
+    ------
+    DataError
+        Lines do not fit together: a batch that was dealt with twice, or ended without a beginning.
+    """
+    plan = chronicle.plan
+    todo: tuple[Rows, ...] = (Rows(0, plan.rows),) if plan and plan.rows else ()
+    open_batch: Batch | None = None
+    fates: list[tuple[Rows, str]] = []
+    unended: str | None = None
+    for number, line in enumerate(chronicle.lines, start=2):
+        match line:
+            case BeginLine():
+                unended = line.run
+            case EndLine():
+                unended = None
+            case BatchLine():
+                _check_begun(line, todo, open_batch, number)
+                open_batch = Batch(line.rows, line.leave)
+                todo = without(todo, line.rows)
+            case DoneLine(apply=True):
+                _check_done(line, open_batch, number)
+                open_batch = None
+                again = tuple(rows_with(line.rows, line.outcomes, NOT_BEGUN))
+                todo = joined((*todo, *again)) if again else todo
+                fates += _fates(line)
+    return Standing(todo, open_batch, tuple(fates), unended)
+
+
+def read(path: Path) -> Chronicle:
+    """Return what a journal says; a line that its process did not finish is left out.
+
+    Raises
+    ------
+    DataError
+        It was changed or damaged.
+    UnreadableError
+        It cannot be read.
+    """
+    shown = visible(os.fspath(path))
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise UnreadableError(f"cannot read {shown}: {error.strerror}") from error
+    except DataError as error:
+        raise error.of(shown) from error
+
+
+def journals(directory: Path) -> tuple[Path, ...]:
+    """Return the journals of a directory, in the order of their names."""
+    if not directory.is_dir():
+        return ()
+    return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(SUFFIX)))
+
+
+def spent_since(directory: Path, since: datetime) -> Spent:
+    """Return what every run of a directory's journals deleted since a time.
+
+    Caps are of a day's work and not of a process: a run that is started again and again, by hand or
+    by a timer gone wrong, must not delete a cap's worth each time.
+    """
+    total = Spent()
+    for path in journals(directory):
+        for line in read(path).lines:
+            if isinstance(line, DoneLine) and line.apply and line.at >= since:
+                total += line.spent
+    return total
+
+
+class Journal:
+    """A journal that this process writes, and nobody else.
+
+    Attributes
+    ----------
+    path
+        Its file.
+    standing
+        How far the plan was when it was opened.
+    torn_bytes
+        What was cut off: a line that was not finished.
+    """
+
+    def __init__(self, path: Path, file: int, chronicle: Chronicle) -> None:
+        self.path = path
+        self.standing = replay(chronicle)
+        self.torn_bytes = len(chronicle.torn)
+        self._file = file
+        self._sum = chronicle.last_sum
+        self._broken = False
+
+    def write(self, line: Line) -> None:
+        """Write a line and see it to stable storage.
+
+        Raises
+        ------
+        UnreadableError
+            It could not be written: the run must not go on, since nobody would know of it.
+        """
+        if self._broken:
+            raise UnreadableError(f"{self._shown} could not be written before; open it anew")
+        text, own = encode(line, self._sum)
+        self._broken = True
+        try:
+            if os.write(self._file, text) != len(text):
+                raise OSError(28, "only a part of a line could be written")
+            os.fsync(self._file)
+        except OSError as error:
+            raise UnreadableError(
+                f"{self._shown} cannot be written: {error.strerror}",
+                hint="free space there and run again: it goes on where it was",
+            ) from error
+        self._broken = False
+        self._sum = own
+
+    @property
+    def _shown(self) -> str:
+        return visible(os.fspath(self.path))
+
+
+@contextlib.contextmanager
+def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> Iterator[Journal]:
+    """Open the journal of a plan to write it, from the first line on if there is none.
+
+    Parameters
+    ----------
+    at
+        The time now; it stands in the line that tells of a torn one.
+    owner
+        Whose the directory has to be.
+
+    Raises
+    ------
+    RefusedError
+        Another run has the directory; it is not root's alone; the journal is of another plan.
+    DataError
+        The journal was changed or damaged.
+    UnreadableError
+        It cannot be read or written.
+    """
+    if not _PLAN_ID.match(plan.plan):
+        raise DataError(f"{visible(plan.plan[:80])!r} is no id of a plan")
+    with contextlib.ExitStack() as stack:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            shown = visible(os.fspath(directory))
+            raise UnreadableError(f"cannot make {shown}: {error.strerror}") from error
+        held = stack.enter_context(
+            trusted_directory(directory, "the journals' directory", owner=owner)
+        )
+        _lock(stack, held, directory)
+        path = directory / f"{plan.plan}{SUFFIX}"
+        file = _open(path.name, held, path, owner)
+        stack.callback(os.close, file)
+        yield _ready(path, file, plan, at)
+
+
+def _ready(path: Path, file: int, plan: PlanLine, at: datetime) -> Journal:
+    shown = visible(os.fspath(path))
+    try:
+        chronicle = decode(_content(file))
+        if chronicle.torn:
+            os.ftruncate(file, chronicle.size_bytes)
+            os.fsync(file)
+    except OSError as error:
+        raise UnreadableError(f"cannot read {shown}: {error.strerror}") from error
+    except DataError as error:
+        raise error.of(shown) from error
+    if chronicle.plan is not None and chronicle.plan != plan:
+        raise RefusedError(
+            f"{shown} is the journal of another plan, or the plan is not the one it was",
+            hint="a plan is never changed: make a new one",
+        )
+    try:
+        journal = Journal(path, file, chronicle)
+    except DataError as error:
+        raise error.of(shown) from error
+    if chronicle.plan is None:
+        journal.write(plan)
+        journal.standing = Standing((Rows(0, plan.rows),) if plan.rows else ())
+    elif chronicle.torn:
+        beginning = visible(chronicle.torn[:_TORN_SHOWN_MAX].decode("ascii", "backslashreplace"))
+        journal.write(TornLine(at.astimezone(UTC), len(chronicle.torn), beginning))
+    return journal
+
+
+def _content(file: int) -> bytes:
+    with os.fdopen(os.dup(file), "rb") as stream:
+        stream.seek(0)
+        return stream.read()
+
+
+def _lock(stack: contextlib.ExitStack, directory: int, path: Path) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        file = os.open(_LOCK, flags, 0o600, dir_fd=directory)
+        stack.callback(os.close, file)  # which also unlocks, as does the end of the process
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RefusedError(
+            f"another run works with the journals of {visible(os.fspath(path))} now",
+            hint="two runs at once would each delete what the other is about to: wait for it",
+        ) from error
+    except OSError as error:
+        shown = visible(os.fspath(path))
+        raise UnreadableError(f"cannot lock {shown}: {error.strerror}") from error
+
+
+def _open(name: str, directory: int, path: Path, owner: int) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    shown = visible(os.fspath(path))
+    try:
+        file = os.open(name, flags, 0o600, dir_fd=directory)
+    except OSError as error:
+        raise UnreadableError(f"cannot open {shown}: {error.strerror}") from error
+    try:
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
+            raise RefusedError(
+                f"{shown} is not a file of user {owner} that nobody else can write to",
+                hint=f"see who made it: ls -l {shown}",
+            )
+        os.fsync(directory)  # its name too has to outlast a power cut
+    except OSError as error:
+        os.close(file)
+        raise UnreadableError(f"cannot open {shown}: {error.strerror}") from error
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _check_begun(
+    line: BatchLine, todo: tuple[Rows, ...], open_batch: Batch | None, number: int
+) -> None:
+    if open_batch is not None:
+        raise DataError("a batch begins before the one before it has ended", line=number)
+    if sum(one.count for one in without(todo, line.rows)) != sum(one.count for one in todo) - (
+        line.rows.count
+    ):
+        raise DataError("a batch has rows that were dealt with before", line=number)
+
+
+def _check_done(line: DoneLine, open_batch: Batch | None, number: int) -> None:
+    if open_batch is None or open_batch.rows != line.rows:
+        raise DataError("a batch ends that was not begun", line=number)
+    if sum(count for _, count in line.outcomes) != line.rows.count:
+        raise DataError("a batch does not say of every row what became of it", line=number)
+
+
+def _fates(line: DoneLine) -> Iterator[tuple[Rows, str]]:
+    first = line.rows.first
+    for outcome, count in line.outcomes:
+        if outcome != NOT_BEGUN:
+            yield Rows(first, count), outcome
+        first += count

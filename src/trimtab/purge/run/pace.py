@@ -1,0 +1,86 @@
+"""How much is done at a time: gently, by the latency that others feel too.
+
+The metadata server of a busy file system answers late whoever asks, so the latency of the
+deletions themselves says when to do less. As TCP does with its window (Chiu and Jain, "Analysis of
+the increase and decrease algorithms for congestion avoidance", 1989): more by a constant while all
+is well, half of it as soon as it is not, which shares fairly with others who do the same and
+never swings up. A batch that has shrunk to its least is followed by a pause that doubles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trimtab.errors import UsageError
+from trimtab.purge.run.state import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class PaceLimits:
+    """Within what the pace moves.
+
+    Attributes
+    ----------
+    rows_min, rows_max, rows_step
+        Rows of a batch, and how many more after one that went well.
+    latency_s_max
+        Of one deletion at the 99th percentile of a batch.
+    batch_s_max
+        Of one batch: so long at most between two looks at the kill switch, as far as the one
+        before can tell.
+    pause_s_step, pause_s_max
+        The first pause, and the longest.
+    """
+
+    rows_min: int = 16
+    rows_max: int = 1000
+    rows_step: int = 100
+    latency_s_max: float = 0.05
+    batch_s_max: float = 10.0
+    pause_s_step: float = 0.25
+    pause_s_max: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rows_min <= self.rows_max or self.rows_step < 1:
+            raise UsageError(f"batches of {self.rows_min} to {self.rows_max} rows cannot be made")
+        if not (self.latency_s_max > 0 and self.batch_s_max > 0):
+            raise UsageError("the latency and the length of a batch have to be above 0")
+        if not 0 < self.pause_s_step <= self.pause_s_max:
+            raise UsageError("a pause has to be above 0, and its step within it")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many rows come next, and after what pause."""
+
+    rows: int
+    pause_s: float = 0.0
+
+
+def first_pace(limits: PaceLimits) -> Pace:
+    """Return the pace of a first batch, of which nothing is known yet: a quarter of the most."""
+    return Pace(max(limits.rows_min, limits.rows_max // 4))
+
+
+def next_pace(pace: Pace, limits: PaceLimits, outcome: Outcome) -> Pace:
+    """Return the pace after a batch.
+
+    A batch in which nothing was asked of the file system (all of it left alone) changes nothing.
+    """
+    late = outcome.latency_s_p99 is not None and outcome.latency_s_p99 > limits.latency_s_max
+    if late or outcome.elapsed_s > limits.batch_s_max:
+        return _slower(pace, limits)
+    if outcome.latency_s_p99 is None:
+        return pace
+    if pace.pause_s:
+        pause_s = pace.pause_s - limits.pause_s_step
+        return replace(pace, pause_s=pause_s if pause_s > 1e-9 else 0.0)
+    return Pace(min(limits.rows_max, pace.rows + limits.rows_step))
+
+
+def _slower(pace: Pace, limits: PaceLimits) -> Pace:
+    rows = max(limits.rows_min, pace.rows // 2)
+    if rows < pace.rows:
+        return replace(pace, rows=rows)
+    pause_s = max(limits.pause_s_step, 2 * pace.pause_s)
+    return replace(pace, pause_s=min(limits.pause_s_max, pause_s))

@@ -1,0 +1,269 @@
+"""The lines of a journal: what each says, to JSON and back, each bound to the one before.
+
+A line is one JSON object. Its ``sum`` is the SHA-256 of the sum before and of the rest of the line,
+so that a line that was changed, lost or put in later is noticed. It proves nothing against somebody
+who may write the file and writes all of it anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from trimtab.errors import DataError
+from trimtab.purge.run.state import Outcome, Rows, Spent, Stretch
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+FORMAT: Final = 1
+FIRST_SUM: Final = "0" * 64
+_REST_FROM: Final = len('{"sum":"') + 64 + len('",')
+_STRICT: Final = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """Which plan the journal is of: its first line.
+
+    Attributes
+    ----------
+    sha256
+        Of the plan, and with it of its candidates: together with a row's number it says which file
+        is meant.
+    root, file_system
+        In words, for people.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    plan: str
+    sha256: str
+    rows: int
+    root: str
+    file_system: str
+    format: Literal[1] = FORMAT
+    do: Literal["plan"] = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class BeginLine:
+    """A run begins.
+
+    Attributes
+    ----------
+    horizon
+        Only files last used before it are in the plan.
+    who
+        Who started it, as far as the system says.
+    objections
+        Of a dry run: what would keep it from deleting, a sentence each.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    apply: bool
+    horizon: datetime
+    target_fullness: float | None
+    version: str
+    host: str
+    who: str
+    objections: tuple[str, ...] = ()
+    do: Literal["begin"] = "begin"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """How full the file system was, and how many objects were still being destroyed."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    used_bytes: int
+    available_bytes: int
+    in_flight: int | None
+    do: Literal["usage"] = "usage"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """A batch is about to be dealt with: from here on its files may be gone."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    rows: Rows
+    leave: tuple[Rows, ...] = ()
+    do: Literal["batch"] = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class DoneLine:
+    """What a batch came to; of a dry run (not ``apply``) no `BatchLine` stands before it.
+
+    Attributes
+    ----------
+    by_user
+        Files and bytes as listed, by uid.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    apply: bool
+    rows: Rows
+    outcomes: tuple[Stretch, ...]
+    files: int
+    bytes: int
+    freed_bytes: int
+    by_user: dict[int, tuple[int, int]]
+    elapsed_s: float
+    latency_s_median: float | None = None
+    latency_s_p99: float | None = None
+    recovered: bool = False
+    do: Literal["done"] = "done"
+
+    @property
+    def spent(self) -> Spent:
+        """What of it counts against the caps."""
+        return Spent(self.files, self.bytes, {uid: size for uid, (_, size) in self.by_user.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class EndLine:
+    """A run ended, and why."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    reason: str
+    text: str
+    objections: tuple[str, ...] = ()
+    do: Literal["end"] = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class TornLine:
+    """The journal ended within a line, which was cut off: its process was killed as it wrote."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    torn_bytes: int
+    beginning: str
+    do: Literal["torn"] = "torn"
+
+
+Line = PlanLine | BeginLine | UsageLine | BatchLine | DoneLine | EndLine | TornLine
+
+
+@dataclass(frozen=True, slots=True)
+class Chronicle:
+    """What a journal says.
+
+    Attributes
+    ----------
+    lines
+        Without the first, which is ``plan``.
+    last_sum
+        What the next line is bound to.
+    size_bytes
+        Up to the end of the last whole line.
+    torn
+        What stands behind it.
+    """
+
+    plan: PlanLine | None
+    lines: tuple[Line, ...]
+    last_sum: str = FIRST_SUM
+    size_bytes: int = 0
+    torn: bytes = field(default=b"", repr=False)
+
+
+def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneLine:
+    """Return the line of what a batch came to."""
+    return DoneLine(
+        run=run,
+        at=at,
+        apply=apply,
+        rows=outcome.batch.rows,
+        outcomes=outcome.outcomes,
+        files=outcome.files,
+        bytes=outcome.bytes,
+        freed_bytes=outcome.freed_bytes,
+        by_user=dict(outcome.by_user),
+        elapsed_s=outcome.elapsed_s,
+        latency_s_median=outcome.latency_s_median,
+        latency_s_p99=outcome.latency_s_p99,
+        recovered=outcome.recovered,
+    )
+
+
+def encode(line: Line, last_sum: str) -> tuple[bytes, str]:
+    """Return a line with its end, and its sum.
+
+    Parameters
+    ----------
+    last_sum
+        Of the line before; `FIRST_SUM` where there is none.
+    """
+    rest = _adapter().dump_json(line)[1:]
+    own = _sum(last_sum, rest)
+    return _head(own) + rest + b"\n", own
+
+
+def decode(text: bytes) -> Chronicle:
+    """Return what a journal says, up to its last whole line.
+
+    Raises
+    ------
+    DataError
+        A line is not what was written; `DataError.line` says which.
+    """
+    size = text.rfind(b"\n") + 1
+    lines: list[Line] = []
+    last_sum = FIRST_SUM
+    for number, one in enumerate(text[:size].split(b"\n")[:-1], start=1):
+        line, last_sum = _decoded(one, last_sum, number)
+        if isinstance(line, PlanLine) != (number == 1):
+            raise DataError("a journal names its plan once, in its first line", line=number)
+        lines.append(line)
+    first = lines[0] if lines else None
+    plan = first if isinstance(first, PlanLine) else None
+    return Chronicle(plan, tuple(lines[1:]), last_sum, size, text[size:])
+
+
+def _decoded(text: bytes, last_sum: str, number: int) -> tuple[Line, str]:
+    rest = text[_REST_FROM:]
+    expected = _sum(last_sum, rest)
+    if text[:_REST_FROM] != _head(expected):
+        raise DataError(
+            "the journal was changed or damaged here: the line does not follow from those before",
+            line=number,
+            hint="nothing is deleted by it any more: keep it, and make a new plan",
+        )
+    try:
+        return _adapter().validate_json(b"{" + rest, strict=True), expected
+    except ValueError as error:
+        reason = visible(str(error).splitlines()[0])
+        raise DataError(f"it is no line of a journal: {reason}", line=number) from error
+
+
+def _head(own: str) -> bytes:
+    return b'{"sum":"' + own.encode() + b'",'
+
+
+def _sum(last_sum: str, rest: bytes) -> str:
+    return hashlib.sha256(last_sum.encode() + rest).hexdigest()
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Line]:
+    from typing import Annotated
+
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[Line, Field(discriminator="do")])

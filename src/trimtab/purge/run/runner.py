@@ -1,0 +1,522 @@
+"""The shell of a run: carries out what `decide` says, journals it, and hands back what happened.
+
+::
+
+    lock ─▶ replay ─▶ guards ─▶ (recover) ─▶ ┌ instruction ─▶ carry out ─▶ event ─▶ decide ┐ ─▶ end
+                                             └──────────────────────────────────────────────┘
+
+A batch is shielded from signals: whatever arrives, its outcome is journalled before the run ends.
+`kill -9` may come anywhere; the next run finds the batch that has no end and recovers it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from trimtab.errors import RefusedError, ToolError, TrimtabError
+from trimtab.launch.interruption import interruptible, shielded
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.run import guards
+from trimtab.purge.run.decide import State, Step, Terms, begin, handle
+from trimtab.purge.run.journal import Journal, opened, spent_since
+from trimtab.purge.run.listing import Listing
+from trimtab.purge.run.messages import (
+    Begun,
+    Delete,
+    Ended,
+    Event,
+    Look,
+    Looked,
+    Measure,
+    Measured,
+    Objection,
+    Recover,
+    Stop,
+    StopReason,
+    Wait,
+    Waited,
+)
+from trimtab.purge.run.records import BatchLine, BeginLine, EndLine, PlanLine, UsageLine, done_line
+from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.state import (
+    CAPPED,
+    NOT_BEGUN,
+    WOULD_DELETE,
+    Batch,
+    Listed,
+    Outcome,
+    Rows,
+    joined,
+    outcome_of,
+)
+from trimtab.units import plural
+from trimtab.visible import visible
+
+CAPS_WINDOW: Final = timedelta(hours=20)
+"""Caps hold for all runs within it: a daily run begins with none of them used, one that a broken
+timer starts every minute does not."""
+
+
+class RemovalBatch(Protocol):
+    """What a remover says of some rows."""
+
+    @property
+    def outcomes(self) -> bytes:
+        """One code a row."""
+        ...
+
+    @property
+    def freed_bytes(self) -> int:
+        """What the deleted files took up."""
+        ...
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it took."""
+        ...
+
+    @property
+    def latency_s_median(self) -> float:
+        """Of one row."""
+        ...
+
+    @property
+    def latency_s_p99(self) -> float:
+        """Of one row."""
+        ...
+
+
+class Remover(Protocol):
+    """What checks and deletes rows of a plan: ``trimtab._core.Removal``."""
+
+    def check(self, first: int, count: int) -> RemovalBatch:
+        """Say what would become of some rows, and touch nothing."""
+        ...
+
+    def delete(self, first: int, count: int) -> RemovalBatch:
+        """Check some rows and delete those that may go."""
+        ...
+
+    def recover(self, first: int, count: int) -> RemovalBatch:
+        """Say what became of rows that an interrupted process had begun to delete.
+
+        What was moved aside is deleted or put back. A row that is found as the plan has it is
+        ``would_delete`` or ``not_begun``: it is done again.
+        """
+        ...
+
+
+class Surroundings(Protocol):
+    """The world of a run: clock, file system, and the facts that guards judge."""
+
+    def now_s(self) -> float:
+        """Return the time, in seconds since 1970."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Return after a while; signals may end it by raising."""
+        ...
+
+    def measure(self) -> tuple[Usage, int | None]:
+        """Return how full the file system is, and how many objects are still being destroyed."""
+        ...
+
+    def situation(self) -> Situation:
+        """Return the facts as they are now; what cannot change while a run lasts may be old."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run that is to be done.
+
+    Attributes
+    ----------
+    id
+        Of the run; unique.
+    plan
+        What it is a run of.
+    horizon_s
+        The plan's cut-off, in seconds since 1970.
+    terms
+        Makes the terms of the run from the situation at its beginning
+        (`trimtab.purge.run.facts.terms_of`).
+    remover
+        Makes the remover, once the guards have nothing to object.
+    codes
+        What the remover's codes mean, by code.
+    journals
+        Directory of the journals, one for a file system.
+    version, host, who
+        Of what made the run, for the journal.
+    owner
+        Whose the journals have to be.
+    """
+
+    id: str
+    plan: PlanLine
+    horizon_s: float
+    terms: Callable[[Situation], Terms]
+    remover: Callable[[], Remover]
+    codes: Mapping[int, str]
+    listing: Listing
+    surroundings: Surroundings
+    journals: Path
+    version: str = ""
+    host: str = ""
+    who: str = ""
+    owner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; for people."""
+
+    rows: int
+    rows_left: int
+    files: int
+    freed_bytes: int
+    needed_bytes: int | None
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to.
+
+    Attributes
+    ----------
+    objections
+        What guards said; of a dry run that went on all the same, too.
+    files, bytes, freed_bytes
+        Deleted, or in a dry run what would be.
+    outcomes
+        Rows by outcome.
+    before, after
+        Use of the file system, as measured first and last.
+    rows_left
+        Rows of the plan that no run has dealt with.
+    recovered_rows
+        Rows of a batch that an interrupted run had begun.
+    torn_bytes
+        What that run left of a line of the journal.
+    trim_due
+        Space became free that the drives do not know of yet.
+    """
+
+    id: str
+    apply: bool
+    reason: StopReason
+    text: str
+    objections: tuple[Objection, ...]
+    files: int
+    bytes: int
+    freed_bytes: int
+    outcomes: Mapping[str, int]
+    before: Usage | None
+    after: Usage | None
+    rows_left: int
+    recovered_rows: int
+    torn_bytes: int
+    journal: Path
+
+    @property
+    def trim_due(self) -> bool:
+        """Whether space became free that the drives do not know of yet."""
+        return self.apply and self.freed_bytes > 0
+
+    def refusal(self) -> RefusedError | None:
+        """Return the error that says why nothing was deleted; ``None`` where the run began."""
+        if self.reason is not StopReason.REFUSED:
+            return None
+        reasons = "".join(f"\n  {one.guard}: {one.reason}" for one in self.objections)
+        first = self.objections[0].hint if len(self.objections) == 1 else None
+        many = plural(len(self.objections), "guard")
+        return RefusedError(f"nothing was deleted, {many} object:{reasons}", hint=first)
+
+
+def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = None) -> RunResult:
+    """Carry a plan out, or go through it without deleting; return what it came to.
+
+    Raises
+    ------
+    RefusedError
+        Another run has the journals, or they are not root's alone.
+    Interrupted
+        A signal came; the batch that was under way is journalled.
+    DataError
+        The journal or the candidates were changed or damaged.
+    UnreadableError
+        The journal cannot be written.
+    ToolError
+        The remover failed. The next run recovers its batch.
+    """
+    at = _moment(job.surroundings.now_s())
+    with interruptible(), opened(job.journals, job.plan, at=at, owner=job.owner) as journal:
+        return _Run(job, journal, apply, progress).carry_out()
+
+
+class _Run:
+    """One run under way."""
+
+    def __init__(
+        self, job: Job, journal: Journal, apply: bool, progress: Callable[[Progress], None] | None
+    ) -> None:
+        self.job, self.journal, self.apply, self.progress = job, journal, apply, progress
+        self.objections: tuple[Objection, ...] = ()
+        self.remover: Remover | None = None
+        self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
+        self.outcomes: Counter[str] = Counter()
+        self.before: Usage | None = None
+        self.after: Usage | None = None
+
+    def carry_out(self) -> RunResult:
+        job, standing = self.job, self.journal.standing
+        now = self._situation()
+        self.spent = now.spent
+        kinds = guards.before_deleting() if self.apply else guards.before_dry_run()
+        self.objections = guards.objections(now, kinds)
+        with shielded():
+            self.journal.write(self._begin_line(now))
+        todo = standing.todo
+        if not self.apply and standing.open_batch is not None:
+            todo = joined((*todo, standing.open_batch.rows))
+        state = begin(job.terms(now), todo, open_batch=standing.open_batch, spent=now.spent)
+        with self._ended_whatever_happens():
+            state, stop = self._loop(state, now)
+        return self._result(state, stop)
+
+    def _loop(self, state: State, now: Situation) -> tuple[State, Stop]:
+        """Carry out instructions until one says stop, and journal why."""
+        state, instruction = handle(state, Begun(now.now_s))
+        if isinstance(instruction, Recover):
+            held = guards.objections(now, guards.before_recovery())
+            if held:
+                return state, self._end(Stop(StopReason.REFUSED, _reasons(held), held))
+            state, instruction = self._step(state, self._recover(instruction))
+        if self._is_refused():
+            stop = Stop(StopReason.REFUSED, _reasons(self.objections), self.objections)
+            return state, self._end(stop)
+        while not isinstance(instruction, Stop):
+            event = self._carried_out(instruction, state)
+            state, instruction = self._step(state, event)
+            if isinstance(event, Measured) and not isinstance(instruction, Wait):
+                self._write_usage(event)
+        return state, self._end(instruction)
+
+    def _carried_out(
+        self, instruction: Look | Measure | Delete | Recover | Wait, state: State
+    ) -> Event:
+        match instruction:
+            case Look():
+                return self._look(instruction)
+            case Measure():
+                return self._measure()
+            case Delete():
+                return self._delete(instruction)
+            case Recover():
+                return self._recover(instruction)
+            case Wait():
+                self._tell(state, instruction.reason)
+                self.job.surroundings.wait(instruction.seconds)
+                return Waited(self._now_s())
+
+    def _step(self, state: State, event: Event) -> Step:
+        state, instruction = handle(state, event)
+        if isinstance(event, Ended):
+            self._tell(state, "checking and deleting" if self.apply else "checking")
+        return state, instruction
+
+    def _is_refused(self) -> bool:
+        """Whether guards hold the run back; a dry run only where there is nothing to look at."""
+        return any(self.apply or one.guard == "mount" for one in self.objections)
+
+    def _situation(self) -> Situation:
+        now = self.job.surroundings.situation()
+        since = _moment(now.now_s) - CAPS_WINDOW
+        return replace(now, spent=spent_since(self.job.journals, since))
+
+    def _look(self, instruction: Look) -> Looked:
+        known = {one.guard for one in self.objections}
+        now = self.job.surroundings.situation()
+        found = guards.objections(now, guards.before_batch())
+        new = tuple(one for one in found if one.guard not in known)
+        self.listed = self.job.listing.listed(instruction.rows)
+        return Looked(self._now_s(), new, self.listed)
+
+    def _measure(self) -> Measured:
+        usage, in_flight = self.job.surroundings.measure()
+        self.before = self.before or usage
+        self.after = usage
+        return Measured(self._now_s(), usage, in_flight)
+
+    def _delete(self, instruction: Delete) -> Ended:
+        batch, remover = instruction.batch, self._remover()
+        listed = self.listed.part(batch.rows)
+        with shielded():
+            if self.apply:
+                at = _moment(self._now_s())
+                self.journal.write(BatchLine(self.job.id, at, batch.rows, batch.leave))
+            ask = remover.delete if self.apply else remover.check
+            return self._done(self._asked(batch, listed, ask))
+
+    def _recover(self, instruction: Recover) -> Ended:
+        batch = instruction.batch
+        listed = self.job.listing.listed(batch.rows)
+        with shielded():
+            outcome = self._asked(batch, listed, self._remover().recover, recovered=True)
+            self.recovered_rows += batch.rows.count
+            return self._done(outcome)
+
+    def _asked(
+        self,
+        batch: Batch,
+        listed: Listed,
+        ask: Callable[[int, int], RemovalBatch],
+        *,
+        recovered: bool = False,
+    ) -> Outcome:
+        names = [CAPPED] * batch.rows.count
+        answers: list[RemovalBatch] = []
+        for rows in batch.taken():
+            answer = ask(rows.first, rows.count)
+            start = rows.first - batch.rows.first
+            names[start : start + rows.count] = _named(answer, rows, self.job.codes, recovered)
+            answers.append(answer)
+        return outcome_of(
+            batch,
+            listed,
+            names,
+            freed_bytes=sum(one.freed_bytes for one in answers),
+            elapsed_s=sum(one.elapsed_s for one in answers),
+            latency_s=_worst_latency_s(answers),
+            recovered=recovered,
+            dry=not self.apply,
+        )
+
+    def _done(self, outcome: Outcome) -> Ended:
+        at_s = self._now_s()
+        self.journal.write(done_line(self.job.id, _moment(at_s), outcome, apply=self.apply))
+        self.files += outcome.files
+        self.bytes += outcome.bytes
+        self.freed_bytes += outcome.freed_bytes
+        for name, count in outcome.outcomes:
+            self.outcomes[name] += count
+        return Ended(at_s, outcome)
+
+    def _remover(self) -> Remover:
+        if self.remover is None:
+            self.remover = self.job.remover()
+        return self.remover
+
+    @contextlib.contextmanager
+    def _ended_whatever_happens(self) -> Iterator[None]:
+        """Journal the end of a run that an error or a signal ends; the error goes on."""
+        try:
+            yield
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            reason = StopReason.INTERRUPTED if stopped else StopReason.FAILED
+            text = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+            with contextlib.suppress(TrimtabError), shielded():
+                self._end(Stop(reason, str(text)))
+            raise
+
+    def _end(self, stop: Stop) -> Stop:
+        at = _moment(self._now_s())
+        reasons = tuple(visible(f"{one.guard}: {one.reason}") for one in stop.objections)
+        self.journal.write(EndLine(self.job.id, at, stop.reason.value, visible(stop.text), reasons))
+        return stop
+
+    def _begin_line(self, now: Situation) -> BeginLine:
+        job = self.job
+        return BeginLine(
+            run=job.id,
+            at=_moment(now.now_s),
+            apply=self.apply,
+            horizon=_moment(job.horizon_s),
+            target_fullness=now.target,
+            version=visible(job.version),
+            host=visible(job.host),
+            who=visible(job.who),
+            objections=tuple(visible(f"{one.guard}: {one.reason}") for one in self.objections),
+        )
+
+    def _write_usage(self, event: Measured) -> None:
+        usage, at = event.usage, _moment(event.at_s)
+        line = UsageLine(self.job.id, at, usage.used_bytes, usage.available_bytes, event.in_flight)
+        with shielded():
+            self.journal.write(line)
+
+    def _tell(self, state: State, doing: str) -> None:
+        if self.progress is not None:
+            left = sum(rows.count for rows in state.todo)
+            self.progress(
+                Progress(
+                    rows=self.job.plan.rows,
+                    rows_left=left,
+                    files=self.files,
+                    freed_bytes=self.freed_bytes,
+                    needed_bytes=state.needed_bytes,
+                    doing=doing,
+                )
+            )
+
+    def _now_s(self) -> float:
+        return self.job.surroundings.now_s()
+
+    def _result(self, state: State, stop: Stop) -> RunResult:
+        return RunResult(
+            id=self.job.id,
+            apply=self.apply,
+            reason=stop.reason,
+            text=stop.text,
+            objections=stop.objections or self.objections,
+            files=self.files,
+            bytes=self.bytes,
+            freed_bytes=self.freed_bytes,
+            outcomes=dict(self.outcomes),
+            before=self.before,
+            after=self.after,
+            rows_left=sum(rows.count for rows in state.todo),
+            recovered_rows=self.recovered_rows,
+            torn_bytes=self.journal.torn_bytes,
+            journal=self.journal.path,
+        )
+
+
+def _named(
+    answer: RemovalBatch, rows: Rows, codes: Mapping[int, str], recovered: bool
+) -> Sequence[str]:
+    """Return the outcome of each row by its name."""
+    if len(answer.outcomes) != rows.count:
+        raise ToolError(
+            f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
+            hint="nothing more is deleted; run again, and the batch is recovered",
+        )
+    names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}
+    if recovered:
+        # It was looked at and found as the plan has it: nobody had come to it yet.
+        names = {code: NOT_BEGUN if n == WOULD_DELETE else n for code, n in names.items()}
+    return [names[code] for code in answer.outcomes]
+
+
+def _worst_latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | None:
+    """Return median and 99th percentile of the worst of several calls; a mean is neither."""
+    if not answers:
+        return None
+    return max(a.latency_s_median for a in answers), max(a.latency_s_p99 for a in answers)
+
+
+def _reasons(objections: Sequence[Objection]) -> str:
+    return "; ".join(one.reason for one in objections)
+
+
+def _moment(at_s: float) -> datetime:
+    return datetime.fromtimestamp(at_s, UTC)

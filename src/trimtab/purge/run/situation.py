@@ -1,0 +1,239 @@
+"""The facts that the guards judge: plain values, collected before a run and before each batch.
+
+``None`` is "not known" throughout. A run that deletes is held back by what is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.policy import Policy
+from trimtab.purge.run.state import Allowance, Spent
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How many files, and what they take up."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What the plan says of itself.
+
+    Attributes
+    ----------
+    root
+        Absolute path of what is purged.
+    published_at_s, not_before_s
+        When the last of its notices was out, and when they said that deleting begins; ``None``:
+        it was never published.
+    target
+        Fullness that it is to bring the file system to.
+    expires_at_s
+        When it is not to be carried out any more.
+    signature
+        Why its signature or one of its hashes is not good; ``None``: they are.
+    changes
+        What the policy allows now that it did not when the plan was made
+        (`trimtab.purge.policy.loosened`).
+    totals, previous
+        Of its candidates, and of those of the plan before; ``previous`` is ``None`` for a first
+        plan.
+    file_system
+        As the index knew it.
+    atime_settings
+        What decides how clients record reads, as it was at the scan: words and values.
+    user_bytes
+        What each user holds, by uid.
+    """
+
+    root: bytes
+    published_at_s: float | None
+    not_before_s: float | None
+    target: float
+    expires_at_s: float
+    signature: str | None
+    changes: tuple[str, ...]
+    totals: Totals
+    previous: Totals | None
+    file_system: FileSystemIdentity | None
+    atime_settings: Mapping[str, str] | None
+    user_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What is known of the index that the plan was made from.
+
+    Attributes
+    ----------
+    obstacles
+        Why no deletion may rest on it, a sentence each (`Manifest.obstacles`).
+    ended_at_s, planned_at_s
+        When the file system was looked at last, and when the plan was made from it.
+    """
+
+    obstacles: tuple[str, ...]
+    ended_at_s: float
+    planned_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RootFacts:
+    """What is at the root's path now.
+
+    Attributes
+    ----------
+    trouble
+        Why it cannot be told, or is no directory to be purged; ``None``: the rest says what it is.
+    device
+        ``st_dev``; it must not change while a run lasts.
+    atime_settings
+        As in `PlanFacts`.
+    """
+
+    trouble: str | None
+    file_system: FileSystemIdentity | None = None
+    device: int | None = None
+    inode: int | None = None
+    read_only: bool = False
+    atime_settings: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """The roots that may be purged at all.
+
+    Attributes
+    ----------
+    trouble
+        Why the file does not count: not there, not root's alone; ``None``: it does.
+    """
+
+    trouble: str | None
+    roots: frozenset[bytes] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ArmedBy:
+    """Somebody armed the plan.
+
+    Attributes
+    ----------
+    person
+        Which login it was, by its uid; ``None``: the system does not say, and such a one is no
+        second person.
+    """
+
+    at_s: float
+    person: int | None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmingFacts:
+    """Who armed the plan; ``trouble``: why the arming file does not count."""
+
+    trouble: str | None
+    armed_by: tuple[ArmedBy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFacts:
+    """What became of a file that was made beneath the root as another user's, and removed.
+
+    Attributes
+    ----------
+    trouble
+        What did not work; ``None``: it was made and removed.
+    file_system_at_s
+        The time that the file system gave it.
+    before_s, after_s
+        This host's time just before and after.
+    """
+
+    trouble: str | None
+    file_system_at_s: float | None = None
+    before_s: float = 0.0
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClock:
+    """The time that a server gave, and this host's just before and after it was asked."""
+
+    name: str
+    at_s: float
+    before_s: float
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that the guards of a run judge.
+
+    Attributes
+    ----------
+    now_s
+        Seconds since 1970.
+    root_user
+        Whether this process has root's rights.
+    kill_switch
+        Why the run has to stop: the file is there, or cannot be asked for; ``None``: go on.
+    canary
+        ``None``: it was not tried, as in a dry run.
+    clocks
+        Of the servers that the site names.
+    usage
+        How full the file system is.
+    keeps_deleted
+        What keeps the space of a deleted file, such as a trash can that is switched on.
+    journal_trouble
+        Why the journal is no place to rely on: beneath the root, or its file system is full.
+    spent
+        What runs shortly before this one deleted.
+    """
+
+    now_s: float
+    policy: Policy
+    plan: PlanFacts
+    index: IndexFacts
+    root: RootFacts
+    allow_list: AllowList
+    arming: ArmingFacts
+    root_user: bool
+    kill_switch: str | None
+    canary: CanaryFacts | None
+    usage: Usage | None
+    clocks: tuple[ServerClock, ...] = ()
+    keeps_deleted: str | None = None
+    journal_trouble: str | None = None
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def target(self) -> float:
+        """The fullness at which deleting ends: the plan's, or the policy's where that is higher."""
+        return max(self.plan.target, self.policy.target or 0.0)
+
+    @property
+    def allowance(self) -> Allowance:
+        """What may be deleted, the policy's caps made absolute."""
+        caps, limits = self.policy.caps, []
+        if caps.bytes is not None:
+            limits.append(caps.bytes)
+        if caps.filesystem_fraction is not None:
+            capacity_bytes = 0 if self.usage is None else self.usage.total_bytes
+            limits.append(int(caps.filesystem_fraction * capacity_bytes))
+        return Allowance(
+            files=caps.files,
+            bytes=min(limits, default=None),
+            user_fraction=caps.user_fraction,
+            user_bytes=self.plan.user_bytes,
+        )

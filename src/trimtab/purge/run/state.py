@@ -1,0 +1,311 @@
+"""The values of a run: rows, batches, what was spent, how full the file system is.
+
+A row is a line of the plan's candidates, counted from 0, the oldest first. What became of each row
+is kept as stretches of equal outcomes, since neighbours mostly fare alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DELETED: Final = "deleted"
+WOULD_DELETE: Final = "would_delete"
+CAPPED: Final = "capped"
+"""Left alone since a cap was reached; the next plan finds it again."""
+NOT_BEGUN: Final = "not_begun"
+"""An interrupted batch had not come to it: it is done again, and counts only then."""
+GONE: Final = "gone"
+TROUBLES: Final = frozenset(
+    {"failed", "denied", "not_same", "in_quarantine", "cannot_return", "unknown"}
+)
+"""Outcomes that a healthy run hardly has: many of them mean that something else is wrong."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rows:
+    """A stretch of rows of a plan: ``count`` of them from ``first`` on."""
+
+    first: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.first < 0 or self.count < 0:
+            raise UsageError(f"there are no {self.count} rows from {self.first} on")
+
+    @property
+    def end(self) -> int:
+        """The row after the last."""
+        return self.first + self.count
+
+    def __contains__(self, row: int) -> bool:
+        """Whether a row is one of them."""
+        return self.first <= row < self.end
+
+
+def without(rows: Iterable[Rows], taken: Rows) -> tuple[Rows, ...]:
+    """Return the stretches less what was taken out of them.
+
+    Examples
+    --------
+    >>> without([Rows(0, 10)], Rows(3, 2))
+    (Rows(first=0, count=3), Rows(first=5, count=5))
+    """
+    rest: list[Rows] = []
+    for one in rows:
+        rest.append(Rows(one.first, max(0, min(one.end, taken.first) - one.first)))
+        start = max(one.first, taken.end)
+        rest.append(Rows(start, max(0, one.end - start)))
+    return tuple(one for one in dict.fromkeys(rest) if one.count)
+
+
+def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
+    """Return stretches in order, neighbours made one.
+
+    Examples
+    --------
+    >>> joined([Rows(5, 5), Rows(0, 3), Rows(3, 2)])
+    (Rows(first=0, count=10),)
+    """
+    found: list[Rows] = []
+    for one in sorted(rows):
+        if found and found[-1].end >= one.first:
+            last = found.pop()
+            found.append(Rows(last.first, max(last.end, one.end) - last.first))
+        elif one.count:
+            found.append(one)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that are dealt with together, of which some are left alone.
+
+    Attributes
+    ----------
+    leave
+        Stretches within ``rows`` that a cap keeps; in order.
+    """
+
+    rows: Rows
+    leave: tuple[Rows, ...] = ()
+
+    def taken(self) -> tuple[Rows, ...]:
+        """Return the stretches that are not left alone, in order."""
+        rest: tuple[Rows, ...] = (self.rows,)
+        for one in self.leave:
+            rest = without(rest, one)
+        return rest
+
+
+Stretch = tuple[str, int]
+"""An outcome and how many rows in a row had it."""
+
+
+def stretches(outcomes: Iterable[str]) -> tuple[Stretch, ...]:
+    """Return the outcomes of rows as stretches.
+
+    Examples
+    --------
+    >>> stretches(["deleted", "deleted", "touched"])
+    (('deleted', 2), ('touched', 1))
+    """
+    found: list[tuple[str, int]] = []
+    for outcome in outcomes:
+        if found and found[-1][0] == outcome:
+            found[-1] = (outcome, found[-1][1] + 1)
+        else:
+            found.append((outcome, 1))
+    return tuple(found)
+
+
+def rows_with(rows: Rows, outcomes: Iterable[Stretch], wanted: str) -> Iterator[Rows]:
+    """Yield the rows that had an outcome."""
+    first = rows.first
+    for outcome, count in outcomes:
+        if outcome == wanted:
+            yield Rows(first, count)
+        first += count
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was deleted and counts against the caps.
+
+    Attributes
+    ----------
+    bytes
+        As the plan lists them: what a deletion really freed may be less, never is it counted so.
+    by_user
+        Bytes by uid.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    by_user: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __add__(self, other: Spent) -> Spent:
+        """Return both together."""
+        by_user = dict(self.by_user)
+        for uid, size in other.by_user.items():
+            by_user[uid] = by_user.get(uid, 0) + size
+        return Spent(self.files + other.files, self.bytes + other.bytes, by_user)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The most that may be spent, caps and shares made absolute; ``None`` is no limit.
+
+    Attributes
+    ----------
+    user_fraction
+        Of what a user holds. The first file of a user in a run may be larger than this share: it
+        would be kept for ever else.
+    user_bytes
+        What each user holds, by uid, from the index. Who is not in it holds nothing, so that only
+        a first file of theirs goes.
+    """
+
+    files: int | None = None
+    bytes: int | None = None
+    user_fraction: float | None = None
+    user_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of_user(self, uid: int) -> int | None:
+        """Return how many bytes of one user may go; ``None``: no limit."""
+        if self.user_fraction is None:
+            return None
+        return math.floor(self.user_fraction * self.user_bytes.get(uid, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the plan says of some rows.
+
+    Attributes
+    ----------
+    uids, allocated_bytes
+        One number a row.
+    """
+
+    rows: Rows
+    uids: NDArray[np.uint32]
+    allocated_bytes: NDArray[np.uint64]
+
+    def part(self, rows: Rows) -> Listed:
+        """Return the same of some of the rows."""
+        start = rows.first - self.rows.first
+        if start < 0 or rows.end > self.rows.end:
+            raise UsageError(f"rows {rows} are not within {self.rows}")
+        chosen = slice(start, start + rows.count)
+        return Listed(rows, self.uids[chosen], self.allocated_bytes[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a batch came to.
+
+    Attributes
+    ----------
+    outcomes
+        Of every row of the batch, those that were left alone too.
+    files, bytes
+        Deleted, or in a dry run what would be; bytes as the plan lists them.
+    freed_bytes
+        As the remover counts them; in a dry run as the plan lists them.
+    by_user
+        Files and listed bytes by uid.
+    elapsed_s, latency_s_median, latency_s_p99
+        How long it took, and one deletion in it; ``None`` where there was none.
+    recovered
+        It was begun by a run that was interrupted, and brought to its end by this one.
+    """
+
+    batch: Batch
+    outcomes: tuple[Stretch, ...]
+    files: int
+    bytes: int
+    freed_bytes: int
+    by_user: Mapping[int, tuple[int, int]]
+    elapsed_s: float
+    latency_s_median: float | None = None
+    latency_s_p99: float | None = None
+    recovered: bool = False
+
+    @property
+    def spent(self) -> Spent:
+        """What of it counts against the caps."""
+        return Spent(self.files, self.bytes, {uid: size for uid, (_, size) in self.by_user.items()})
+
+    def count(self, *wanted: str) -> int:
+        """Return how many rows had one of the outcomes."""
+        return sum(count for outcome, count in self.outcomes if outcome in wanted)
+
+    def not_begun(self) -> tuple[Rows, ...]:
+        """Return the rows that have to be done again."""
+        return tuple(rows_with(self.batch.rows, self.outcomes, NOT_BEGUN))
+
+
+def outcome_of(
+    batch: Batch,
+    listed: Listed,
+    names: Iterable[str],
+    *,
+    freed_bytes: int,
+    elapsed_s: float,
+    latency_s: tuple[float, float] | None = None,
+    recovered: bool = False,
+    dry: bool = False,
+) -> Outcome:
+    """Return what a batch came to, from the outcome of each of its rows.
+
+    Of an interrupted batch a file that is gone counts as deleted against the caps: nobody can tell
+    any more who removed it, and a cap is to err on the safe side.
+
+    Parameters
+    ----------
+    names
+        One a row, those that were left alone too.
+    """
+    found = stretches(names)
+    if sum(count for _, count in found) != batch.rows.count:
+        raise UsageError(f"the outcomes are not those of {batch.rows.count} rows")
+    counted = {WOULD_DELETE} if dry else {DELETED, GONE} if recovered else {DELETED}
+    by_user: dict[int, tuple[int, int]] = {}
+    for outcome in counted:
+        for rows in rows_with(batch.rows, found, outcome):
+            _count(by_user, listed.part(rows))
+    size = sum(size for _, size in by_user.values())
+    return Outcome(
+        batch=batch,
+        outcomes=found,
+        files=sum(files for files, _ in by_user.values()),
+        bytes=size,
+        freed_bytes=size if dry else freed_bytes,
+        by_user=by_user,
+        elapsed_s=elapsed_s,
+        latency_s_median=None if latency_s is None else latency_s[0],
+        latency_s_p99=None if latency_s is None else latency_s[1],
+        recovered=recovered,
+    )
+
+
+def _count(by_user: dict[int, tuple[int, int]], listed: Listed) -> None:
+    import numpy as np
+
+    uids, place = np.unique(listed.uids, return_inverse=True)
+    files = np.bincount(place, minlength=len(uids))
+    sizes = np.zeros(len(uids), np.uint64)  # not bincount's weights: those are floating point
+    np.add.at(sizes, place, listed.allocated_bytes)
+    for uid, number, size in zip(uids.tolist(), files.tolist(), sizes.tolist(), strict=True):
+        before = by_user.get(uid, (0, 0))
+        by_user[uid] = (before[0] + number, before[1] + size)

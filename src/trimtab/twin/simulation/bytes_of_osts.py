@@ -1,0 +1,58 @@
+"""Bytes of each real OST, folded: what a guest's deed says of them, and a diary keeps.
+
+Each number of bytes stands once, with the OSTs that have it as ranges: to most a job writes alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import UsageError
+
+Array = NDArray[np.float64]
+
+
+def folded(values: Array) -> list[tuple[float, str]]:
+    """Return each value that is not 0, with the OSTs that have it.
+
+    Examples
+    --------
+    >>> folded(np.array([8.0, 8.0, 0.0, 7.0]))
+    [(8.0, '0-1'), (7.0, '3')]
+    """
+    found = sorted(set(values[values != 0.0].tolist()), reverse=True)
+    return [(value, _ranges(np.flatnonzero(values == value))) for value in found]
+
+
+def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
+    """Return a value for each real OST: 0, or that of the ranges it stands in.
+
+    Raises
+    ------
+    UsageError
+        A range that is none, or leads beyond the last OST.
+
+    Examples
+    --------
+    >>> unfolded([(8.0, "0-1"), (7.0, "3")], 5).tolist()
+    [8.0, 8.0, 0.0, 7.0, 0.0]
+    """
+    values = np.zeros(osts)
+    for value, ranges in folded:
+        for part in ranges.split(","):
+            first, _, last = part.partition("-")
+            whole = first.isdecimal() and (last or first).isdecimal()
+            if not whole or not int(first) <= int(last or first) < osts:
+                raise UsageError(f"{part!r} are no OSTs of {osts}")
+            values[int(first) : int(last or first) + 1] = value
+    return values
+
+
+def _ranges(numbers: NDArray[np.int64]) -> str:
+    """Return ascending numbers as ranges: ``0-3,7``."""
+    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+    parts = np.split(numbers, breaks)
+    return ",".join(f"{one[0]}" if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)

@@ -1,0 +1,171 @@
+"""Everything together: a policy, a tally, use and growth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.purge.horizon.slow import File, files
+
+from trimtab.errors import UsageError
+from trimtab.purge.horizon.answer import Answer, answer
+from trimtab.purge.horizon.forecast import Growth
+from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.purge.horizon.tally import Buffers, curve_of, ost_curves, project_curves, user_curves
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.policy import DAY_S, Policy
+from trimtab.purge.rules import HOUR_S, IndexFacts, ReadRecording, RulesInForce, rules_in_force
+
+POLICY = Policy("scratch", "/scratch", target=0.7, minimum_age_s=DAY_S)
+AS_OF_S = 4 * DAY_S
+
+
+def rules_of(policy: Policy) -> RulesInForce:
+    index = IndexFacts("/scratch", AS_OF_S)
+    return rules_in_force(policy, index, ReadRecording(declared=True), now_s=AS_OF_S)
+
+
+class SlowTally:
+    """What the core counts, counted file by file."""
+
+    def __init__(self, found: list[File], *, layout: bool = True) -> None:
+        old = rules_of(POLICY).old_enough_before_s
+        self.found = [one for one in found if one.last_use_s < old]
+        self.young = [one for one in found if one.last_use_s >= old]
+        self.layout = layout
+        self.files = len(found)
+        self.allocated_bytes = sum(one.allocated_bytes for one in found)
+        self.future_files = 3
+        self.latest_future_s: int | None = 2**62
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        return {"too_young": (len(self.young), sum(one.allocated_bytes for one in self.young))}
+
+    def hours(self) -> Buffers:
+        return self._by(self.found, HOUR_S)
+
+    def users(self) -> list[int]:
+        return sorted({one.uid for one in self.found})
+
+    def projects(self) -> list[int]:
+        return []
+
+    def osts(self) -> list[int]:
+        return sorted({one.ost for one in self.found}) if self.layout else []
+
+    def days_of_user(self, uid: int) -> Buffers:
+        return self._by([one for one in self.found if one.uid == uid], DAY_S)
+
+    def days_of_project(self, project: int) -> Buffers:
+        return self._by([], DAY_S)
+
+    def hours_of_ost(self, index: int) -> Buffers:
+        return self._by([one for one in self.found if one.ost == index], HOUR_S)
+
+    def _by(self, found: list[File], unit_s: int) -> Buffers:
+        counts: Counter[int] = Counter()
+        sizes: Counter[int] = Counter()
+        for one in found:
+            counts[one.last_use_s // unit_s] += 1
+            sizes[one.last_use_s // unit_s] += one.allocated_bytes
+        order = sorted(counts)
+        return (
+            np.array(order, np.int64).tobytes(),
+            np.array([counts[key] for key in order], np.uint64).tobytes(),
+            np.array([sizes[key] for key in order], np.uint64).tobytes(),
+        )
+
+
+def grown(high_bytes: int | None) -> Growth:
+    return Growth(28 * DAY_S, 0, 0, high_bytes, 0.9, 90, None if high_bytes else "few days")
+
+
+def answered(found: list[File], usage: Usage, **more: object) -> Answer:
+    return answer(POLICY, rules_of(POLICY), SlowTally(found), usage, **more)  # type: ignore[arg-type]
+
+
+def test_the_core_s_tally_as_curves() -> None:
+    found = [File(3600, 10, uid=5, ost=1), File(7200, 20, uid=6, ost=1), File(3601, 30, uid=5)]
+    tally = SlowTally(found)
+    assert curve_of(tally).total.allocated_bytes == 60
+    assert {uid: curve.total.allocated_bytes for uid, curve in user_curves(tally).items()} == {
+        5: 40, 6: 20,
+    }  # fmt: skip
+    assert {ost: curve.total.files for ost, curve in ost_curves(tally).items()} == {0: 1, 1: 2}
+    assert project_curves(tally) == {}
+
+
+@given(files, st.integers(0, 10**6), st.integers(1, 10**6), st.none() | st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_lists_hold_what_a_run_needs(
+    found: list[File], rest: int, available: int, growth: int | None
+) -> None:
+    usage = Usage(sum(one.allocated_bytes for one in found) + rest, available)
+    got = answered(found, usage, growth=None if growth is None else grown(growth))
+    if got.needed.cut_off_hour is not None:
+        assert got.published.cut_off_hour is not None
+        assert got.published.cut_off_hour >= got.needed.cut_off_hour
+    if got.published.cut_off_hour is None:
+        assert got.users == ()
+    else:
+        at_most = sum(one.most.allocated_bytes for one in got.users)
+        at_least = sum(one.least.allocated_bytes for one in got.users)
+        assert at_least <= got.published.freed.allocated_bytes <= at_most
+    assert all(word.isprintable() for word in got.words)
+    assert all(step.age_s >= DAY_S for step in got.steps)
+
+
+def test_lists_are_made_for_the_growth_to_come() -> None:
+    found = [File(hour * HOUR_S, 10) for hour in range(30)]
+    usage = Usage(710, 290)
+    assert answered(found, usage).needed.required_bytes == 10
+    assert answered(found, usage).published.required_bytes == 20
+    assert answered(found, usage, growth=grown(40)).published.required_bytes == 100
+    unknown = answered(found, usage, growth=grown(None))
+    assert unknown.published.required_bytes == 20
+    assert any("cannot be said" in word for word in unknown.words)
+    # Under the target, and not for long.
+    later = answered(found, Usage(690, 310), growth=grown(40))
+    assert later.needed.status is HorizonStatus.MET_ALREADY
+    assert later.published.required_bytes == 60
+
+
+def test_times_in_the_future_are_told() -> None:
+    got = answered([], Usage(1, 9))
+    assert "3 files with times after the scan, the latest beyond the year 9999" in got.words[-1]
+
+
+def test_a_target_of_osts() -> None:
+    policy = replace(POLICY, target=None, target_ost=0.75)
+    found = [File(HOUR_S * hour, 10, ost=0) for hour in range(10)]
+    osts = {0: Usage(170, 30), 1: Usage(100, 100)}
+    tally, usage = SlowTally(found), Usage(270, 130)
+    got = answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
+    assert got.osts is not None
+    assert got.osts.cut_off_hour == got.needed.cut_off_hour == 2
+    assert got.needed.target == 0.625
+    with pytest.raises(UsageError, match="how full each of them"):
+        answer(policy, rules_of(policy), tally, usage)
+    with pytest.raises(UsageError, match="where files lie"):
+        answer(policy, rules_of(policy), SlowTally(found, layout=False), usage, ost_usages=osts)
+
+
+def test_where_no_ost_needs_anything_lists_look_at_the_fullest() -> None:
+    policy = replace(POLICY, target=None, target_ost=0.75)
+    osts = {0: Usage(72, 28), 1: Usage(48, 52)}
+    got = answer(
+        policy, rules_of(policy), SlowTally([]), Usage(120, 80), ost_usages=osts, growth=grown(10)
+    )
+    assert got.needed.status is HorizonStatus.MET_ALREADY
+    assert got.needed.target == 0.625  # 75 % of the fullest is 62.5 % of the whole, as skewed
+    assert got.published.required_bytes == 10
+
+
+def test_a_policy_without_a_target_is_an_error() -> None:
+    policy = replace(POLICY, target=None)
+    with pytest.raises(UsageError, match="no target"):
+        answer(policy, rules_of(policy), SlowTally([]), Usage(1, 1))

@@ -1,0 +1,351 @@
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.purge.notice.making import PUBLISHED_AT, Book, clock, open_directory
+from tests.purge.plan.making import BEFORE_S, DAY_S, KEY, MADE_AT, Row, draft, make
+from tests.support.counts import repetitions, seeded
+
+from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.purge.notice import Account, Published, publish
+from trimtab.purge.plan import LoadedPlan, Plan, load_plan
+from trimtab.purge.policy import Notices
+
+ADA, BOB, EVE = 20_001, 20_002, 20_003
+ROWS = [
+    Row(b"ada/old", ADA, BEFORE_S - 300 * DAY_S),
+    Row(b"ada/new\nline", ADA, BEFORE_S - 100 * DAY_S),
+    Row(b"ada/\xff", ADA, BEFORE_S - 200 * DAY_S),
+    Row(b"bob/x", BOB),
+    Row(b"left/behind", 30_000),
+]
+
+
+@pytest.fixture
+def site() -> Iterator[Path]:
+    yield from open_directory()
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> LoadedPlan:
+    return make(tmp_path / "plan", ROWS)
+
+
+def book() -> Book:
+    return Book(ada=ADA, bob=BOB, eve=EVE)
+
+
+def run(loaded: LoadedPlan, site: Path, **options: object) -> Published:
+    values = {"accounts": book(), "clock": clock()}
+    return publish(loaded, KEY, Notices(directory=str(site)), **(values | options))  # pyright: ignore[reportArgumentType]
+
+
+def lists_of(site: Path, loaded: LoadedPlan) -> Path:
+    return site / f"2026-11-22-{loaded.plan.id}"
+
+
+def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> None:
+    found = run(plan, site)
+    place = lists_of(site, plan)
+    assert sorted(one.name for one in place.iterdir()) == sorted(
+        f"{name}{suffix}"
+        for name in ("ada", "bob", "uid-30000")
+        for suffix in (".txt", ".jsonl", ".nul")
+    )
+    for file in place.iterdir():
+        state = file.stat()
+        assert state.st_mode & 0o777 == 0o600
+        owner = {"ada": ADA, "bob": BOB}.get(file.stem, 0)
+        assert (state.st_uid, state.st_gid) == (owner, owner + 10_000 if owner else 0)
+    assert place.stat().st_mode & 0o777 == 0o711
+    assert [one.name for one in site.iterdir()] == [place.name]
+    assert (place / "ada.nul").read_bytes() == (
+        b"/scratch/ada/old\0/scratch/ada/\xff\0/scratch/ada/new\nline\0"
+    )
+    text = (place / "ada.txt").read_text()
+    assert text.splitlines()[-3:] == [
+        "2025-05-05    1000 B  -       /scratch/ada/old",
+        "2025-08-13    1000 B  -       /scratch/ada/\\xff",
+        "2025-11-21    1000 B  -       /scratch/ada/new\\nline",
+    ]
+    assert len((place / "bob.jsonl").read_text().splitlines()) == 1
+    assert found.fresh
+    assert found.publication.without_account == (30_000,)
+    assert "30000" in found.notes[0]
+
+
+def test_the_evidence_says_what_was_given_to_whom(plan: LoadedPlan, site: Path) -> None:
+    found = run(plan, site)
+    loaded = load_plan(plan.directory, KEY)
+    assert loaded == found.loaded
+    assert loaded.publication == found.publication
+    for one in found.publication.lists:
+        place = lists_of(site, plan)
+        for suffix, digest in (
+            (".txt", one.text_sha256),
+            (".jsonl", one.lines_sha256),
+            (".nul", one.names_sha256),
+        ):
+            data = (place / f"{one.name}{suffix}").read_bytes()
+            assert hashlib.sha256(data).hexdigest() == digest
+    assert [(one.uid, one.account, one.files) for one in found.publication.lists] == [
+        (ADA, "ada", 3),
+        (BOB, "bob", 1),
+        (30_000, None, 1),
+    ]
+
+
+def test_the_notice_period_counts_from_when_all_lists_were_out(
+    plan: LoadedPlan, site: Path
+) -> None:
+    slow = run(plan, site, clock=clock(step_s=7200.0)).publication
+    assert slow.published_at == PUBLISHED_AT + timedelta(hours=2)
+    assert slow.not_before == slow.published_at + timedelta(days=14)
+
+
+def test_the_promise_is_a_whole_hour_and_never_less_than_the_notice_period(
+    plan: LoadedPlan, site: Path
+) -> None:
+    found = run(plan, site).publication
+    assert found.not_before == datetime(2026, 12, 6, 10, 0, tzinfo=UTC)
+    assert found.not_before >= found.published_at + timedelta(days=14)
+    text = (lists_of(site, plan) / "bob.txt").read_text()
+    assert "Not deleted before  2026-12-06 10:00 UTC" in text
+
+
+def test_what_is_public_stays_as_it_is(plan: LoadedPlan, site: Path) -> None:
+    first = run(plan, site)
+    before = {
+        file: (file.stat().st_ino, file.read_bytes()) for file in lists_of(site, plan).iterdir()
+    }
+    second = run(plan, site, clock=clock(PUBLISHED_AT + timedelta(days=3)))
+    assert not second.fresh
+    assert second.publication == first.publication
+    after = {
+        file: (file.stat().st_ino, file.read_bytes()) for file in lists_of(site, plan).iterdir()
+    }
+    assert before == after
+
+
+def test_a_plan_that_expires_before_its_notice_period_is_not_published(
+    plan: LoadedPlan, site: Path
+) -> None:
+    with pytest.raises(RefusedError, match="expires"):
+        run(plan, site, clock=clock(MADE_AT + timedelta(days=14)))
+    assert not list(site.iterdir())
+    # Slow enough to be too late only in the end: nothing counts as published.
+    with pytest.raises(RefusedError, match="expires"):
+        run(plan, site, clock=clock(MADE_AT + timedelta(days=13), step_s=86400.0))
+    assert load_plan(plan.directory, KEY).publication is None
+
+
+def test_what_an_interrupted_attempt_left_is_replaced(plan: LoadedPlan, site: Path) -> None:
+    place = lists_of(site, plan)
+    place.mkdir()
+    (place / "eve.txt").write_text("old")
+    left = site / f".{place.name}.0123456789ab"
+    left.mkdir()
+    (left / "ada.txt").write_text("half")
+    other = site / "2026-11-15-other"
+    other.mkdir()
+    run(plan, site)
+    assert sorted(one.name for one in site.iterdir()) == sorted([place.name, other.name])
+    assert not (place / "eve.txt").exists()
+
+
+def test_two_at_once_are_one_too_many(plan: LoadedPlan, site: Path) -> None:
+    held = os.open(plan.directory, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RefusedError, match="at work"):
+            run(plan, site)
+    finally:
+        os.close(held)
+
+
+def test_changes_since_the_plan_before(tmp_path: Path, site: Path) -> None:
+    earlier = MADE_AT - timedelta(days=7)
+    gone = [Row(b"ada/gone", ADA), Row(b"eve/gone", EVE)]
+    moved = replace(ROWS[1], path=b"ada/new\nline, renamed")
+    previous = make(tmp_path / "before", [*ROWS[:2], *gone], draft(earlier))
+    assert previous.plan.candidates.files == 4
+    loaded = make(tmp_path / "plan", [ROWS[0], moved, *ROWS[2:]])
+    found = run(loaded, site, previous=previous).publication
+    assert found.previous_plan_id == previous.plan.id
+    ada, bob, left = found.lists
+    assert (ada.new_files, ada.gone_files) == (2, 2)
+    assert (bob.new_files, bob.gone_files) == (1, 0)
+    assert left.new_files == 1
+    text = (lists_of(site, loaded) / "ada.txt").read_text()
+    assert [line[22:28].strip() for line in text.splitlines()[-3:]] == ["before", "new", "new"]
+    assert "2 new, 1 again, 2 gone" in text
+    lines = (lists_of(site, loaded) / "ada.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["listed_before"] for row in rows] == [True, False, False]
+
+
+def test_a_file_that_another_one_took_the_place_of_is_new(tmp_path: Path, site: Path) -> None:
+    previous = make(
+        tmp_path / "before", [Row(b"bob/x", BOB, inode=1)], draft(MADE_AT - timedelta(days=7))
+    )
+    loaded = make(tmp_path / "plan", [Row(b"bob/x", BOB, inode=2)])
+    (bob,) = run(loaded, site, previous=previous).publication.lists
+    assert (bob.new_files, bob.gone_files) == (1, 1)
+
+
+def test_a_plan_before_that_cannot_be_read_is_said(tmp_path: Path, site: Path) -> None:
+    previous = make(tmp_path / "before", ROWS, draft(MADE_AT - timedelta(days=7)))
+    previous.candidates.write_bytes(b"rubbish")
+    loaded = make(tmp_path / "plan", ROWS)
+    found = run(loaded, site, previous=previous)
+    assert "what is new is not known" in found.notes[0]
+    assert found.publication.lists[0].new_files is None
+    assert found.publication.previous_plan_id is None
+
+
+def test_a_site_without_a_directory_is_told(plan: LoadedPlan) -> None:
+    with pytest.raises(UsageError, match="directory"):
+        publish(plan, KEY, Notices(), accounts=book(), clock=clock())
+
+
+def test_a_directory_that_others_could_exchange_is_refused(plan: LoadedPlan, site: Path) -> None:
+    for spoil, words in (
+        (lambda: site.chmod(0o777), "others"),
+        (lambda: site.chmod(0o700), "users cannot enter"),
+        (lambda: os.chown(site, ADA, -1), str(ADA)),
+    ):
+        spoil()
+        with pytest.raises(RefusedError, match=words):
+            run(plan, site)
+        site.chmod(0o755)
+        os.chown(site, 0, -1)
+        assert not list(site.iterdir())
+    link = site.with_name(f"{site.name}-link")
+    link.symlink_to(site)
+    try:
+        with pytest.raises(RefusedError, match="symbolic link"):
+            run(plan, link)
+    finally:
+        link.unlink()
+    with pytest.raises(UnreadableError):
+        run(plan, site / "none")
+
+
+def test_candidates_that_changed_since_they_were_checked_are_noticed(
+    plan: LoadedPlan, tmp_path: Path, site: Path
+) -> None:
+    other = make(tmp_path / "other", [*ROWS, Row(b"bob/y", BOB)])
+    plan.candidates.write_bytes(other.candidates.read_bytes())
+    with pytest.raises(DataError, match="2 files of user 20002, the plan 1"):
+        run(plan, site)
+    stranger = make(tmp_path / "stranger", [Row(b"x", 40_000)])
+    plan.candidates.write_bytes(stranger.candidates.read_bytes())
+    with pytest.raises(DataError, match="user 40000"):
+        run(plan, site)
+    assert not list(site.iterdir())
+    assert load_plan(plan.directory, KEY, candidates=False).publication is None
+
+
+def test_users_whose_names_are_paths_get_no_file_elsewhere(tmp_path: Path, site: Path) -> None:
+    accounts = Book()
+    accounts.add(Account(ADA, 1, "../../evil"))
+    accounts.add(Account(BOB, 1, "ada\n"))
+    loaded = make(tmp_path / "plan", [Row(b"a", ADA), Row(b"b", BOB)])
+    found = run(loaded, site, accounts=accounts)
+    assert [one.name for one in found.publication.lists] == [f"uid-{ADA}", f"uid-{BOB}"]
+    assert [one.account for one in found.publication.lists] == ["../../evil", "ada\\n"]
+    assert load_plan(loaded.directory, KEY).publication == found.publication
+
+
+def test_an_empty_plan_is_published_to_nobody(tmp_path: Path, site: Path) -> None:
+    loaded = make(tmp_path / "plan", [])
+    assert run(loaded, site).publication.lists == ()
+
+
+def test_a_user_reads_the_own_list_and_no_other(plan: LoadedPlan, site: Path) -> None:
+    """By a process of that user: permissions are the kernel's, not ours."""
+    run(plan, site)
+    place = lists_of(site, plan)
+    script = (
+        "import os, sys\n"
+        "os.setgroups([]); os.setgid(int(sys.argv[2]) + 10000); os.setuid(int(sys.argv[2]))\n"
+        "def can(action):\n"
+        "    try:\n"
+        "        action()\n"
+        "        return 1\n"
+        "    except OSError:\n"
+        "        return 0\n"
+        "at = sys.argv[1]\n"
+        "print(can(lambda: open(at + '/ada.txt').read()), can(lambda: open(at + '/bob.txt')),\n"
+        "      can(lambda: os.listdir(at)), can(lambda: os.unlink(at + '/ada.txt')),\n"
+        "      can(lambda: os.symlink('/etc/passwd', at + '/x')))\n"
+    )
+    seen = subprocess.run(
+        [sys.executable, "-c", script, str(place), str(ADA)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert seen.stdout.split() == ["1", "0", "0", "0", "0"]
+
+
+def test_progress_is_told(plan: LoadedPlan, site: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    run(plan, site, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5, 5)
+
+
+def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(tmp_path: Path) -> None:
+    """``kill -9`` of a real process, then again to its end."""
+    random = seeded("publish")
+    code = (
+        "import sys; from pathlib import Path; from tests.purge.notice import test_publish as t\n"
+        "t.in_child(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+    )
+    rows = [Row(b"u%d/f%d" % (n % 50, n), 20_000 + n % 50, BEFORE_S - n - 1) for n in range(5000)]
+    for number in range(repetitions(5, 200)):
+        for site in open_directory():
+            loaded = make(tmp_path / f"plan-{number}", rows)
+            argv = [sys.executable, "-c", code, str(loaded.directory), str(site)]
+            child = subprocess.Popen(argv, stdout=subprocess.PIPE)
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(random.uniform(0, 0.12))
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+            after = load_plan(loaded.directory, KEY)
+            if after.publication is not None:
+                check_lists(after.plan, lists_of(site, loaded), after)
+            in_child(loaded.directory, site)
+            after = load_plan(loaded.directory, KEY)
+            check_lists(after.plan, lists_of(site, loaded), after)
+            assert [one.name for one in site.iterdir()] == [lists_of(site, loaded).name]
+
+
+def in_child(directory: Path, site: Path) -> None:
+    """Publish a plan, saying when it begins."""
+    loaded = load_plan(directory, KEY)
+    accounts = Book(**{f"u{n}": 20_000 + n for n in range(50)})
+    pl.scan_parquet(loaded.candidates).collect()  # slow the first time, and no moment of interest
+    print("begins", flush=True)
+    run(loaded, site, accounts=accounts)
+
+
+def check_lists(plan: Plan, place: Path, loaded: LoadedPlan) -> None:
+    assert loaded.publication is not None
+    assert len(loaded.publication.lists) == len(plan.candidates.users)
+    for one in loaded.publication.lists:
+        data = (place / f"{one.name}.nul").read_bytes()
+        assert hashlib.sha256(data).hexdigest() == one.names_sha256
+        assert data.count(b"\0") == one.files
+        assert (place / f"{one.name}.nul").stat().st_uid == one.uid

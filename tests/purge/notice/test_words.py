@@ -1,0 +1,109 @@
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from tests.purge.plan.making import BEFORE_S, MADE_AT, Row, draft, make
+
+from trimtab.purge.notice.words import Facts, list_header, mail_subject, mail_text
+from trimtab.purge.plan import Change, PlanDraft
+
+READS_DO_NOT_COUNT = replace(
+    draft().rules,
+    counted=("mtime", "ctime"),
+    words=("Not every class of clients records reads (compute nodes mount with noatime).",),
+)
+
+
+def facts(tmp_path: Path, made: PlanDraft | None = None, **changed: object) -> Facts:
+    rows = [Row(b"one", 1000, BEFORE_S - 86400 * 100), Row(b"two", 1000)]
+    plan = make(tmp_path / "plan", rows, made).plan
+    values = {
+        "plan": plan,
+        "user": replace(plan.candidates.users[0], held_bytes=3 << 40),
+        "account": "ada",
+        "name": "ada",
+        "published_at": MADE_AT,
+        "not_before": MADE_AT + timedelta(days=14),
+        "change": Change(1200, 11145, 300),
+        "contact": "consult@example.org",
+    }
+    return Facts(**(values | changed))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
+    text = list_header(facts(tmp_path))
+    flat = " ".join(text.split())
+    for words in (
+        "YOUR FILES ON /scratch",
+        "ada (1000)",
+        "2 files, 8.00 KiB of the 3.00 TiB you hold",
+        "1,200 new, 11,145 again, 300 gone",
+        "Not deleted before 2026-12-06 09:00 UTC",
+        "last used before 2026-03-01 00:00 UTC",
+        "until the file system is no more than 70.0 % full",
+        "The file system is 80.0 % full.",
+        "tar --create --file ARCHIVE.tar --null --files-from ada.nul",
+        "After 2026-12-20 09:00 UTC nothing is deleted",
+        "Whatever was used since 2026-09-27 06:00 UTC is too young",
+        "hard links) stay",
+        "consult@example.org",
+        "printf '%b' NAME",
+    ):
+        assert words in flat, words
+    assert text.isascii()
+    assert max(len(line) for line in text.splitlines()) <= 90
+    assert text.endswith("NAME\n")
+
+
+def test_how_to_keep_a_file_fits_the_policy(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    reads = " ".join(list_header(facts(tmp_path / "a")).split())
+    assert "it is read or its contents, owner or permissions are changed" in reads
+    assert "A file that you read or change before it is deleted stays" in reads
+    assert "does not keep" not in reads
+    made = draft(rules=READS_DO_NOT_COUNT)
+    (tmp_path / "b").mkdir()
+    unread = " ".join(list_header(facts(tmp_path / "b", made)).split())
+    assert "READING A FILE DOES NOT COUNT" in unread
+    assert "noatime" in unread
+    assert "when it is read" not in unread
+    assert "Reading it does not keep it" in unread
+    assert "read or change" not in unread
+    only_data = draft(rules=replace(READS_DO_NOT_COUNT, counted=("mtime",)))
+    (tmp_path / "c").mkdir()
+    assert "A file is used when its contents are changed." in " ".join(
+        list_header(facts(tmp_path / "c", only_data)).split()
+    )
+
+
+def test_a_mail_has_totals_and_the_place_but_no_name(tmp_path: Path) -> None:
+    told = facts(tmp_path)
+    text = mail_text(told, "/var/lib/notices/2026-11-22-x")
+    assert "/var/lib/notices/2026-11-22-x/ada.txt" in text
+    assert "/var/lib/notices/2026-11-22-x/ada.nul" in text
+    assert "/scratch/one" not in text
+    assert "2 files, 8.00 KiB" in text
+    assert len(text) < 6000
+    assert mail_subject(told) == "/scratch: 2 of your files may be deleted after 2026-12-06"
+
+
+def test_words_of_the_site_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    made = draft(
+        rules=replace(draft().rules, words=("evil \x1b[2J words",)),
+        horizon=replace(draft().horizon, words=("more \u202e of them\nTo: x",)),
+    )
+    told = facts(tmp_path, made, account="a\x1bda\n", contact="call \x07 us")
+    for text in (list_header(told), mail_text(told, "/d\x1b"), mail_subject(told)):
+        assert not re.search(r"[^\n -~\u00a0-\uffff]|\u202e", text)
+    assert "\nTo: x" not in list_header(told)
+
+
+def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
+    told = facts(tmp_path, change=None, contact=None, account=None)
+    told = replace(told, user=replace(told.user, held_bytes=None))
+    text = list_header(told)
+    assert "Since the last list" not in text
+    assert "you hold" not in text
+    assert "Questions" not in text
+    assert "(no account) (1000)" in text

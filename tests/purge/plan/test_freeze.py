@@ -1,0 +1,238 @@
+import json
+import os
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.purge.plan.making import (
+    BEFORE_S,
+    DAY_S,
+    KEY,
+    MADE_AT,
+    Row,
+    draft,
+    frame_of,
+    make,
+)
+
+from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.purge.plan import freeze, load_plan, staging
+from trimtab.purge.plan.candidates import PIECE_ROWS, pieces, summarise
+
+ROWS = [
+    Row(b"ada/old", 1000, BEFORE_S - 300 * DAY_S, 5_000, 8192),
+    Row(b"ada/new\nline", 1000, BEFORE_S - 1, 10, 4096),
+    Row(b"bob/\xff", 1001, BEFORE_S - 20 * DAY_S, 1 << 40, 4096),
+    Row(b"top", 0, BEFORE_S - 400 * DAY_S, 0, 0),
+]
+
+
+def test_a_plan_comes_back_as_it_was_made(tmp_path: Path) -> None:
+    with staging(tmp_path / "plan") as staged:
+        frame_of(ROWS).write_parquet(staged.candidates)
+        plan = freeze(draft(), staged, key=KEY, held_bytes={1000: 1 << 30, 1001: 1 << 41})
+    loaded = load_plan(tmp_path / "plan", KEY)
+    assert loaded.plan == plan
+    assert loaded.publication is None
+    assert plan.candidates.files == 4
+    assert plan.candidates.allocated_bytes == 8192 + 4096 + 4096
+    assert [(user.uid, user.files, user.held_bytes) for user in plan.candidates.users] == [
+        (0, 1, None),
+        (1000, 2, 1 << 30),
+        (1001, 1, 1 << 41),
+    ]
+    ada = plan.candidates.users[1]
+    assert (ada.oldest_use_s, ada.newest_use_s) == (BEFORE_S - 300 * DAY_S, BEFORE_S - 1)
+    assert plan.expires_at == MADE_AT + timedelta(days=28)
+    assert json.loads((tmp_path / "plan" / "plan.json").read_bytes())["policy"]["text"]
+
+
+def test_a_plan_is_private_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    make(tmp_path / "plan", ROWS)
+    assert [one.name for one in tmp_path.iterdir()] == ["plan"]
+    assert (tmp_path / "plan").stat().st_mode & 0o777 == 0o700
+    for file in (tmp_path / "plan").iterdir():
+        assert file.stat().st_mode & 0o777 == 0o600, file
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with staging(tmp_path / "plan") as staged:
+            frame_of(ROWS).write_parquet(staged.candidates)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_is_never_replaced(tmp_path: Path) -> None:
+    make(tmp_path / "plan", ROWS)
+    with pytest.raises(UsageError, match="already"):
+        make(tmp_path / "plan", ROWS)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="already"):
+        make(tmp_path / "link", ROWS)
+
+
+def test_nor_one_that_came_while_it_was_made(tmp_path: Path) -> None:
+    with staging(tmp_path / "plan") as staged:
+        frame_of(ROWS).write_parquet(staged.candidates)
+        (tmp_path / "plan").mkdir()
+        with pytest.raises(UsageError, match="already"):
+            freeze(draft(), staged, key=KEY)
+    assert not list((tmp_path / "plan").iterdir())
+
+
+def test_a_plan_without_candidates_is_one(tmp_path: Path) -> None:
+    loaded = make(tmp_path / "plan", [])
+    assert loaded.plan.candidates.files == 0
+    assert loaded.plan.candidates.users == ()
+
+
+def test_no_candidates_file_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError), staging(tmp_path / "plan") as staged:
+        freeze(draft(), staged, key=KEY)
+
+
+def test_a_link_in_place_of_the_candidates_is_refused(tmp_path: Path) -> None:
+    frame_of(ROWS).write_parquet(tmp_path / "elsewhere")
+    with staging(tmp_path / "plan") as staged:
+        staged.candidates.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(RefusedError, match="symbolic link"):
+            freeze(draft(), staged, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (pl.col("last_use_s").reverse(), "order"),
+        (pl.lit(None, pl.Int64).alias("last_use_s"), "no last_use_s"),
+        (pl.lit(None, pl.UInt32).alias("uid"), "no uid"),
+        (pl.lit(None, pl.Binary).alias("id"), "no id"),
+        (pl.lit(BEFORE_S).alias("last_use_s"), "since the cut-off"),
+    ],
+)
+def test_candidates_that_are_not_what_they_should_be_are_refused(
+    tmp_path: Path, change: pl.Expr, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        make(tmp_path / "plan", frame_of(ROWS).with_columns(change))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no column id"):
+        make(tmp_path / "plan", frame_of(ROWS).drop("id"))
+
+
+def test_rubbish_is_no_list_of_candidates(tmp_path: Path) -> None:
+    with staging(tmp_path / "plan") as staged:
+        staged.candidates.write_bytes(b"PAR1 rubbish")
+        with pytest.raises(DataError):
+            freeze(draft(), staged, key=KEY)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"made_at": MADE_AT.replace(tzinfo=None)},
+        {"made_at": MADE_AT - timedelta(days=1)},
+        {"notice_s": -1},
+        {"valid_s": 0},
+        {"rules": replace(draft().rules, as_of_s=BEFORE_S - 1)},
+    ],
+)
+def test_times_that_contradict_one_another_are_refused(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError):
+        make(tmp_path / "plan", ROWS, replace(draft(), **changed))
+
+
+def test_what_cannot_be_a_plan_is_no_value_of_one() -> None:
+    with pytest.raises(UsageError, match="whole hour"):
+        replace(draft().horizon, before_s=BEFORE_S + 1)
+    with pytest.raises(UsageError, match="target"):
+        replace(draft().horizon, target=float("nan"))
+    with pytest.raises(UsageError, match="times"):
+        replace(draft().rules, counted=())
+    for root in ("scratch", "/a\nb"):
+        with pytest.raises(UsageError):
+            replace(draft().file_system, root=root)
+    with pytest.raises(UsageError, match="which file system"):
+        replace(draft().file_system, name=None)
+
+
+row = st.builds(
+    Row,
+    path=st.binary(min_size=1, max_size=8).map(lambda name: name.replace(b"/", b"_")),
+    uid=st.integers(0, 3),
+    last_use_s=st.integers(-(2**33), BEFORE_S - 1),
+    size_bytes=st.integers(0, 2**63),
+    allocated_bytes=st.integers(0, 2**62),
+)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(row, max_size=12), st.integers(1, 5))
+def test_totals_are_those_of_counting_one_by_one(
+    tmp_path: Path, rows: list[Row], piece_rows: int
+) -> None:
+    file = tmp_path / "candidates.parquet"
+    frame_of(rows).write_parquet(file)
+    found = summarise(file, "", before_s=BEFORE_S)
+    assert found.files == len(rows)
+    assert found.size_bytes == sum(one.size_bytes for one in rows)
+    assert found.allocated_bytes == sum(one.allocated_bytes for one in rows)
+    for user in found.users:
+        theirs = [one for one in rows if one.uid == user.uid]
+        assert user.files == len(theirs)
+        assert user.size_bytes == sum(one.size_bytes for one in theirs)
+        assert user.oldest_use_s == min(one.last_use_s for one in theirs)
+        assert user.newest_use_s == max(one.last_use_s for one in theirs)
+    assert [user.uid for user in found.users] == sorted({one.uid for one in rows})
+    split = list(pieces(file, rows=piece_rows))
+    assert pl.concat([*split, frame_of([])]).equals(frame_of(rows))
+
+
+def test_many_pieces_are_one_file(tmp_path: Path) -> None:
+    rows = PIECE_ROWS + 10
+    frame = pl.DataFrame(
+        {
+            "parent": pl.Series([b"d"], dtype=pl.Binary).new_from_index(0, rows),
+            "name": pl.Series([b"n"], dtype=pl.Binary).new_from_index(0, rows),
+            "id": pl.Series([bytes(16)], dtype=pl.Binary).new_from_index(0, rows),
+            "uid": pl.Series([7], dtype=pl.UInt32).new_from_index(0, rows),
+            "size_bytes": pl.Series([1], dtype=pl.UInt64).new_from_index(0, rows),
+            "allocated_bytes": pl.Series([512], dtype=pl.UInt64).new_from_index(0, rows),
+            "last_use_s": pl.int_range(0, rows, eager=True),
+        }
+    )
+    loaded = make(tmp_path / "plan", frame)
+    assert loaded.plan.candidates.files == rows
+    # Out of order just where two pieces meet.
+    swapped = frame.with_columns(
+        last_use_s=pl.when(pl.col("last_use_s") == PIECE_ROWS).then(0).otherwise("last_use_s")
+    )
+    with pytest.raises(DataError, match="order"):
+        make(tmp_path / "other", swapped)
+
+
+def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(RefusedError, match="others"):
+        make(tmp_path / "open" / "plan", ROWS)
+    (tmp_path / "open" / "below").mkdir(mode=0o700)
+    with pytest.raises(RefusedError, match="others can write"):
+        make(tmp_path / "open" / "below" / "plan", ROWS)
+    (tmp_path / "open").chmod(0o1777)  # sticky: what is root's stays root's
+    make(tmp_path / "open" / "below" / "plan", ROWS)
+    os.chown(tmp_path / "open", 12345, -1)
+    with pytest.raises(RefusedError, match="12345"):
+        load_plan(tmp_path / "open" / "below" / "plan", KEY)

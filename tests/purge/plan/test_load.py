@@ -1,0 +1,317 @@
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.purge.plan.making import (
+    DAY_S,
+    KEY,
+    MADE_AT,
+    POLICY_SHA256,
+    Row,
+    draft,
+    frame_of,
+    make,
+)
+
+from trimtab.errors import DataError, RefusedError, TrimtabError, UnreadableError, UsageError
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.plan import (
+    Circumstances,
+    LoadedPlan,
+    Publication,
+    SigningKey,
+    load_plan,
+    published_before,
+    refusals,
+)
+from trimtab.purge.plan.publication import PUBLISHED_FILE, write_publication
+from trimtab.purge.plan.trusted import trusted_directory
+
+ROWS = [Row(b"ada/one"), Row(b"bob/two", 1001)]
+FILES = ("plan.json", "signature", "candidates.parquet")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> LoadedPlan:
+    return make(tmp_path / "plan", ROWS)
+
+
+def publication(loaded: LoadedPlan, **changed: object) -> Publication:
+    values = {
+        "plan_id": loaded.plan.id,
+        "plan_sha256": loaded.sha256,
+        "published_at": MADE_AT + timedelta(hours=1),
+        "not_before": MADE_AT + timedelta(days=14, hours=1),
+        "directory": "/var/lib/notices/1",
+        "previous_plan_id": None,
+        "lists": (),
+    }
+    return Publication(**(values | changed))  # pyright: ignore[reportArgumentType]
+
+
+def publish(loaded: LoadedPlan, evidence: Publication, key: SigningKey = KEY) -> LoadedPlan:
+    with trusted_directory(loaded.directory, "the plan", private=True) as directory:
+        write_publication(directory, evidence, key)
+    return load_plan(loaded.directory, KEY)
+
+
+def circumstances(**changed: object) -> Circumstances:
+    values = {
+        "at": MADE_AT + timedelta(days=15),
+        "file_system": FileSystemIdentity("lustre", "perlmutter", None, 99),
+        "root": "/scratch",
+        "policy_sha256": POLICY_SHA256,
+    }
+    return Circumstances(**(values | changed))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_bit_that_changed_is_found(plan: LoadedPlan, name: str) -> None:
+    file = plan.directory / name
+    data = file.read_bytes()
+    for place in range(0, len(data), max(1, len(data) // 40)):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        with pytest.raises(TrimtabError):
+            load_plan(plan.directory, KEY)
+    file.write_bytes(data)
+    assert load_plan(plan.directory, KEY) == plan
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_was_cut_off_or_is_gone_is_found(plan: LoadedPlan, name: str) -> None:
+    file = plan.directory / name
+    data = file.read_bytes()
+    for size in (0, 1, len(data) // 2, len(data) - 1):
+        if data[:size] == data.rstrip(b"\n") and name == "signature":
+            continue  # its line feed says nothing
+        file.write_bytes(data[:size])
+        with pytest.raises(TrimtabError):
+            load_plan(plan.directory, KEY)
+    file.unlink()
+    with pytest.raises(UnreadableError):
+        load_plan(plan.directory, KEY)
+
+
+def test_a_plan_of_another_key_is_refused(plan: LoadedPlan) -> None:
+    with pytest.raises(RefusedError, match="another key"):
+        load_plan(plan.directory, SigningKey(bytes(32)))
+
+
+def test_a_forged_plan_is_refused(plan: LoadedPlan) -> None:
+    """Whoever has no key can only take the signature of something else."""
+    text = json.loads((plan.directory / "plan.json").read_bytes())
+    text["file_system"]["root"] = "/home"
+    (plan.directory / "plan.json").write_text(json.dumps(text))
+    with pytest.raises(RefusedError, match="not what was signed"):
+        load_plan(plan.directory, KEY)
+
+
+def test_candidates_of_another_plan_are_refused(plan: LoadedPlan, tmp_path: Path) -> None:
+    other = make(tmp_path / "other", [Row(b"home/precious")])
+    shutil.copy(other.candidates, plan.candidates)
+    with pytest.raises(RefusedError, match="candidates are not what was signed"):
+        load_plan(plan.directory, KEY)
+    assert load_plan(plan.directory, KEY, candidates=False).plan == plan.plan
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: (file.rename(f"{file}.real"), file.symlink_to(f"{file}.real")),
+        lambda file: os.chown(file, 12345, -1),
+        lambda file: file.chmod(0o644),
+        lambda file: os.link(file, f"{file}.twin"),
+        lambda file: (file.unlink(), os.mkfifo(file, 0o600)),
+        lambda file: (file.unlink(), file.mkdir()),
+    ],
+)
+def test_a_file_that_others_could_have_written_is_refused(
+    plan: LoadedPlan, name: str, spoil: Callable[[Path], object]
+) -> None:
+    spoil(plan.directory / name)
+    with pytest.raises(RefusedError):
+        load_plan(plan.directory, KEY)
+
+
+def test_so_is_a_directory(plan: LoadedPlan, tmp_path: Path) -> None:
+    plan.directory.chmod(0o750)
+    with pytest.raises(RefusedError, match="open to others"):
+        load_plan(plan.directory, KEY)
+    plan.directory.chmod(0o700)
+    os.chown(plan.directory, 12345, -1)
+    with pytest.raises(RefusedError, match="12345"):
+        load_plan(plan.directory, KEY)
+    os.chown(plan.directory, 0, -1)
+    (tmp_path / "link").symlink_to(plan.directory)
+    (tmp_path / "up").symlink_to(tmp_path)
+    for path in (tmp_path / "link", tmp_path / "up" / "plan"):
+        with pytest.raises(RefusedError, match="symbolic link"):
+            load_plan(path, KEY)
+    with pytest.raises(UnreadableError):
+        load_plan(tmp_path / "none", KEY)
+
+
+def test_an_unpublished_plan_is_not_carried_out(plan: LoadedPlan) -> None:
+    assert any("not published" in one for one in refusals(plan, circumstances()))
+
+
+def test_a_published_plan_is_carried_out_in_its_time(plan: LoadedPlan) -> None:
+    loaded = publish(plan, publication(plan))
+    for days, words in ((0, "notice"), (14, "notice"), (15, None), (27, None), (28, "expired")):
+        found = refusals(loaded, circumstances(at=MADE_AT + timedelta(days=days)))
+        assert (not found) if words is None else any(words in one for one in found), (days, found)
+    early = refusals(loaded, circumstances(at=MADE_AT - timedelta(seconds=1)))
+    assert any("yet to come" in one for one in early)
+    with pytest.raises(UsageError):
+        refusals(loaded, circumstances(at=MADE_AT.replace(tzinfo=None)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"file_system": FileSystemIdentity("lustre", "other")}, "another file system"),
+        ({"file_system": FileSystemIdentity("ext4", "perlmutter")}, "another file system"),
+        ({"root": "/scratch/"}, "it is for /scratch"),
+        ({"policy_sha256": "00"}, "another policy"),
+        ({"policy_sha256": "00", "loosened": ("the notice period falls",)}, "looser: the notice"),
+    ],
+)
+def test_what_it_is_bound_to_must_be_the_same(
+    plan: LoadedPlan, changed: dict[str, object], words: str
+) -> None:
+    loaded = publish(plan, publication(plan))
+    found = refusals(loaded, circumstances(**changed))
+    assert len(found) == 1
+    assert words in found[0]
+
+
+def test_a_policy_that_only_keeps_more_is_as_good(plan: LoadedPlan) -> None:
+    loaded = publish(plan, publication(plan))
+    assert refusals(loaded, circumstances(policy_sha256="00", loosened=())) == ()
+
+
+def test_an_index_that_cannot_drive_a_deletion_stays_so(tmp_path: Path) -> None:
+    why = ("it knows names only", "3 subtrees could not be read")
+    index = replace(draft().index, obstacles=why)
+    loaded = make(tmp_path / "plan", ROWS, draft(index=index))
+    loaded = publish(loaded, publication(loaded))
+    assert len(refusals(loaded, circumstances())) == 2
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text.replace("2026-12-06", "2026-11-23"),
+        lambda text: text.replace('"lists": []', '"lists": [], "more": 1'),
+        lambda text: text.replace("/var/lib", "/tmp/lib"),
+        lambda text: text[:-10],
+        lambda text: "[]",
+        lambda text: "{}",
+        lambda text: '{"publication": {}, "signature": null}',
+    ],
+)
+def test_evidence_that_was_changed_is_none(plan: LoadedPlan, spoil: Callable[[str], str]) -> None:
+    publish(plan, publication(plan))
+    file = plan.directory / PUBLISHED_FILE
+    text = file.read_text()
+    assert spoil(text) != text
+    file.write_text(spoil(text))
+    with pytest.raises((RefusedError, DataError)):
+        load_plan(plan.directory, KEY)
+
+
+def test_evidence_of_another_plan_or_key_is_none(plan: LoadedPlan) -> None:
+    with pytest.raises(RefusedError, match="not of"):
+        publish(plan, publication(plan, plan_id="another"))
+    with pytest.raises(RefusedError, match="not of"):
+        publish(plan, publication(plan, plan_sha256="another"))
+    with pytest.raises(RefusedError, match="another key"):
+        publish(plan, publication(plan), SigningKey(bytes(32)))
+
+
+def test_evidence_that_promises_too_little_is_none(plan: LoadedPlan) -> None:
+    with pytest.raises(RefusedError, match="notice period"):
+        publish(plan, publication(plan, not_before=MADE_AT + timedelta(days=14)))
+
+
+def test_the_signature_of_a_plan_is_none_of_a_publication(plan: LoadedPlan) -> None:
+    data = (plan.directory / "plan.json").read_bytes()
+    assert KEY.sign("purge plan", data) != KEY.sign("purge plan published", data)
+
+
+def test_the_plan_published_before_is_found(tmp_path: Path) -> None:
+    made = []
+    for number, days in enumerate((21, 14, 7, 0)):
+        at = MADE_AT - timedelta(days=days)
+        loaded = make(tmp_path / f"plan-{number}", ROWS, draft(at))
+        if number != 2:  # that one was never published
+            evidence = publication(
+                loaded,
+                published_at=at + timedelta(hours=1),
+                not_before=at + timedelta(days=14, hours=1),
+            )
+            loaded = publish(loaded, evidence)
+        made.append(loaded)
+    (tmp_path / "plan-9").mkdir(mode=0o700)
+    directories = [*tmp_path.iterdir()]
+    found, passed = published_before(directories, made[3].plan, KEY)
+    assert found == made[1]
+    assert len(passed) == 1
+    assert "plan-9" in passed[0]
+    assert published_before(directories, made[0].plan, KEY)[0] is None
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_rubbish_never_passes_for_a_plan(plan: LoadedPlan, data: st.DataObject) -> None:
+    """Cut, doubled and exchanged bytes of ``plan.json``, signed by nobody."""
+    file = plan.directory / "plan.json"
+    good = file.read_bytes()
+    start = data.draw(st.integers(0, len(good)))
+    end = data.draw(st.integers(start, len(good)))
+    bad = good[:start] + data.draw(st.binary(max_size=20)) + good[end:]
+    if bad == good:
+        return
+    file.write_bytes(bad)
+    try:
+        with pytest.raises(RefusedError):
+            load_plan(plan.directory, KEY)
+    finally:
+        file.write_bytes(good)
+
+
+def test_a_signed_plan_of_another_format_is_refused(plan: LoadedPlan) -> None:
+    for change in ({"format": 2}, {"format": "1"}, {"more": 1}, {"notice_s": 1.5}, {"id": None}):
+        text = json.loads((plan.directory / "plan.json").read_bytes()) | change
+        data = json.dumps(text).encode()
+        sign(plan.directory, data)
+        with pytest.raises(DataError):
+            load_plan(plan.directory, KEY)
+
+
+def sign(directory: Path, data: bytes) -> None:
+    (directory / "plan.json").write_bytes(data)
+    (directory / "signature").write_text(
+        json.dumps({
+            "algorithm": "hmac-sha256",
+            "key": KEY.fingerprint,
+            "signature": KEY.sign("purge plan", data),
+        })
+    )  # fmt: skip
+
+
+def test_a_plan_knows_its_days(plan: LoadedPlan) -> None:
+    assert plan.plan.earliest == MADE_AT + timedelta(days=14)
+    assert plan.plan.before.isoformat() == "2026-03-01T00:00:00+00:00"
+    assert plan.plan.notice_s == 14 * DAY_S
+    assert frame_of(ROWS).height == plan.plan.candidates.files

@@ -1,0 +1,394 @@
+"""A policy file says exactly what it says, or is refused with the line and the key."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.purge.policy import DAY_S, WEEK_S, Exemption, Policy
+from trimtab.purge.policy_file import HostAccounts, load_policy, parse_policy
+from trimtab.purge.policy_schema import ATTRIBUTES, PolicyFile, table_names, table_of
+
+LEAST = '[policy]\nname = "scratch"\nroot = "/scratch"\ntarget = "70%"\n'
+
+
+class Directory:
+    """Three accounts."""
+
+    def uid(self, name: str) -> int | None:
+        return {"alice": 1001, "bob": 1002}.get(name)
+
+    def gid(self, name: str) -> int | None:
+        return {"staff": 50}.get(name)
+
+
+def parsed(text: str) -> Policy:
+    return parse_policy(text, "p.toml", Directory()).policy
+
+
+def exempt(*lines: str) -> Exemption:
+    (found,) = parsed("\n".join([LEAST, "[[exempt]]", *lines])).exemptions
+    return found
+
+
+def in_hex(path: bytes) -> str:
+    return f'path_hex = "{path.hex()}"'
+
+
+def refused(text: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        parse_policy(text, "p.toml", Directory())
+    return caught.value
+
+
+def test_the_least_file_has_every_default() -> None:
+    assert parsed(LEAST) == Policy("scratch", "/scratch", target=0.7)
+
+
+def test_every_default_is_careful() -> None:
+    policy = Policy("scratch", "/scratch")
+    assert policy.minimum_age_s == 8 * WEEK_S
+    assert policy.counted == ("atime", "mtime", "ctime")
+    assert policy.publish_factor == 2.0
+    keep = {policy.open_files, policy.linked_files, policy.immutable_files, policy.moved_files}
+    assert keep == {"keep"}
+    assert policy.keep_root_files
+    assert policy.notice_s >= WEEK_S
+    assert policy.caps.user_fraction is not None
+    assert policy.caps.filesystem_fraction is not None
+
+
+def test_a_whole_file() -> None:
+    policy = parsed(
+        """
+[policy]
+name = "nightly"
+root = "/scratch"
+target_ost = 0.75
+[age]
+counted = ["ctime", "mtime"]
+minimum = "12w"
+[keep]
+minimum_size = "1MiB"
+root_files = false
+open_files = false
+linked_files = true
+[notice]
+period = "21d"
+valid = "7d"
+publish_factor = 3
+forecast = "28d"
+mail_to = "{user}@example.org"
+mail_from = "storage@example.org"
+[caps]
+files = "unlimited"
+bytes = "100TiB"
+user = "10%"
+file_system = "unlimited"
+[arming]
+kind = "second-person"
+[guards]
+index_age = "48h"
+[throttle]
+latency = "20ms"
+"""
+    )
+    assert policy.target is None
+    assert policy.target_ost == 0.75
+    assert policy.counted == ("mtime", "ctime")
+    assert policy.minimum_age_s == 12 * WEEK_S
+    assert policy.minimum_size_bytes == 2**20
+    assert (policy.keep_root_files, policy.open_files, policy.linked_files) == (
+        False, "delete", "keep",
+    )  # fmt: skip
+    assert (policy.notice_s, policy.valid_s, policy.forecast_s) == (
+        21 * DAY_S, 7 * DAY_S, 28 * DAY_S,
+    )  # fmt: skip
+    assert policy.publish_factor == 3
+    assert policy.caps.files is None
+    assert policy.caps.bytes == 100 * 2**40
+    assert policy.caps.user_fraction == 0.1
+    assert policy.caps.filesystem_fraction is None
+    assert policy.arming.kind == "second-person"
+    assert policy.guards.index_age_max_s == 2 * DAY_S
+    assert policy.throttle.latency_s == 0.02
+
+
+def test_exemptions_of_every_kind() -> None:
+    assert exempt('path = "/scratch/shared//reference/"').value == b"shared/reference"
+    assert exempt('path = "/scratch"').value == b""
+    assert exempt(in_hex(b"/scratch/caf\xe9")).value == b"caf\xe9"
+    assert exempt('user = "alice"', "until = 2027-01-31", 'reason = "leave"') == Exemption(
+        "user", 1001, date(2027, 1, 31), "leave", "alice"
+    )
+    assert exempt("user = 4711").value == 4711
+    assert exempt('group = "staff"').value == 50
+    assert exempt("project = 12").value == 12
+    assert exempt('until = "2027-01-31"', "user = 1").until == date(2027, 1, 31)
+    assert exempt('user = "gone"', "id = 1234") == Exemption("user", 1234, name="gone")
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (['path = "shared"'], "relative"),
+        (['path = "/scratch/../home"'], r'"\."'),
+        (['path = "/scratch/./a"'], r'"\."'),
+        (['path = "/scratch/.."'], r'"\."'),
+        (['path = "/scratchy/a"'], "not beneath"),
+        (['path = "/home"'], "not beneath"),
+        (['path = "/"'], "not beneath"),
+        (['path = ""'], "empty"),
+        (['path = "/scratch/a\\u0000b"'], "control"),
+        (['path = "/scratch/a\\nb"'], "control"),
+        (['path_hex = "/scratch"'], "hexadecimal"),
+        ([in_hex(b"/scratch/a\0")], "zero byte"),
+        ([in_hex(b"/scratch/../etc")], r'"\."'),
+        (['user = "mallory"'], "no user 'mallory'"),
+        (['group = "alice"'], "no group 'alice'"),
+        (['user = "1001"'], "name or a number"),
+        (['user = "-rf"'], "no name"),
+        (['user = "a b"'], "no name"),
+        (['user = "alice"', "id = 7"], "1001 here and 7"),
+        (["user = -1"], "no name and no number"),
+        (["user = 4294967295"], "no name and no number"),
+        (["user = true"], "no name and no number"),
+        (["project = 0"], "every file that has none"),
+        (['project = "x"'], "whole number"),
+        (["user = 1", "group = 2"], "user and group"),
+        (['reason = "none"'], "names nothing"),
+        (['path = "/scratch/a"', "id = 1"], "no id"),
+        (["user = 1", "until = 2027-13-01"], "not TOML"),
+        (["user = 1", "until = 2027-01-01T00:00:00"], "not a day"),
+        (["user = 1", 'until = "soon"'], "not a day"),
+        (["user = 1", "untill = 2027-01-01"], "no such key"),
+    ],
+)
+def test_an_exemption_that_would_not_hold_is_refused(lines: list[str], why: str) -> None:
+    error = refused("\n".join([LEAST, "[[exempt]]", *lines]))
+    with pytest.raises(UsageError, match=why):
+        raise error
+    assert error.message.startswith("p.toml:")
+
+
+def test_the_line_is_that_of_the_exemption_itself() -> None:
+    text = LEAST + '[[exempt]]\nuser = "alice"\n\n[[exempt]]\n# gone\nuser = "mallory"\n'
+    error = refused(text)
+    assert error.message.startswith("p.toml:10: [[exempt]] 2 user: there is no user 'mallory'")
+    assert "number" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "why"),
+    [
+        ("policy", 'target = "170%"', "not a fraction"),
+        ("policy", "target = 70", "not a fraction"),
+        ("policy", "target = 0", "more than 0"),
+        ("policy", "target = nan", "not a fraction"),
+        ("age", 'minimum = "8m"', "m is minutes"),
+        ("age", 'minimum = "8 weeks"', "not a duration"),
+        ("age", "minimum = 56", "not text"),
+        ("age", 'minimum = "1000000d"', "20 years"),
+        ("age", "counted = []", "not a list of times"),
+        ("age", 'counted = ["birth"]', "not a list of times"),
+        ("age", 'counted = ["atime", "atime"]', "not a list of times"),
+        ("age", 'counted = "atime"', "not a list of times"),
+        ("age", "counted = [[]]", "not a list of times"),
+        ("notice", 'period = "2m"', "less than a day"),
+        ("notice", 'valid = "0"', "more than 0"),
+        ("notice", "publish_factor = 0.5", "at least 1"),
+        ("notice", "publish_factor = nan", "nan"),
+        ("notice", "publish_factor = inf", "at most 100"),
+        ("notice", 'mail_to = "all@example.org"', "pattern"),
+        ("notice", 'mail_to = "{user}@{host}"', "pattern"),
+        ("notice", 'mail_to = "{user}@example.org, x@y"', "pattern"),
+        ("notice", 'mail_to = "{user}@example.org\\nBcc: x"', "control"),
+        ("notice", 'mail_to = "{user}@example.org"', "mail_from"),
+        ("notice", 'directory = "lists"', "absolute"),
+        ("caps", "files = 0", "1 or more"),
+        ("caps", "files = true", "1 or more"),
+        ("caps", "files = 1.5", "1 or more"),
+        ("caps", 'files = "many"', "1 or more"),
+        ("caps", 'bytes = "0"', "more than 0"),
+        ("caps", 'user = "0%"', "no share"),
+        ("caps", "user = true", "no share"),
+        ("caps", 'user = "none"', "not a fraction"),
+        ("arming", 'kind = "none"', '"delay" or "second-person"'),
+        ("guards", 'kill_switch = "/scratch/stop"', "lies in what is purged"),
+        ("guards", 'allow_list = "/scratch/u/roots"', "lies in what is purged"),
+        ("guards", 'allow_list = "roots"', "absolute"),
+        ("guards", 'allow_list = "/etc/../scratch/roots"', "absolute"),
+        ("guards", "jump_factor = 0.1", "at least 1"),
+        ("guards", 'settle = "0.5s"', "whole number of seconds"),
+        ("keep", "immutable_files = false", "always kept"),
+        ("keep", "moved_files = false", "always kept"),
+        ("keep", 'open_files = "no"', "neither true nor false"),
+        ("keep", 'minimum_size = "-1"', "not a size"),
+        ("throttle", "batch_files = 5000", "at most 4096"),
+        ("throttle", 'latency = "0s"', "more than 0"),
+        ("ages", "x = 1", "no such table"),
+        ("keep", "open = true", "no such key"),
+    ],
+)
+def test_what_does_not_belong_there_is_refused(table: str, line: str, why: str) -> None:
+    text = (
+        LEAST.replace('target = "70%"\n', f"{line}\n")
+        if table == "policy"
+        else (f"{LEAST}[{table}]\n{line}\n")
+    )
+    error = refused(text)
+    with pytest.raises(UsageError, match=why):
+        raise error
+    assert error.message.startswith("p.toml:")
+
+
+@pytest.mark.parametrize(
+    ("root", "why"),
+    [
+        ("scratch", "absolute"),
+        ("/scratch/..", r'"\."'),
+        ("/./scratch", r'"\."'),
+        ("/", "root of this host"),
+        ("//", "root of this host"),
+        ("//scratch", "slashes"),
+        ("/scratch/", "slashes"),
+        ("/a//b", "slashes"),
+        ("", "is empty"),
+    ],
+)
+def test_a_root_that_is_none_is_refused(root: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        raise refused(LEAST.replace('"/scratch"', f'"{root}"'))
+
+
+def test_one_target_and_one_only() -> None:
+    assert "no target" in refused(LEAST.replace('target = "70%"\n', "")).message
+    assert "two targets" in refused(LEAST + 'target_ost = "75%"\n').message
+
+
+def test_a_misspelt_key_is_named_with_what_was_meant() -> None:
+    error = refused(LEAST + '[age]\nminimun = "8w"\n')
+    assert error.message == "p.toml:6: [age] minimun: there is no such key"
+    assert error.hint == "did you mean 'minimum'?"
+    elsewhere = refused(LEAST + '[age]\nperiod = "8w"\n')
+    assert elsewhere.hint == "period is a key of [notice]"
+
+
+def test_several_mistakes_are_told_at_once() -> None:
+    error = refused(LEAST + '[age]\nminimum = "8m"\n[caps]\nfiles = 0\n')
+    assert "[age] minimum" in error.message
+    assert "[caps] files" in error.message
+
+
+def test_an_amount_of_mistakes_ends() -> None:
+    error = refused(LEAST + "".join(f'[[exempt]]\nuser = "u{n}"\n' for n in range(20)))
+    assert error.message.endswith("and 15 more")
+
+
+def test_names_with_numbers_need_nobody_who_knows_them() -> None:
+    text = LEAST + '[[exempt]]\nuser = "alice"\nid = 1001\n'
+    assert parse_policy(text, "plan", None).policy.exemptions[0].value == 1001
+    with pytest.raises(UsageError, match="without its number"):
+        parse_policy(LEAST + '[[exempt]]\nuser = "alice"\n', "plan", None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ('[age]\nminimum = "7d"\n', "running projects"),
+        ('[age]\nminimum = "0"\n', "running projects"),
+        ('[age]\ncounted = ["atime", "mtime"]\n', "rsync"),
+        ('[age]\ncounted = ["ctime"]\n', "mtime out"),
+        ('[notice]\nperiod = "0"\n', "nobody was told"),
+        ('[notice]\nperiod = "2d"\n', "away for a week"),
+        ('[caps]\nfile_system = "unlimited"\n', "empty the file system"),
+        ('[caps]\nuser = "unlimited"\n', "all that a user has"),
+        ('[arming]\ndelay = "1h"\n', "object in time"),
+        ("[keep]\nroot_files = false\n", "quota files"),
+        ('[[exempt]]\npath = "/scratch"\n', "nothing will be deleted"),
+        ("", "how are users told"),
+    ],
+)
+def test_what_is_probably_not_meant_is_said(lines: str, why: str) -> None:
+    found = parse_policy(LEAST + lines, "p.toml", Directory()).warnings
+    assert any(why in warning for warning in found)
+
+
+def test_a_careful_file_has_no_warnings() -> None:
+    text = LEAST + '[notice]\ndirectory = "/var/spool/lists"\n'
+    assert parse_policy(text, "p.toml", Directory()).warnings == ()
+
+
+def test_a_low_target_is_doubted() -> None:
+    found = parse_policy(LEAST.replace("70%", "10%"), "p.toml", Directory()).warnings
+    assert any("what is left" in warning for warning in found)
+
+
+def test_every_key_has_its_place_in_a_policy() -> None:
+    keys = {f"{name}.{key}" for name in table_names() for key in table_of(name).model_fields}
+    assert keys == set(ATTRIBUTES)
+    policy = Policy("a", "/a")
+    for attribute in ATTRIBUTES.values():
+        value: object = policy
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    assert set(table_names()) | {"exempt"} == set(PolicyFile.model_fields)
+
+
+@given(st.text(max_size=200))
+def test_rubbish_is_refused_and_nothing_else(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_policy(text, "p.toml", Directory())
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=40))
+def test_a_value_of_rubbish_is_refused_or_kept(text: str) -> None:
+    quoted = "".join(
+        f"\\U{ord(sign):08x}" if sign in '"\\' or ord(sign) < 32 or ord(sign) == 127 else sign
+        for sign in text
+    )
+    for line in (f'path = "{quoted}"', f'user = "{quoted}"', f'path_hex = "{quoted}"'):
+        message = ""
+        try:
+            found = exempt(line)
+        except UsageError as error:
+            message = error.message
+        else:
+            assert found.kind != "user" or text in ("alice", "bob")
+        assert message.isprintable()  # it goes to terminals
+
+
+def test_a_policy_is_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "purge.toml"
+    path.write_text(LEAST + '[[exempt]]\nuser = "root"\n')
+    loaded = load_policy(path)
+    assert loaded.policy == replace(
+        Policy("scratch", "/scratch", target=0.7), exemptions=(Exemption("user", 0, name="root"),)
+    )
+    assert loaded.text == path.read_text()
+    assert len(loaded.sha256) == 64
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of others need root")
+def test_root_reads_no_policy_that_others_can_change(tmp_path: Path) -> None:
+    path = tmp_path / "purge.toml"
+    path.write_text(LEAST)
+    path.chmod(0o666)
+    with pytest.raises(UsageError, match="everyone"):
+        load_policy(path)
+
+
+def test_this_host_knows_its_accounts() -> None:
+    accounts = HostAccounts()
+    assert accounts.uid("root") == 0
+    assert accounts.gid("root") == 0
+    assert accounts.uid("no such user") is None
+    assert accounts.uid("a\0b") is None
+    assert accounts.gid("no such group") is None

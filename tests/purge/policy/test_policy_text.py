@@ -1,0 +1,69 @@
+"""A policy that is written reads back to the same policy."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.purge.policy.policies import policies
+
+from trimtab.errors import UsageError
+from trimtab.purge.policy import Policy
+from trimtab.purge.policy_file import parse_policy
+from trimtab.purge.policy_schema import ATTRIBUTES, json_schema
+from trimtab.purge.policy_text import policy_text
+
+USUAL = Policy("scratch", "/scratch", target=0.7)
+
+
+@given(policies(), st.booleans())
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_written_reads_back(policy: Policy, every_key: bool) -> None:
+    text = policy_text(policy, every_key=every_key)
+    assert parse_policy(text, "p.toml").policy == policy
+
+
+@given(policies())
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_written_is_what_the_schema_describes(policy: Policy) -> None:
+    values = tomllib.loads(policy_text(policy))
+    for one in values.get("exempt", ()):
+        if "until" in one:
+            one["until"] = one["until"].isoformat()  # JSON has no dates
+    jsonschema.Draft202012Validator(json_schema()).validate(values)
+
+
+def test_defaults_stand_behind_a_sign() -> None:
+    lines = policy_text(USUAL).splitlines()
+    assert any(line.startswith('# minimum = "8w"') for line in lines)
+    assert any(line.startswith('target = "70%"') for line in lines)
+
+
+def test_every_key_can_be_written() -> None:
+    values = tomllib.loads(policy_text(USUAL, every_key=True))
+    missing = {
+        location
+        for location in ATTRIBUTES
+        if location.split(".")[1] not in values.get(location.split(".")[0], {})
+    }
+    # What has no value by default cannot stand there.
+    assert missing == {
+        "policy.target_ost",
+        "notice.forecast",
+        "notice.directory",
+        "notice.mail_to",
+        "notice.mail_map",
+        "notice.mail_from",
+        "notice.contact",
+    }
+
+
+def test_a_policy_that_contradicts_itself_is_not_written() -> None:
+    with pytest.raises(UsageError, match="no target"):
+        policy_text(replace(USUAL, target=None))
+    with pytest.raises(UsageError, match="not a fraction"):
+        policy_text(replace(USUAL, target=1.5))

@@ -1,0 +1,132 @@
+"""Runs in processes that are killed.
+
+``python -m tests.purge.run.mortal DIRECTORY FILES ROWS DELAY``: each line on standard input is one
+run, a place beneath the directory and the call to the system at which it dies, or 0. Its process id
+and then its exit code are printed. One process forks them all, so that none pays for imports.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.purge.run.world import World
+
+from trimtab.purge.run.journal import decode
+from trimtab.purge.run.records import FIRST_SUM, PlanLine, encode
+from trimtab.purge.run.runner import run
+
+DIED = 9
+
+
+class Mortal:
+    """Ends the process before or after one of its calls to the system; within, if it is a write."""
+
+    def __init__(self, die_at: int) -> None:
+        self.left = die_at
+
+    def watch(self, real: Callable[..., Any], *, write: bool = False) -> Callable[..., Any]:
+        """Return the call with death around it."""
+
+        def call(*given: Any, **named: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                if write:
+                    real(given[0], given[1][: len(given[1]) // 2])
+                os._exit(DIED)
+            answer = real(*given, **named)
+            self.left -= 1
+            if self.left == 0:
+                os._exit(DIED)
+            return answer
+
+        return call
+
+
+def one_run(world: World, die_at: int, rows: int) -> None:
+    """Go on with the plan of a world in this process."""
+    log = os.open(world.directory / "unlinks", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    real_write = os.write
+
+    def tell(_what: str, row: int) -> None:
+        real_write(log, b"%d\n" % row)
+
+    world.remover.before = tell
+    if die_at:
+        mortal = Mortal(die_at)
+        os.write = mortal.watch(os.write, write=True)
+        os.fsync = mortal.watch(os.fsync)
+        Path.unlink = mortal.watch(Path.unlink)
+    terms = world.terms
+
+    def few(now: Any) -> Any:
+        found = terms(now, apply=True)
+        pace = replace(found.pace, rows_min=min(4, rows), rows_max=rows, rows_step=rows)
+        return replace(found, pace=pace, troubles_part_max=1.0)
+
+    run(world.job(terms=few, id=f"run-{os.getpid()}"), apply=True)
+
+
+def main() -> None:
+    """Fork a process for each line of standard input."""
+    directory, files, rows, delay_s = sys.argv[1:]
+    # What is made once is made before the first of them dies.
+    decode(encode(PlanLine("a", "", 1, "", ""), FIRST_SUM)[0])
+    for line in sys.stdin:
+        place, _, die_at = line.rstrip("\n").rpartition(" ")
+        world = World(Path(directory, place), int(files), target=0.001, delay_s=float(delay_s))
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                one_run(world, int(die_at), int(rows))
+                code = 0
+            finally:
+                os._exit(code)
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+
+
+class Server:
+    """The process that forks, as a test has it."""
+
+    def __init__(self, directory: Path, files: int, *, rows: int, delay_s: float = 0.0) -> None:
+        given = map(str, (directory, files, rows, delay_s))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.purge.run.mortal", *given],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def start(self, place: str, die_at: int = 0) -> int:
+        """Return the process id of a run that was started in a directory beneath."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{place} {die_at}\n")
+        return self._number()
+
+    def wait(self) -> int:
+        """Return the exit code of the run."""
+        return self._number()
+
+    def end(self) -> None:
+        """Start no more."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def _number(self) -> int:
+        assert self.process.stdout is not None
+        return int(self.process.stdout.readline())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""Every decision exactly, and whole runs against file systems that tell of deletions late."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.run.decide import Terms, begin, handle
+from trimtab.purge.run.messages import (
+    Begun,
+    Delete,
+    Ended,
+    Look,
+    Looked,
+    Measure,
+    Measured,
+    Objection,
+    Recover,
+    Stop,
+    StopReason,
+    Wait,
+    Waited,
+)
+from trimtab.purge.run.pace import Pace, PaceLimits
+from trimtab.purge.run.state import Allowance, Batch, Listed, Outcome, Rows, Spent
+
+PACE = PaceLimits(rows_min=2, rows_max=10, rows_step=2)
+TERMS = Terms(True, 0.5, pace=PACE, settle_s_min=15.0, settle_s_max=100.0, settle_s_step=5.0)
+DRY = replace(TERMS, apply=False)
+FULL = Usage(80, 20)
+HUNDRED = (Rows(0, 100),)
+
+
+def list_of(rows, size=1):
+    return Listed(rows, np.zeros(rows.count, np.uint32), np.full(rows.count, size, np.uint64))
+
+
+def ended(batch, *outcomes, freed=0, **changes):
+    outcome = Outcome(batch, outcomes, 0, freed, freed, {}, 0.1, 0.001, 0.002)
+    return replace(outcome, **changes)
+
+
+def running(terms=TERMS, todo=HUNDRED, **changes):
+    """Return a run that is past its first measurement."""
+    state = replace(begin(terms, todo), needed_bytes=30, needed_first_bytes=30, measured_at_s=0.0)
+    return replace(state, used_first_bytes=80, **changes)
+
+
+def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
+    state, instruction = handle(begin(TERMS, (Rows(0, 9),)), Begun(1000.0))
+    assert instruction == Measure()
+    state, instruction = handle(state, Measured(1000.0, FULL, 3))
+    assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
+    state, instruction = handle(state, Waited(1005.0))
+    assert instruction == Measure()
+    state, instruction = handle(state, Measured(1012.0, FULL, 0))
+    assert instruction == Wait(3.0, "objects of deleted files are being destroyed")
+    state, instruction = handle(state, Measured(1015.0, FULL, 0))
+    assert instruction == Look(Rows(0, 2))
+    assert (state.needed_bytes, state.needed_first_bytes, state.used_first_bytes) == (30, 30, 80)
+
+
+def test_a_dry_run_measures_at_once():
+    state, _ = handle(begin(DRY, (Rows(0, 9),)), Begun(1000.0))
+    assert handle(state, Measured(1000.0, FULL, 3))[1] == Look(Rows(0, 2))
+
+
+def test_what_was_begun_is_recovered_first_and_not_by_a_dry_run():
+    batch = Batch(Rows(3, 4))
+    todo = (Rows(0, 3), Rows(7, 2))
+    state, instruction = handle(begin(TERMS, todo, open_batch=batch), Begun(0.0))
+    assert instruction == Recover(batch)
+    outcome = ended(batch, ("deleted", 1), ("not_begun", 2), ("gone", 1), freed=9, recovered=True)
+    state, instruction = handle(state, Ended(1.0, outcome))
+    assert instruction == Measure()
+    assert state.todo == (Rows(0, 3), Rows(4, 2), Rows(7, 2))
+    assert state.settling_since_s == 1.0
+    # Freed before the first measurement: it must not be looked for in the use again.
+    assert state.freed_bytes == 0
+    assert state.spent.bytes == 9
+    assert handle(begin(DRY, todo, open_batch=batch), Begun(0.0))[1] == Measure()
+
+
+def test_at_or_under_the_target_nothing_goes():
+    _, instruction = handle(
+        replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0), Measured(20.0, Usage(50, 50))
+    )
+    assert instruction == Stop(
+        StopReason.TARGET,
+        "the file system was already 50.0 % full, at or under its target of 50.0 %",
+    )
+    above = replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0)
+    assert handle(above, Measured(20.0, Usage(51, 49)))[1] == Look(Rows(0, 2))
+
+
+def test_without_rows_it_is_over():
+    state = replace(begin(TERMS, ()), settling_since_s=0.0)
+    assert handle(state, Measured(20.0, FULL))[1] == Stop(
+        StopReason.EXHAUSTED, "every file of the plan was dealt with; 30 B more would have to go"
+    )
+
+
+def test_it_deletes_what_is_needed_and_not_a_file_more():
+    state = running(pace=Pace(10), needed_bytes=7)
+    _, instruction = handle(state, Looked(1.0, (), list_of(Rows(0, 10), size=3)))
+    assert instruction == Delete(Batch(Rows(0, 3)))
+
+
+def test_an_objection_ends_it_before_the_next_batch():
+    objection = Objection("kill-switch", "the switch is pulled")
+    assert handle(running(), Looked(1.0, (objection,), list_of(Rows(0, 2))))[1] == Stop(
+        StopReason.OBJECTION, "the switch is pulled", (objection,)
+    )
+
+
+def test_no_batch_begins_after_its_time():
+    state = running(replace(TERMS, ends_at_s=50.0))
+    look = Looked(50.0, (), list_of(Rows(0, 2)))
+    assert handle(state, look)[1] == Stop(StopReason.OUT_OF_TIME, "the time of the run is over")
+    assert isinstance(handle(state, replace(look, at_s=49.9))[1], Delete)
+
+
+def test_caps_end_it():
+    state = running(replace(TERMS, allowance=Allowance(files=5)), spent=Spent(5, 0))
+    look = Looked(1.0, (), list_of(Rows(0, 2)))
+    assert handle(state, look)[1] == Stop(StopReason.FILES_CAP, "5 files of at most 5 are deleted")
+    state = running(replace(TERMS, allowance=Allowance(bytes=2**20)), spent=Spent(1, 2**20))
+    assert handle(state, look)[1] == Stop(
+        StopReason.BYTES_CAP,
+        "1.00 MiB of at most 1.00 MiB are deleted, and the next file is too much",
+    )
+
+
+def test_a_batch_is_taken_off_what_is_to_do_and_off_what_is_needed():
+    batch = Batch(Rows(0, 10), (Rows(8, 2),))
+    outcome = ended(batch, ("deleted", 6), ("failed", 2), ("capped", 2), freed=12)
+    state, instruction = handle(running(pace=Pace(10)), Ended(2.0, outcome))
+    assert instruction == Look(Rows(10, 10))
+    assert state.todo == (Rows(10, 90),)
+    assert (state.needed_bytes, state.freed_bytes) == (18, 12)
+    assert (state.rows_done, state.troubles) == (8, 2)
+
+
+def test_when_as_much_is_freed_as_was_needed_it_waits_before_it_measures():
+    outcome = ended(Batch(Rows(0, 10)), ("deleted", 10), freed=30)
+    state, instruction = handle(running(), Ended(2.0, outcome))
+    assert instruction == Measure()
+    assert state.settling_since_s == 2.0
+    state, instruction = handle(state, Measured(2.0, FULL, None))
+    assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
+    assert handle(state, Measured(17.0, Usage(50, 50), None))[1] == Stop(
+        StopReason.TARGET, "the file system is 50.0 % full, at or under its target of 50.0 %"
+    )
+    assert handle(state, Measured(17.0, Usage(55, 45), None))[1] == Look(Rows(10, 4))
+    assert handle(state, Measured(90.0, FULL, 7))[1] == Wait(
+        5.0, "objects of deleted files are being destroyed"
+    )
+    stop = handle(state, Measured(102.0, FULL, 7))[1]
+    assert stop == Stop(
+        StopReason.NOT_SETTLED,
+        "7 objects are still being destroyed after 100.0 s: how much space there is cannot be told",
+    )
+
+
+def test_a_measurement_on_the_way_lowers_what_is_needed_and_never_raises_it():
+    outcome = ended(Batch(Rows(0, 10)), ("deleted", 10), freed=10)
+    state, instruction = handle(running(), Ended(61.0, outcome))
+    assert instruction == Measure()
+    assert handle(state, Measured(61.0, FULL, 5))[0].needed_bytes == 20
+    lower, instruction = handle(state, Measured(61.0, Usage(55, 45), 5))
+    assert (lower.needed_bytes, instruction) == (5, Look(Rows(10, 4)))
+    assert lower.measured_at_s == 61.0
+    stopped = handle(state, Measured(61.0, Usage(50, 50), 5))[1]
+    assert isinstance(stopped, Stop)
+    assert stopped.reason is StopReason.TARGET
+
+
+def test_deleting_that_frees_nothing_ends():
+    state = running(freed_bytes=30, settling_since_s=0.0)
+    assert handle(state, Measured(20.0, Usage(66, 34), 0))[1] == Stop(
+        StopReason.NOT_FREED,
+        "30 B were deleted and use fell by 14 B: users write as fast, or snapshots, a trash can or "
+        "shared extents hold the space",
+    )
+    assert handle(state, Measured(20.0, Usage(65, 35), 0))[1] == Look(Rows(0, 2))
+    # Before what was needed is freed, nothing can be said.
+    early = replace(state, freed_bytes=29)
+    assert handle(early, Measured(20.0, FULL, 0))[1] == Look(Rows(0, 2))
+
+
+def test_many_troubles_end_it_and_few_do_not():
+    state = running(rows_done=900, troubles=90, pace=Pace(10))
+    few = ended(Batch(Rows(0, 10)), ("deleted", 10))
+    assert handle(state, Ended(1.0, few))[1] == Look(Rows(10, 10))
+    many = ended(Batch(Rows(0, 100)), ("denied", 100))
+    assert handle(state, Ended(1.0, many))[1] == Stop(
+        StopReason.TROUBLES,
+        "19.0 % of the rows could not be dealt with: something else is wrong",
+    )
+
+
+def test_a_late_file_system_is_given_a_pause():
+    late = ended(Batch(Rows(0, 2)), ("deleted", 2), latency_s_p99=1.0)
+    state, instruction = handle(running(), Ended(1.0, late))
+    assert (state.pace, instruction) == (Pace(2, 0.25), Wait(0.25, "the file system answers late"))
+    assert handle(state, Waited(1.25))[1] == Look(Rows(2, 2))
+
+
+def test_a_dry_run_ends_where_the_target_would_be_reached():
+    outcome = ended(Batch(Rows(0, 10)), ("would_delete", 10), freed=30)
+    assert handle(running(DRY), Ended(1.0, outcome))[1] == Stop(
+        StopReason.TARGET, "the target would be reached: 30 B would be freed"
+    )
+    assert handle(running(DRY), Ended(1.0, replace(outcome, freed_bytes=29)))[1] == Look(
+        Rows(10, 4)
+    )
+    last = running(DRY, todo=(Rows(0, 10),), needed_bytes=None)
+    assert handle(last, Ended(1.0, outcome))[1] == Stop(
+        StopReason.EXHAUSTED, "every file of the plan was dealt with"
+    )
+
+
+@pytest.mark.parametrize(("apply", "target"), [(True, None), (True, 0.0), (False, 1.0)])
+def test_terms_that_make_no_sense_are_refused(apply, target):
+    with pytest.raises(UsageError):
+        Terms(apply, target)
+
+
+class Lagging:
+    """A file system that destroys what was deleted after a while, while others write and delete."""
+
+    def __init__(self, sizes, lag_s, used, available, drift):
+        self.sizes, self.lag_s, self.drift = sizes, lag_s, drift
+        self.used, self.capacity = used, used + available
+        self.pending = []
+        self.deleted = []
+        self.at_s = 0.0
+
+    def settle(self):
+        self.used -= sum(size for due_s, size in self.pending if due_s <= self.at_s)
+        self.pending = [one for one in self.pending if one[0] > self.at_s]
+
+    def event(self, instruction):
+        self.at_s += 0.5
+        self.settle()
+        match instruction:
+            case Look():
+                rows = instruction.rows
+                sizes = np.array(self.sizes[rows.first : rows.end], np.uint64)
+                return Looked(self.at_s, (), Listed(rows, np.zeros(rows.count, np.uint32), sizes))
+            case Measure():
+                self.used = max(0, min(self.capacity, self.used + self.drift))
+                usage = Usage(self.used, self.capacity - self.used)
+                return Measured(self.at_s, usage, len(self.pending))
+            case Delete():
+                rows = instruction.batch.rows
+                sizes = self.sizes[rows.first : rows.end]
+                self.pending += [(self.at_s + self.lag_s, size) for size in sizes]
+                self.deleted += range(rows.first, rows.end)
+                freed = sum(sizes)
+                outcome = ended(instruction.batch, ("deleted", rows.count), freed=freed)
+                return Ended(self.at_s, outcome)
+            case Wait():
+                self.at_s += instruction.seconds
+                return Waited(self.at_s)
+        raise AssertionError(instruction)
+
+    def run(self, terms):
+        state, instruction = handle(begin(terms, (Rows(0, len(self.sizes)),)), Begun(self.at_s))
+        steps = 0
+        while not isinstance(instruction, Stop):
+            state, instruction = handle(state, self.event(instruction))
+            steps += 1
+            assert steps < 10_000
+        return state, instruction
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=60),
+    st.floats(0.0, 60.0),
+    st.integers(0, 1000),
+    st.floats(0.5, 300.0),
+)
+def test_however_late_a_file_system_tells_no_more_goes_than_is_needed(sizes, lag_s, used, often_s):
+    world = Lagging(sizes, lag_s, used, 1000 - used, drift=0)
+    needed = Usage(used, 1000 - used).excess_bytes(0.5)
+    _, stop = world.run(replace(TERMS, measure_every_s=often_s))
+    assert world.deleted == list(range(len(world.deleted)))
+    gone = [sizes[row] for row in world.deleted]
+    if stop.reason is StopReason.TARGET:
+        assert sum(gone) >= needed
+        # Not one file more: without the last it would not have been enough.
+        assert sum(gone[:-1]) < needed or not gone
+    else:
+        assert stop.reason is StopReason.EXHAUSTED
+        assert len(gone) == len(sizes)
+        assert sum(gone) < needed
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=60),
+    st.integers(-30, 30),
+    st.integers(400, 1000),
+)
+def test_a_run_ends_whatever_others_write(sizes, drift, used):
+    world = Lagging(sizes, 3.0, used, 1000 - used, drift)
+    state, _ = world.run(replace(TERMS, measure_every_s=math.inf))
+    assert len(world.deleted) == len(set(world.deleted)) <= len(sizes)
+    assert state.freed_bytes == sum(sizes[row] for row in world.deleted)

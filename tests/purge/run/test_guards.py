@@ -1,0 +1,224 @@
+"""Every guard: silent where all is well, and objecting to exactly what it is there for."""
+
+from dataclasses import replace
+
+import pytest
+from tests.purge.run.world import DAY_S, EXT4, NOW_S, policy, situation, with_plan
+
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.policy import Arming, Caps
+from trimtab.purge.run.guards import (
+    GUARDS,
+    before_batch,
+    before_deleting,
+    before_dry_run,
+    before_recovery,
+    objections,
+)
+from trimtab.purge.run.situation import (
+    AllowList,
+    ArmedBy,
+    ArmingFacts,
+    CanaryFacts,
+    IndexFacts,
+    RootFacts,
+    ServerClock,
+    Totals,
+)
+from trimtab.purge.run.state import Spent
+
+GOOD = situation()
+ALICE, BOB = ArmedBy(NOW_S - 3600, 1001, "alice"), ArmedBy(NOW_S - 60, 1002, "bob")
+STRANGER = ArmedBy(NOW_S - 60, None)
+SECOND = policy(arming=Arming("second-person"))
+CAPPED = policy(caps=Caps(files=10, bytes=1000, user_fraction=None, filesystem_fraction=None))
+
+
+def armed(*who, trouble=None, **changes):
+    return situation(arming=ArmingFacts(trouble, who), **changes)
+
+
+def canary(at_s, before_s=NOW_S - 1.0, after_s=NOW_S):
+    return situation(canary=CanaryFacts(None, at_s, before_s, after_s))
+
+
+BAD = [
+    ("published", with_plan(GOOD, published_at_s=None), "never published"),
+    ("published", with_plan(GOOD, not_before_s=None), "never published"),
+    ("published", with_plan(GOOD, not_before_s=NOW_S + 7200), "not over for another 2.0 h"),
+    ("published", with_plan(GOOD, published_at_s=NOW_S - 13 * DAY_S), "for another 1.0 d"),
+    ("valid", with_plan(GOOD, expires_at_s=NOW_S), "expired 0.0 s ago"),
+    ("signature", with_plan(GOOD, signature="the plan was changed"), "was changed"),
+    ("policy", with_plan(GOOD, changes=("mtime does not count any more",)), "mtime does not"),
+    ("allow-list", situation(allow_list=AllowList(None, frozenset({b"/other"}))), "not among"),
+    ("allow-list", situation(allow_list=AllowList("it belongs to user 7")), "user 7"),
+    ("allow-list", with_plan(GOOD, root=b"/other"), "the policy of /scratch"),
+    ("allow-list", with_plan(GOOD, root=b"/scratch/"), "the policy of /scratch"),
+    ("armed", armed(), "nobody armed"),
+    ("armed", armed(ALICE), "may be carried out in 23.0 h"),
+    ("armed", armed(ALICE, BOB), "may be carried out in 23.0 h"),
+    ("armed", armed(replace(ALICE, at_s=NOW_S + 1)), "in the future"),
+    ("armed", armed(ALICE, trouble="it is open to others"), "open to others"),
+    ("armed", armed(ALICE, policy=SECOND), "no second person"),
+    ("armed", armed(ALICE, ALICE, policy=SECOND), "no second person"),
+    ("armed", armed(ALICE, STRANGER, policy=SECOND), "no second person"),
+    ("kill-switch", situation(kill_switch="the switch is pulled"), "pulled"),
+    ("mount", situation(root=replace(GOOD.root, trouble="no such directory")), "no such"),
+    ("mount", situation(root=replace(GOOD.root, read_only=True)), "read-only"),
+    (
+        "mount",
+        situation(root=replace(GOOD.root, file_system=replace(EXT4, fsid=78))),
+        "another file system is mounted: ext4 /dev/md0",
+    ),
+    (
+        "mount",
+        situation(root=replace(GOOD.root, file_system=replace(EXT4, kind="tmpfs"))),
+        "tmpfs",
+    ),
+    ("mount", situation(root=replace(GOOD.root, file_system=None)), "not known"),
+    ("mount", with_plan(GOOD, file_system=None), "not known"),
+    (
+        "atime",
+        situation(root=replace(GOOD.root, atime_settings={"mount options": "noatime"})),
+        "mount options from relatime to noatime",
+    ),
+    ("atime", situation(root=replace(GOOD.root, atime_settings=None)), "not known"),
+    ("atime", with_plan(GOOD, atime_settings=None), "not known"),
+    ("index", situation(index=replace(GOOD.index, obstacles=("a subtree",))), "a subtree"),
+    (
+        "index-age",
+        situation(index=IndexFacts((), NOW_S - 28 * DAY_S, NOW_S - 20 * DAY_S)),
+        "8.0 d old when the plan was made; at most 7.0 d",
+    ),
+    ("index-age", situation(index=IndexFacts((), NOW_S, NOW_S - 1)), "after the plan"),
+    ("clocks", canary(NOW_S + 61), "the file system by 61.0 s"),
+    ("clocks", canary(NOW_S - 62), "the file system by 61.0 s"),
+    (
+        "clocks",
+        situation(clocks=(ServerClock("mds1", NOW_S + 100, NOW_S - 2, NOW_S),)),
+        "mds1 by 100.0 s",
+    ),
+    ("usage", situation(usage=None), "not known how full"),
+    ("jump", with_plan(GOOD, totals=Totals(4501, 1)), "from 1,500 to 4,501 files"),
+    ("jump", with_plan(GOOD, totals=Totals(1, 7 * 2**30)), "from 2.00 GiB to 7.00 GiB"),
+    ("jump", with_plan(GOOD, previous=Totals(0, 0), totals=Totals(3001, 1)), "from 0 to"),
+    ("caps", situation(policy=CAPPED, spent=Spent(10, 5)), "10 files is used up"),
+    ("caps", situation(policy=CAPPED, spent=Spent(1, 1000)), "1000 B is used up"),
+    ("root-user", situation(root_user=False), "does not run as root"),
+    ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
+    ("journal", situation(journal_trouble="it lies beneath the root"), "beneath"),
+]
+
+
+def test_where_all_is_well_no_guard_objects():
+    assert objections(GOOD) == ()
+
+
+@pytest.mark.parametrize(("guard", "now", "reason"), BAD, ids=[f"{g}-{r}" for g, _, r in BAD])
+def test_each_guard_objects_to_what_it_is_there_for_and_no_other_does(guard, now, reason):
+    (found,) = objections(now)
+    assert found.guard == guard
+    assert reason in found.reason
+    assert found.hint
+
+
+def test_no_canary_is_two_objections():
+    found = objections(situation(canary=None))
+    assert [one.guard for one in found] == ["canary", "clocks"]
+    found = objections(situation(canary=CanaryFacts("root is squashed")))
+    assert next(one.reason for one in found) == "root is squashed"
+
+
+def test_the_root_directory_is_never_purged_whatever_the_list_says():
+    for root in ("/", "//"):
+        now = with_plan(GOOD, root=root.encode())
+        now = replace(
+            now,
+            policy=policy(root=root),
+            allow_list=AllowList(None, frozenset({b"/", b"//", b""})),
+        )
+        (found,) = objections(now)
+        assert found.guard == "allow-list"
+        assert "never purged" in found.reason
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    now = with_plan(
+        situation(root_user=False, kill_switch="pulled", usage=None),
+        published_at_s=None,
+        signature="bad",
+    )
+    found = [one.guard for one in objections(now)]
+    assert found == ["kill-switch", "root-user", "signature", "published", "usage"]
+
+
+def test_every_guard_is_tried_here():
+    assert {guard.name for guard in GUARDS} == {name for name, _, _ in BAD} | {"canary"}
+
+
+def test_what_is_fine_stays_fine():
+    fine = [
+        armed(ALICE, BOB, policy=SECOND),
+        armed(replace(ALICE, at_s=NOW_S - DAY_S)),
+        armed(replace(ALICE, at_s=NOW_S - DAY_S), BOB, policy=policy(arming=Arming("delay"))),
+        with_plan(GOOD, previous=None, totals=Totals(10**9, 2**60)),
+        with_plan(GOOD, previous=Totals(0, 0), totals=Totals(3000, 3 * 2**30)),
+        canary(NOW_S + 60),
+        canary(NOW_S - 61),
+        situation(root=replace(GOOD.root, file_system=replace(EXT4, device=9, name="other"))),
+        with_plan(GOOD, target=0.6),
+        situation(usage=Usage(1, 99)),
+        situation(policy=CAPPED, spent=Spent(9, 999)),
+    ]
+    assert [objections(now) for now in fine] == [()] * len(fine)
+
+
+def test_on_lustre_the_name_says_which_file_system_it_is():
+    scratch = FileSystemIdentity("lustre", "scratch", 1, 2)
+    now = with_plan(situation(root=replace(GOOD.root, file_system=scratch)), file_system=scratch)
+    assert objections(now) == ()
+    home = replace(scratch, name="home")
+    (found,) = objections(replace(now, root=replace(now.root, file_system=home)))
+    assert "lustre home in place of lustre scratch" in found.reason
+
+
+def test_hostile_names_are_shown_harmless():
+    evil = replace(EXT4, name="a\x1b[2J", fsid=1)
+    (found,) = objections(situation(root=RootFacts(None, evil, atime_settings={})))[:1]
+    assert "\x1b" not in found.reason
+
+
+def test_the_target_is_the_higher_of_plan_and_policy():
+    assert situation(policy=policy(target=0.8)).target == 0.8
+    assert situation(policy=policy(target=None, target_ost=0.75)).target == 0.7
+
+
+def test_caps_are_made_absolute():
+    caps = Caps(files=7, bytes=2**40, user_fraction=0.25, filesystem_fraction=0.05)
+    now = with_plan(situation(policy=policy(caps=caps)), user_bytes={1: 400})
+    allowance = now.allowance
+    assert (allowance.files, allowance.bytes) == (7, 5 * 2**30)
+    assert allowance.of_user(1) == 100
+    assert replace(now, usage=None).allowance.bytes == 0
+
+
+def test_what_may_change_on_the_way_is_asked_before_every_batch():
+    assert {guard.name for guard in before_batch()} == {
+        "kill-switch",
+        "mount",
+        "published",
+        "valid",
+        "atime",
+    }
+    assert before_deleting() == GUARDS
+
+
+def test_a_dry_run_asks_all_but_what_would_change_something():
+    left_out = set(GUARDS) - set(before_dry_run())
+    assert {guard.name for guard in left_out} == {"canary", "clocks"}
+
+
+def test_files_that_were_moved_aside_do_not_wait_for_a_plan_that_has_expired():
+    names = {guard.name for guard in before_recovery()}
+    assert names == {"root-user", "signature", "allow-list", "mount", "journal"}

@@ -1,0 +1,337 @@
+"""The journal: what is on stable storage, after any end and after anybody's hand."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.purge.run import journal as journal_module
+from trimtab.purge.run.journal import journals, opened, read, replay, spent_since
+from trimtab.purge.run.records import (
+    FIRST_SUM,
+    BatchLine,
+    BeginLine,
+    Chronicle,
+    DoneLine,
+    EndLine,
+    PlanLine,
+    TornLine,
+    UsageLine,
+    decode,
+    encode,
+)
+from trimtab.purge.run.state import Batch, Rows
+
+AT = datetime(2026, 11, 22, 8, 0, 0, 123456, tzinfo=UTC)
+PLAN = PlanLine("plan-1", "ab" * 32, 100, "/scratch", "ext4 /dev/md0")
+OWNER = os.geteuid()
+BEGIN = BeginLine("r1", AT, True, AT, 0.7, "1.0", "host", "alice", ("armed: nobody",))
+USAGE = UsageLine("r1", AT, 80, 20, None)
+END = EndLine("r1", AT, "target-reached", "it is")
+
+
+def batch(first, count, *leave):
+    return BatchLine("r1", AT, Rows(first, count), leave)
+
+
+def done(first, *outcomes, apply=True, at=AT, by_user=None, **changes):
+    count = sum(number for _, number in outcomes)
+    gone = sum(number for name, number in outcomes if name == "deleted")
+    by_user = {1000: (gone, 10 * gone)} if by_user is None else by_user
+    return DoneLine(
+        "r1", at, apply, Rows(first, count), outcomes, gone, 10 * gone, 9 * gone, by_user, 0.1,
+        **changes,
+    )  # fmt: skip
+
+
+LINES = (
+    BEGIN,
+    USAGE,
+    batch(0, 10, Rows(2, 1)),
+    done(0, ("deleted", 2), ("capped", 1), ("touched", 7)),
+    batch(10, 5),
+    TornLine(AT, 12, "{"),
+    done(10, ("gone", 2), ("not_begun", 3), recovered=True),
+    END,
+)
+
+
+def text_of(lines, plan=PLAN):
+    text, own = b"", FIRST_SUM
+    for line in (plan, *lines):
+        one, own = encode(line, own)
+        text += one
+    return text
+
+
+def write(directory, *lines):
+    with opened(directory, PLAN, at=AT, owner=OWNER) as journal:
+        for line in lines:
+            journal.write(line)
+        return journal
+
+
+def test_every_kind_of_line_comes_back_as_it_was():
+    text = text_of(LINES)
+    found = decode(text)
+    assert (found.plan, found.lines, found.torn) == (PLAN, LINES, b"")
+    assert found.size_bytes == len(text)
+    assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
+
+
+@given(st.dictionaries(st.integers(0, 2**32 - 1), st.tuples(st.integers(0), st.integers(0))))
+def test_users_come_back(by_user):
+    line = done(0, ("deleted", 1), by_user=by_user)
+    assert decode(text_of([line])).lines == (line,)
+
+
+def test_a_journal_that_was_cut_anywhere_says_what_was_whole():
+    text = text_of(LINES)
+    ends = [number + 1 for number, byte in enumerate(text) if byte == 10]
+    for cut in range(len(text) + 1):
+        found = decode(text[:cut])
+        whole = sum(end <= cut for end in ends)
+        assert len(found.lines) == max(0, whole - 1)
+        assert found.torn == text[found.size_bytes : cut]
+        replay(found)
+
+
+def test_a_byte_that_was_changed_anywhere_is_noticed():
+    text = text_of(LINES)
+    for place in range(len(text) - 1):  # without the last line's end it is torn, and not damaged
+        if text[place] == 10:
+            continue
+        damaged = text[:place] + bytes([text[place] ^ 1]) + text[place + 1 :]
+        with pytest.raises(DataError, match="changed or damaged"):
+            decode(damaged)
+
+
+def test_a_line_that_was_lost_put_in_or_moved_is_noticed():
+    lines = text_of(LINES).splitlines(keepends=True)
+    for number in range(1, len(lines) - 1):
+        with pytest.raises(DataError):
+            decode(b"".join(lines[:number] + lines[number + 1 :]))
+        with pytest.raises(DataError):
+            decode(b"".join(lines[: number + 1] + lines[number:]))
+    with pytest.raises(DataError):
+        decode(b"".join([lines[1], lines[0], *lines[2:]]))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b'"do":"nothing"}',
+        b'"do":"end","run":1,"at":"2026-11-22T08:00:00Z","reason":"","text":""}',
+        b'"do":"end","run":"r","at":"2026-11-22T08:00:00Z","reason":"","text":"","new":1}',
+        b"[]",
+    ],
+)
+def test_a_line_of_another_kind_is_an_error(rest):
+    from trimtab.purge.run import records
+
+    head, own = encode(PLAN, FIRST_SUM)
+    line = b'{"sum":"' + records._sum(own, rest).encode() + b'",' + rest + b"\n"
+    with pytest.raises(DataError) as error:
+        decode(head + line)
+    assert error.value.line == 2
+
+
+def test_a_second_plan_in_one_journal_is_an_error():
+    with pytest.raises(DataError, match="names its plan once"):
+        decode(text_of([PLAN]))
+
+
+def test_replay_says_what_is_to_do_and_what_became_of_each_row():
+    found = replay(decode(text_of(LINES)))
+    assert found.todo == (Rows(12, 88),)
+    assert found.open_batch is None
+    assert [found.fate(row) for row in (0, 2, 3, 9, 10, 11, 12)] == [
+        "deleted", "capped", "touched", "touched", "gone", "gone", None,
+    ]  # fmt: skip
+    assert found.unended is None
+
+
+def test_replay_finds_the_batch_that_has_no_end():
+    found = replay(decode(text_of(LINES[:5])))
+    assert found.open_batch == Batch(Rows(10, 5))
+    assert found.todo == (Rows(15, 85),)
+    assert found.unended == "r1"
+    left = replay(decode(text_of(LINES[:3])))
+    assert left.open_batch == Batch(Rows(0, 10), (Rows(2, 1),))
+
+
+def test_dry_runs_deal_with_nothing():
+    dry = done(0, ("would_delete", 100), apply=False)
+    assert replay(decode(text_of([BEGIN, dry, END]))).todo == (Rows(0, 100),)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((batch(0, 5), batch(5, 5)), "before the one before it has ended"),
+        ((batch(0, 5), done(0, ("deleted", 5)), batch(4, 2)), "dealt with before"),
+        ((batch(95, 6),), "dealt with before"),
+        ((done(0, ("deleted", 5)),), "was not begun"),
+        ((batch(0, 5), done(0, ("deleted", 4))), "was not begun"),
+        ((batch(0, 5), done(0, ("deleted", 5)), done(0, ("deleted", 5))), "was not begun"),
+    ],
+)
+def test_lines_that_do_not_fit_together_are_an_error(lines, message):
+    with pytest.raises(DataError, match=message):
+        replay(decode(text_of(lines)))
+
+
+def test_a_batch_that_does_not_account_for_every_row_is_an_error():
+    short = DoneLine("r1", AT, True, Rows(0, 5), (("deleted", 4),), 4, 4, 4, {}, 0.1)
+    with pytest.raises(DataError, match="what became of it"):
+        replay(Chronicle(PLAN, (batch(0, 5), short)))
+
+
+def test_it_is_written_read_and_gone_on_with(tmp_path):
+    directory = tmp_path / "journals"
+    journal = write(directory, BEGIN, batch(0, 10))
+    assert journal.standing.todo == (Rows(0, 100),)
+    assert journals(directory) == (journal.path,)
+    assert read(journal.path).lines == (BEGIN, batch(0, 10))
+    again = write(directory, done(0, ("deleted", 10)), END)
+    assert again.standing.open_batch == Batch(Rows(0, 10))
+    assert replay(read(journal.path)).todo == (Rows(10, 90),)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert journal.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_torn_line_is_cut_off_and_told(tmp_path):
+    path = write(tmp_path, BEGIN, batch(0, 10)).path
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"sum":"\xff\x1b')
+    journal = write(tmp_path, END)
+    assert journal.torn_bytes == 10
+    torn = read(path).lines[-2]
+    assert torn == TornLine(AT, 10, '{"sum":"\\xff\\x1b')
+    assert path.read_bytes().startswith(whole)
+
+
+def test_a_journal_whose_first_line_is_torn_begins_anew(tmp_path):
+    path = write(tmp_path).path
+    path.write_bytes(path.read_bytes()[:-1])
+    assert write(tmp_path, BEGIN).standing.todo == (Rows(0, 100),)
+    assert read(path).plan == PLAN
+
+
+def test_a_damaged_journal_deletes_nothing_more(tmp_path):
+    path = write(tmp_path, BEGIN, END).path
+    path.write_bytes(path.read_bytes().replace(b"alice", b"mallo"))
+    with pytest.raises(DataError, match=r"journal\.jsonl:2: the journal was changed"):
+        write(tmp_path)
+    with pytest.raises(DataError):
+        spent_since(tmp_path, AT)
+
+
+def test_two_runs_at_once_are_refused(tmp_path):
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tests.purge.run.test_journal import AT, OWNER, PLAN\n"
+        "from trimtab.errors import RefusedError\n"
+        "from trimtab.purge.run.journal import opened\n"
+        "from dataclasses import replace\n"
+        "try:\n"
+        "    with opened(Path(sys.argv[1]), replace(PLAN, plan='b'), at=AT, owner=OWNER): pass\n"
+        "except RefusedError as error:\n"
+        "    print(error.message)\n"
+    )
+    with opened(tmp_path, PLAN, at=AT, owner=OWNER):
+        found = subprocess.run(
+            [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+        )
+    assert found.stdout.startswith("another run works with the journals of")
+    write(tmp_path)
+
+
+def test_the_journal_of_another_plan_is_refused(tmp_path):
+    write(tmp_path)
+    other = PlanLine("plan-1", "cd" * 32, 100, "/scratch", "ext4 /dev/md0")
+    with (
+        pytest.raises(RefusedError, match="of another plan"),
+        opened(tmp_path, other, at=AT, owner=OWNER),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 65, "a\n"])
+def test_an_id_that_is_no_name_of_a_file_is_refused(tmp_path, name):
+    plan = PlanLine(name, "", 1, "", "")
+    with pytest.raises(DataError), opened(tmp_path, plan, at=AT, owner=OWNER):
+        pass
+
+
+def test_a_link_or_a_file_of_others_in_its_place_is_refused(tmp_path):
+    path = write(tmp_path / "a").path
+    elsewhere = tmp_path / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    with pytest.raises(UnreadableError, match="cannot open"):
+        write(tmp_path / "a")
+    path.unlink()
+    elsewhere.rename(path)
+    path.chmod(0o622)
+    with pytest.raises(RefusedError, match="nobody else can write to"):
+        write(tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises((RefusedError, UnreadableError)):
+        write(tmp_path / "link")
+
+
+def test_a_directory_that_others_can_write_to_is_refused(tmp_path):
+    write(tmp_path / "a")
+    (tmp_path / "a").chmod(0o777)
+    with pytest.raises(RefusedError):
+        write(tmp_path / "a")
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_journal_that_cannot_be_written_is_written_no_more(tmp_path, monkeypatch, call):
+    with opened(tmp_path, PLAN, at=AT, owner=OWNER) as journal:
+
+        def full(*_arguments):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(journal_module.os, call, full)
+            with pytest.raises(UnreadableError, match="No space left") as error:
+                journal.write(BEGIN)
+            assert error.value.hint
+        # What is on the disk is not known any more, so that nothing may follow it.
+        with pytest.raises(UnreadableError, match="open it anew"):
+            journal.write(BEGIN)
+
+
+def test_half_a_line_is_an_error_at_once(tmp_path, monkeypatch):
+    real = os.write
+    with opened(tmp_path, PLAN, at=AT, owner=OWNER) as journal, monkeypatch.context() as patch:
+        patch.setattr(journal_module.os, "write", lambda file, text: real(file, text[:20]))
+        with pytest.raises(UnreadableError, match="only a part"):
+            journal.write(BEGIN)
+    assert write(tmp_path, BEGIN).torn_bytes == 20
+
+
+def test_caps_count_what_every_run_of_a_day_deleted(tmp_path):
+    early = AT - timedelta(days=2)
+    write(
+        tmp_path,
+        batch(0, 2), done(0, ("deleted", 2), at=early),
+        batch(2, 3), done(2, ("deleted", 3)),
+        done(5, ("deleted", 7), apply=False),
+    )  # fmt: skip
+    with opened(tmp_path, PlanLine("plan-2", "", 9, "", ""), at=AT, owner=OWNER) as other:
+        other.write(batch(0, 1))
+        other.write(done(0, ("deleted", 1), by_user={7: (1, 10)}))
+    spent = spent_since(tmp_path, AT - timedelta(hours=1))
+    assert (spent.files, spent.bytes, dict(spent.by_user)) == (4, 40, {1000: 30, 7: 10})
+    assert spent_since(tmp_path / "none", AT).files == 0

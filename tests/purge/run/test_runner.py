@@ -1,0 +1,390 @@
+"""Whole runs over real files: what is journalled, what stops them, what they do after any end."""
+
+import os
+import signal
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from tests.purge.run.world import FILE_BYTES, NOW_S, World, policy, situation, with_plan
+
+from trimtab.errors import Interrupted, RefusedError, ToolError
+from trimtab.purge.policy import Caps
+from trimtab.purge.run import journal as journal_module
+from trimtab.purge.run.journal import read, replay
+from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
+from trimtab.purge.run.runner import run
+from trimtab.purge.run.situation import ArmingFacts, RootFacts
+from trimtab.purge.run.state import Rows
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path, 100).make()
+
+
+def lines(result: Any, kind: type[T]) -> list[T]:
+    return [line for line in read(result.journal).lines if isinstance(line, kind)]
+
+
+def last_line(path: Path) -> EndLine:
+    line = read(path).lines[-1]
+    assert isinstance(line, EndLine)
+    return line
+
+
+def dry(world, **changes):
+    return world.job(terms=lambda now: world.terms(now, apply=False), **changes)
+
+
+def test_it_deletes_the_oldest_first_down_to_the_target(world):
+    result = run(world.job(), apply=True)
+    assert (result.reason, result.files) == (StopReason.TARGET, 50)
+    assert world.there() == set(range(50, 100))
+    assert all(path.exists() for path in world.strangers)
+    assert result.freed_bytes == result.bytes == 50 * FILE_BYTES
+    assert result.before is not None
+    assert result.after is not None
+    assert (result.before.fullness, result.after.fullness) == (1.0, 0.5)
+    assert (result.rows_left, result.outcomes) == (50, {"deleted": 50})
+    assert result.trim_due
+    assert replay(read(result.journal)).todo == (Rows(50, 50),)
+
+
+def test_every_batch_is_on_record_before_the_first_of_its_files_is_touched(world):
+    seen = []
+
+    def before(_what, row):
+        (path,) = world.directory.glob("journals/*.journal.jsonl")
+        standing = replay(read(path))
+        seen.append(row)
+        assert standing.open_batch is not None
+        assert row in standing.open_batch.rows
+
+    world.remover.before = before
+    result = run(world.job(), apply=True)
+    assert seen == list(range(50))
+    batches, ends = lines(result, BatchLine), lines(result, DoneLine)
+    assert [one.rows for one in batches] == [one.rows for one in ends]
+    (begin,), (end,) = lines(result, BeginLine), lines(result, EndLine)
+    assert (begin.apply, begin.target_fullness) == (True, 0.5)
+    assert (end.reason, end.text) == ("target-reached", result.text)
+    assert [one.used_bytes for one in lines(result, UsageLine)] == [
+        100 * FILE_BYTES,
+        50 * FILE_BYTES,
+    ]
+
+
+def test_a_batch_is_on_stable_storage_before_its_files_are_touched_and_so_is_its_end(
+    world, monkeypatch
+):
+    events = []
+
+    def told(name, real):
+        def call(*given):
+            events.append(name)
+            return real(*given)
+
+        return call
+
+    for name in ("write", "fsync"):
+        monkeypatch.setattr(journal_module.os, name, told(name, getattr(os, name)))
+    world.remover.before = lambda what, _row: events.append(what)
+    run(world.job(), apply=True)
+    calls = " ".join(name for name, _ in groupby(events))
+    batches = calls.count("delete")
+    assert batches > 3
+    # A line of the journal is never the last thing that was done when a file is touched.
+    assert calls.count("fsync delete write fsync") == batches
+
+
+def test_by_default_of_the_caller_nothing_is_deleted_and_all_else_happens(world):
+    result = run(dry(world), apply=False)
+    assert world.there() == set(range(100))
+    assert (result.reason, result.files, result.bytes) == (
+        StopReason.TARGET, 50, 50 * FILE_BYTES,
+    )  # fmt: skip
+    assert result.outcomes == {"would_delete": 50}
+    assert not result.trim_due
+    assert {what for what, _, _ in world.remover.asked} == {"check"}
+    assert not lines(result, BatchLine)
+    assert replay(read(result.journal)).todo == (Rows(0, 100),)
+    # A run that deletes begins where all runs that deleted ended, whatever dry runs saw.
+    assert run(world.job(), apply=True).files == 50
+
+
+def test_the_next_run_goes_on_where_this_one_ended(world):
+    run(world.job(), apply=True)
+    world.surroundings.others_bytes = 20 * FILE_BYTES
+    result = run(world.job(id="second"), apply=True)
+    assert result.files == 20
+    assert world.there() == set(range(70, 100))
+    world.surroundings.others_bytes = 70 * FILE_BYTES
+    last = run(world.job(id="third"), apply=True)
+    assert (last.reason, last.files, last.rows_left) == (StopReason.EXHAUSTED, 30, 0)
+    fates = replay(read(last.journal)).fates
+    assert sorted(row for rows, _ in fates for row in range(rows.first, rows.end)) == [*range(100)]
+
+
+def test_at_or_under_the_target_a_run_ends_and_nothing_is_wrong(world):
+    run(world.job(), apply=True)
+    result = run(world.job(id="second"), apply=True)
+    assert (result.reason, result.files) == (StopReason.TARGET, 0)
+    assert "was already 50.0 % full" in result.text
+    assert result.refusal() is None
+
+
+def test_every_guard_that_objects_is_told_and_nothing_is_touched(world):
+    now = world.surroundings.now
+    world.surroundings.now = replace(with_plan(now, published_at_s=None), arming=ArmingFacts(None))
+    made = []
+    job = world.job(remover=lambda: made.append(1))
+    result = run(job, apply=True)
+    assert world.there() == set(range(100))
+    assert not made
+    refusal = result.refusal()
+    assert isinstance(refusal, RefusedError)
+    assert "nothing was deleted, 2 guards object:\n  published: " in refusal.message
+    assert "\n  armed: nobody armed the plan" in refusal.message
+    (end,) = lines(result, EndLine)
+    assert (end.reason, len(end.objections)) == ("refused", 2)
+
+
+def test_a_dry_run_tells_what_would_hold_it_back_and_goes_on(world):
+    world.surroundings.now = replace(world.surroundings.now, arming=ArmingFacts(None), canary=None)
+    result = run(dry(world), apply=False)
+    assert result.files == 50
+    assert [one.guard for one in result.objections] == ["armed"]
+    assert lines(result, BeginLine)[0].objections == ("armed: nobody armed the plan",)
+    assert result.refusal() is None
+
+
+def test_where_nothing_is_mounted_a_dry_run_does_not_look_either(world):
+    world.surroundings.now = replace(world.surroundings.now, root=RootFacts("no such directory"))
+    result = run(dry(world), apply=False)
+    assert result.reason is StopReason.REFUSED
+    assert not world.remover.asked
+
+
+def test_the_kill_switch_ends_it_before_the_next_batch(world):
+    def pull(surroundings):
+        if len(world.there()) < 80:
+            surroundings.now = replace(surroundings.now, kill_switch="the switch is pulled")
+
+    world.surroundings.look = pull
+    result = run(world.job(), apply=True)
+    assert (result.reason, result.text) == (StopReason.OBJECTION, "the switch is pulled")
+    deleted = 100 - len(world.there())
+    assert 20 < deleted <= 20 + 16
+    assert result.files == deleted
+    # And keeps the next one from beginning.
+    assert run(world.job(id="second"), apply=True).reason is StopReason.REFUSED
+
+
+def test_a_plan_that_expires_on_the_way_ends_it(world):
+    def later(surroundings):
+        surroundings.at_s += 86400.0
+
+    world.surroundings.look = later
+    result = run(world.job(), apply=True)
+    assert result.reason is StopReason.OBJECTION
+    assert "expired" in result.text
+    assert 0 < result.files < 50
+
+
+def test_what_is_kept_is_counted_by_its_reason_and_others_go_in_its_place(world):
+    for row in (3, 4, 20):
+        world.paths[row].write_bytes(b"changed")
+    world.paths[7].unlink()
+    result = run(world.job(), apply=True)
+    assert result.outcomes == {"deleted": 49, "touched": 3, "gone": 1}
+    assert world.there() >= {3, 4, 20}
+    assert result.reason is StopReason.TARGET
+    standing = replay(read(result.journal))
+    assert [standing.fate(row) for row in (3, 7, 20, 52, 53)] == [
+        "touched", "gone", "touched", "deleted", None,
+    ]  # fmt: skip
+
+
+def test_a_users_cap_keeps_that_users_files_and_not_the_others(world):
+    caps = Caps(files=None, bytes=None, user_fraction=0.25, filesystem_fraction=None)
+    held = {1000: 20 * FILE_BYTES, 1001: 10**9, 1002: 10**9}
+    now = replace(world.surroundings.now, policy=policy(target=0.5, caps=caps))
+    world.surroundings.now = with_plan(now, user_bytes=held)
+    result = run(world.job(), apply=True)
+    kept = {row for row in world.there() if world.table.uids[row] == 1000}
+    assert len(kept) == 34 - 5
+    assert result.files == 50
+    assert result.outcomes["capped"] > 0
+    for what, first, count in world.remover.asked:
+        assert what == "delete"
+        for row in range(first, first + count):
+            assert world.table.uids[row] != 1000 or row < 15
+    assert replay(read(result.journal)).fate(15) == "capped"
+
+
+def test_caps_hold_for_all_runs_of_a_day_together(world):
+    caps = Caps(files=30, bytes=None, user_fraction=None, filesystem_fraction=None)
+    world.surroundings.now = replace(world.surroundings.now, policy=policy(target=0.5, caps=caps))
+    first = run(world.job(), apply=True)
+    assert (first.reason, first.files) == (StopReason.FILES_CAP, 30)
+    again = run(world.job(id="second"), apply=True)
+    assert [one.guard for one in again.objections] == ["caps"]
+    world.surroundings.at_s += 20.1 * 3600.0
+    assert run(world.job(id="third"), apply=True).files == 20
+
+
+def test_it_waits_for_objects_to_be_destroyed(world):
+    world.surroundings.in_flight = [0, 0, 0, 0, 90, 40, 0, 0]
+    result = run(world.job(), apply=True)
+    assert result.reason is StopReason.TARGET
+    assert sum(world.surroundings.waits) >= 30.0
+
+
+def test_a_remover_that_does_not_account_for_a_row_is_not_believed(world):
+    answer = world.remover._answer(["deleted"])
+    world.remover.delete = lambda _first, _count: answer
+    with pytest.raises(ToolError, match="accounts for 1"):
+        run(world.job(), apply=True)
+    (path,) = world.directory.glob("journals/*.journal.jsonl")
+    standing = replay(read(path))
+    assert standing.open_batch is not None
+    assert last_line(path).reason == "failed"
+
+
+def test_codes_that_nobody_knows_are_troubles(world):
+    codes = {1: "deleted", 2: "would_delete"}
+    for path in world.paths[:40]:
+        path.unlink()
+    terms = world.terms
+    job = world.job(
+        codes=codes,
+        terms=lambda now: replace(terms(now, apply=True, target_fullness=0.1), troubles_rows_min=5),
+    )
+    result = run(job, apply=True)
+    assert result.reason is StopReason.TROUBLES
+    assert set(result.outcomes) == {"unknown"}
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("bug"), ToolError("the mount is gone")])
+def test_after_an_error_within_a_batch_the_next_run_recovers_it(world, fault):
+    def fail(_what, row):
+        if row == 21:
+            raise fault
+
+    world.remover.before = fail
+    with pytest.raises(type(fault)):
+        run(world.job(), apply=True)
+    world.remover.before = lambda _what, _row: None
+    world.remover.asked.clear()
+    result = run(world.job(id="second"), apply=True)
+    what, first, count = world.remover.asked[0]
+    assert what == "recover"
+    assert first <= 21 < first + count
+    assert result.recovered_rows == count
+    assert world.there() == set(range(50, 100))
+    fates = replay(read(result.journal)).fates
+    assert sorted(row for rows, _ in fates for row in range(rows.first, rows.end)) == [*range(50)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, number):
+    def kill(_what, row):
+        if row == 21:
+            os.kill(os.getpid(), number)
+
+    world.remover.before = kill
+    with pytest.raises(Interrupted):
+        run(world.job(), apply=True)
+    (path,) = world.directory.glob("journals/*.journal.jsonl")
+    standing = replay(read(path))
+    assert standing.open_batch is None
+    assert last_line(path).reason == "interrupted"
+    gone = {row for rows, _ in standing.fates for row in range(rows.first, rows.end)}
+    assert world.there() == set(range(100)) - gone
+    assert 21 in gone
+    assert run(world.job(id="second"), apply=True).reason is StopReason.TARGET
+    assert world.there() == set(range(50, 100))
+
+
+def test_what_was_moved_aside_comes_to_its_end_though_the_plan_has_expired(world):
+    world.remover.before = failing_at(21)
+    with pytest.raises(RuntimeError):
+        run(world.job(), apply=True)
+    world.remover.before = lambda _what, _row: None
+    world.surroundings.now = with_plan(world.surroundings.now, expires_at_s=NOW_S - 1)
+    world.remover.asked.clear()
+    result = run(world.job(id="second"), apply=True)
+    assert result.reason is StopReason.REFUSED
+    assert [what for what, _, _ in world.remover.asked] == ["recover"]
+    assert world.there() == set(range(21, 100))
+    assert replay(read(result.journal)).open_batch is None
+
+
+def test_on_another_file_system_nothing_is_recovered(world):
+    world.remover.before = failing_at(21)
+    with pytest.raises(RuntimeError):
+        run(world.job(), apply=True)
+    now = world.surroundings.now
+    world.surroundings.now = replace(
+        now, root=replace(now.root, file_system=replace(now.root.file_system, fsid=1))
+    )
+    world.remover.asked.clear()
+    result = run(world.job(id="second"), apply=True)
+    assert result.reason is StopReason.REFUSED
+    assert not world.remover.asked
+    assert replay(read(result.journal)).open_batch is not None
+
+
+def test_a_dry_run_beside_an_open_batch_looks_at_its_rows_too_and_leaves_it(world):
+    world.remover.before = failing_at(21)
+    with pytest.raises(RuntimeError):
+        run(world.job(), apply=True)
+    world.remover.before = lambda _what, _row: None
+    result = run(dry(world, id="second"), apply=False)
+    assert result.outcomes["gone"] > 0
+    assert replay(read(result.journal)).open_batch is not None
+
+
+def failing_at(wanted):
+    def fail(_what, row):
+        if row == wanted:
+            raise RuntimeError("bug")
+
+    return fail
+
+
+def test_progress_is_told(world):
+    told = []
+    run(world.job(), apply=True, progress=told.append)
+    assert told[-1].files == 50
+    assert [one.rows_left for one in told] == sorted((one.rows_left for one in told), reverse=True)
+    assert {one.doing for one in told} >= {
+        "checking and deleting",
+        "objects of deleted files are being destroyed",
+    }
+
+
+def test_an_empty_plan_is_over_at_once(tmp_path):
+    world = World(tmp_path, 0, outside=1).make()
+    world.surroundings.others_bytes = world.surroundings.capacity_bytes
+    result = run(world.job(), apply=True)
+    assert (result.reason, result.files) == (StopReason.EXHAUSTED, 0)
+
+
+def test_of_several_calls_the_worst_latency_counts(world):
+    caps = Caps(files=None, bytes=None, user_fraction=0.0, filesystem_fraction=None)
+    world.surroundings.now = replace(situation(), policy=policy(target=0.5, caps=caps))
+    world.surroundings.now = with_plan(world.surroundings.now, target=0.5)
+    world.table.uids = np.where(np.arange(100) % 2, 1000, 1001).astype(np.uint32)
+    real = world.remover.delete
+    world.remover.delete = lambda first, count: replace(real(first, count), latency_s_p99=0.001)
+    result = run(world.job(), apply=True)
+    assert result.files == 2
+    assert {one.latency_s_p99 for one in lines(result, DoneLine)} == {0.001, None}

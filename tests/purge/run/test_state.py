@@ -1,0 +1,114 @@
+"""Stretches of rows, and what a batch comes to, each against a slow and obvious twin."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.purge.run.state import (
+    Allowance,
+    Batch,
+    Listed,
+    Rows,
+    Spent,
+    joined,
+    outcome_of,
+    stretches,
+    without,
+)
+
+small_rows = st.builds(Rows, st.integers(0, 30), st.integers(0, 10))
+
+
+def numbers(rows):
+    return {row for one in rows for row in range(one.first, one.end)}
+
+
+@given(st.lists(small_rows, max_size=5), small_rows)
+def test_taking_rows_out_leaves_the_others(rows, taken):
+    assert numbers(without(rows, taken)) == numbers(rows) - numbers([taken])
+
+
+@given(st.lists(small_rows, max_size=6))
+def test_joined_rows_are_the_same_rows_in_order_and_apart(rows):
+    found = joined(rows)
+    assert numbers(found) == numbers(rows)
+    assert all(one.count for one in found)
+    assert all(one.end < other.first for one, other in pairwise(found))
+
+
+@given(small_rows, st.lists(small_rows, max_size=3))
+def test_a_batch_takes_what_it_does_not_leave(rows, leave):
+    assert numbers(Batch(rows, tuple(leave)).taken()) == numbers([rows]) - numbers(leave)
+
+
+def test_rows_that_cannot_be_are_refused():
+    with pytest.raises(UsageError):
+        Rows(-1, 3)
+    listed = Listed(Rows(5, 2), np.zeros(2, np.uint32), np.zeros(2, np.uint64))
+    with pytest.raises(UsageError):
+        listed.part(Rows(4, 2))
+
+
+OUTCOMES = ("deleted", "gone", "touched", "would_delete", "capped")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(OUTCOMES), st.integers(0, 3), st.integers(0, 2**63)), max_size=20
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_what_a_batch_came_to_is_the_sum_of_its_rows(rows, recovered, dry):
+    batch = Batch(Rows(7, len(rows)))
+    listed = Listed(
+        batch.rows,
+        np.array([uid for _, uid, _ in rows], np.uint32),
+        np.array([size >> 8 for _, _, size in rows], np.uint64),
+    )
+    outcome = outcome_of(
+        batch,
+        listed,
+        [name for name, _, _ in rows],
+        freed_bytes=3,
+        elapsed_s=1.0,
+        recovered=recovered,
+        dry=dry,
+    )
+    wanted = {"would_delete"} if dry else {"deleted", "gone"} if recovered else {"deleted"}
+    counted = [(uid, size >> 8) for name, uid, size in rows if name in wanted]
+    assert outcome.files == len(counted)
+    assert outcome.bytes == sum(size for _, size in counted)
+    for uid in range(4):
+        sizes = [size for owner, size in counted if owner == uid]
+        assert outcome.by_user.get(uid, (0, 0)) == (len(sizes), sum(sizes))
+    assert outcome.freed_bytes == (outcome.bytes if dry else 3)
+    assert [name for name, count in outcome.outcomes for _ in range(count)] == [
+        name for name, _, _ in rows
+    ]
+
+
+def test_outcomes_of_other_rows_are_refused():
+    listed = Listed(Rows(0, 2), np.zeros(2, np.uint32), np.zeros(2, np.uint64))
+    with pytest.raises(UsageError, match="not those of 2 rows"):
+        outcome_of(Batch(Rows(0, 2)), listed, ["gone"], freed_bytes=0, elapsed_s=0.0)
+
+
+def test_spending_adds_up():
+    total = Spent(1, 10, {1: 10}) + Spent(2, 5, {1: 3, 2: 2})
+    assert (total.files, total.bytes, dict(total.by_user)) == (3, 15, {1: 13, 2: 2})
+
+
+def test_a_user_who_holds_nothing_known_may_lose_nothing():
+    allowance = Allowance(user_fraction=0.25, user_bytes={1: 1000})
+    assert allowance.of_user(1) == 250
+    assert allowance.of_user(2) == 0
+    assert Allowance().of_user(2) is None
+
+
+def test_stretches_of_nothing():
+    assert stretches([]) == ()

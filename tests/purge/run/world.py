@@ -1,0 +1,268 @@
+"""A small world for a run: real files, a slow and obvious remover, surroundings that are made up.
+
+The remover checks nothing but that a file has the size that was planned. What the real one checks
+is tested beside it; here it is how a run goes by what it says.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.policy import Caps, Policy
+from trimtab.purge.run.decide import Terms
+from trimtab.purge.run.facts import terms_of
+from trimtab.purge.run.records import PlanLine
+from trimtab.purge.run.runner import Job
+from trimtab.purge.run.situation import (
+    AllowList,
+    ArmedBy,
+    ArmingFacts,
+    CanaryFacts,
+    IndexFacts,
+    PlanFacts,
+    RootFacts,
+    Situation,
+    Totals,
+)
+from trimtab.purge.run.state import Listed, Rows
+
+NOW_S = 1_790_000_000.0
+DAY_S = 86400.0
+FILE_BYTES = 4096
+CODES = {1: "deleted", 2: "would_delete", 3: "gone", 4: "touched", 20: "failed"}
+CODE_OF = {name: code for code, name in CODES.items()}
+EXT4 = FileSystemIdentity("ext4", "/dev/md0", 77)
+
+
+def policy(**changes: object) -> Policy:
+    """Return a policy whose caps stop nothing."""
+    caps = Caps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
+    return replace(Policy("scratch", "/scratch", target=0.7, caps=caps), **changes)  # type: ignore[arg-type]
+
+
+def situation(**changes: object) -> Situation:
+    """Return a situation in which no guard has anything to object."""
+    good = Situation(
+        now_s=NOW_S,
+        policy=policy(),
+        plan=PlanFacts(
+            root=b"/scratch",
+            published_at_s=NOW_S - 20 * DAY_S,
+            not_before_s=NOW_S - 6 * DAY_S,
+            target=0.7,
+            expires_at_s=NOW_S + 5 * DAY_S,
+            signature=None,
+            changes=(),
+            totals=Totals(2000, 2**31),
+            previous=Totals(1500, 2**31),
+            file_system=EXT4,
+            atime_settings={"mount options": "relatime"},
+        ),
+        index=IndexFacts((), NOW_S - 21 * DAY_S, NOW_S - 20 * DAY_S),
+        root=RootFacts(None, EXT4, 5, 2, atime_settings={"mount options": "relatime"}),
+        allow_list=AllowList(None, frozenset({b"/scratch", b"/other"})),
+        arming=ArmingFacts(None, (ArmedBy(NOW_S - 2 * DAY_S, 1001, "alice"),)),
+        root_user=True,
+        kill_switch=None,
+        canary=CanaryFacts(None, NOW_S - 1, NOW_S - 1.1, NOW_S - 0.9),
+        usage=Usage(80 * 2**30, 20 * 2**30),
+    )
+    return replace(good, **changes)  # type: ignore[arg-type]
+
+
+def with_plan(now: Situation, **changes: object) -> Situation:
+    """Return a situation with another plan."""
+    return replace(now, plan=replace(now.plan, **changes))  # type: ignore[arg-type]
+
+
+@dataclass
+class Answer:
+    """What a remover says of some rows."""
+
+    outcomes: bytes
+    freed_bytes: int
+    elapsed_s: float = 0.01
+    latency_s_median: float = 0.001
+    latency_s_p99: float = 0.002
+
+
+@dataclass
+class SlowRemover:
+    """Removes real files one by one.
+
+    Attributes
+    ----------
+    paths
+        One a row.
+    asked
+        What was asked, in order.
+    delay_s
+        Before each file.
+    """
+
+    paths: Sequence[Path]
+    delay_s: float = 0.0
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+    before: Callable[[str, int], None] = lambda _what, _row: None
+
+    def check(self, first: int, count: int) -> Answer:
+        self.asked.append(("check", first, count))
+        return self._answer([self._seen(row) for row in range(first, first + count)])
+
+    def delete(self, first: int, count: int) -> Answer:
+        self.asked.append(("delete", first, count))
+        return self._answer([self._delete(row) for row in range(first, first + count)])
+
+    def recover(self, first: int, count: int) -> Answer:
+        self.asked.append(("recover", first, count))
+        return self._answer([self._seen(row) for row in range(first, first + count)])
+
+    def _seen(self, row: int) -> str:
+        try:
+            size = self.paths[row].lstat().st_size
+        except FileNotFoundError:
+            return "gone"
+        return "would_delete" if size == FILE_BYTES else "touched"
+
+    def _delete(self, row: int) -> str:
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        self.before("delete", row)
+        seen = self._seen(row)
+        if seen != "would_delete":
+            return seen
+        self.paths[row].unlink()
+        return "deleted"
+
+    def _answer(self, names: Sequence[str]) -> Answer:
+        return Answer(bytes(CODE_OF[name] for name in names), names.count("deleted") * FILE_BYTES)
+
+
+@dataclass
+class Table:
+    """A plan's list: owner and size of each row."""
+
+    uids: np.ndarray
+    allocated_bytes: np.ndarray
+
+    def listed(self, rows: Rows) -> Listed:
+        return Listed(
+            rows, self.uids[rows.first : rows.end], self.allocated_bytes[rows.first : rows.end]
+        )
+
+
+@dataclass
+class Surroundings:
+    """A world in which time passes when it is waited for, and use follows the files that are there.
+
+    Attributes
+    ----------
+    others_bytes
+        What is used besides the files of the plan.
+    look
+        Called before every look at the situation; it may change it.
+    """
+
+    paths: Sequence[Path]
+    others_bytes: int
+    capacity_bytes: int
+    at_s: float = NOW_S
+    now: Situation = field(default_factory=situation)
+    in_flight: list[int] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    look: Callable[[Surroundings], None] = lambda _self: None
+    measured: Usage | None = None
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.at_s += seconds
+
+    def usage(self) -> Usage:
+        # Whole directories are listed: a look at each of 10^5 files would be all that a run does.
+        present = {
+            f"{parent}/{name}"
+            for parent in {path.parent for path in self.paths}
+            for name in os.listdir(parent)  # noqa: PTH208 (names only)
+        }
+        there = len(present.intersection(map(str, self.paths))) * FILE_BYTES
+        used = self.others_bytes + there
+        return Usage(used, self.capacity_bytes - used)
+
+    def measure(self) -> tuple[Usage, int | None]:
+        self.measured = self.usage()
+        return self.measured, self.in_flight.pop(0) if self.in_flight else None
+
+    def situation(self) -> Situation:
+        self.look(self)
+        self.measured = self.measured or self.usage()
+        return replace(self.now, now_s=self.at_s, usage=self.measured)
+
+
+@dataclass
+class World:
+    """Files in a directory of which some are in a plan, and all that a run needs."""
+
+    directory: Path
+    files: int
+    outside: int = 5
+    users: int = 3
+    target: float = 0.5
+    delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.tree = self.directory / "tree"
+        self.paths = [self.tree / f"d{row % 7}" / f"file-{row}" for row in range(self.files)]
+        self.strangers = [self.tree / f"d{row % 7}" / f"other-{row}" for row in range(self.outside)]
+        self.remover = SlowRemover(self.paths, self.delay_s)
+        self.table = Table(
+            np.arange(self.files, dtype=np.uint32) % self.users + 1000,
+            np.full(self.files, FILE_BYTES, np.uint64),
+        )
+        # Half full of the plan's files and nothing else: what is needed follows from the target.
+        self.surroundings = Surroundings(self.paths, 0, max(1, self.files) * FILE_BYTES)
+        self.surroundings.now = with_plan(self.surroundings.now, target=self.target)
+        self.surroundings.now = replace(self.surroundings.now, policy=policy(target=self.target))
+
+    def make(self) -> World:
+        """Write the files."""
+        for path in (*self.paths, *self.strangers):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x" * FILE_BYTES)
+        return self
+
+    def job(self, **changes: object) -> Job:
+        """Return a run over the plan."""
+        job = Job(
+            id=f"run-{len(list(self.directory.glob('journals/*')))}",
+            plan=PlanLine("plan-1", "ab" * 32, self.files, "/scratch", "ext4"),
+            horizon_s=NOW_S - 60 * DAY_S,
+            terms=lambda now: self.terms(now, apply=True),
+            remover=lambda: self.remover,
+            codes=CODES,
+            listing=self.table,
+            surroundings=self.surroundings,
+            journals=self.directory / "journals",
+            owner=os.geteuid(),
+        )
+        return replace(job, **changes)  # type: ignore[arg-type]
+
+    def terms(self, now: Situation, *, apply: bool, **changes: object) -> Terms:
+        """Return terms with small batches."""
+        terms = terms_of(now, apply=apply)
+        pace = replace(terms.pace, rows_min=4, rows_max=16, rows_step=4)
+        return replace(terms, **{"pace": pace, **changes})  # type: ignore[arg-type]
+
+    def there(self) -> set[int]:
+        """Return the rows whose files are there."""
+        return {row for row, path in enumerate(self.paths) if path.exists()}
