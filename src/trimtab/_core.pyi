@@ -497,3 +497,147 @@ def raid_read_ceiling(
     slot_bytes_per_s, controllers
         What the lanes between a drive and one controller carry; controllers that use each drive.
     """
+
+class ScanProgress:
+    """How far a scan is.
+
+    Attributes
+    ----------
+    entries
+        Names seen so far, the root not among them.
+    directories
+        Directories read to their end.
+    pending
+        Directories that it knows of and that nobody reads yet.
+    vanished
+        Names that were gone when they were looked at.
+    elsewhere
+        Names on which something else is mounted; they are no part of the index.
+    unread
+        Names and directories that could not be read.
+    allocated_bytes
+        What the entries take up; a file of several names is counted with each.
+    elapsed_s
+        How long it has taken, earlier runs of the same scan included.
+    """
+
+    entries: Final[int]
+    directories: Final[int]
+    pending: Final[int]
+    vanished: Final[int]
+    elsewhere: Final[int]
+    unread: Final[int]
+    allocated_bytes: Final[int]
+    elapsed_s: Final[float]
+
+class ScanResult:
+    """What a scan came to.
+
+    Attributes
+    ----------
+    entries, directories, vanished, elsewhere, allocated_bytes, elapsed_s
+        As of `ScanProgress`.
+    unread
+        Path relative to the root and error number of what could not be read: the first 10,000.
+        With any of them the index is incomplete.
+    unread_count
+        How many there were.
+    started_ns, ended_ns
+        When it first began, and when it ended or was stopped, in nanoseconds since 1970.
+    shards, rows
+        Names of the files of the index, and how many rows each has.
+    stopped
+        Whether it was stopped; another `NamespaceScan` of the same root and index goes on.
+    """
+
+    entries: Final[int]
+    directories: Final[int]
+    vanished: Final[int]
+    elsewhere: Final[int]
+    allocated_bytes: Final[int]
+    unread: Final[list[tuple[bytes, int]]]
+    unread_count: Final[int]
+    started_ns: Final[int]
+    ended_ns: Final[int]
+    elapsed_s: Final[float]
+    shards: Final[list[str]]
+    rows: Final[list[int]]
+    stopped: Final[bool]
+
+class NamespaceScan:
+    """A parallel metadata scan into the Parquet shards of an index, in threads of its own.
+
+    It follows no link and stays on the device and the mount of the root. Where the index holds a
+    checkpoint of a scan of the same root, it goes on from there, whatever ended that one.
+
+    Parameters
+    ----------
+    root
+        The directory to scan; its last component may not be a link.
+    index
+        The directory of the index; made, for its owner only, if it is not there.
+    threads
+        Calls under way at a time, 1 to 256, whatever the number of processors. 0: one a
+        processor, and 64 on Lustre.
+    checkpoint_s
+        Seconds between checkpoints; in a long scan a twentieth of what it took so far.
+    project
+        Whether the project of each file is asked for: one call more for each.
+    layout
+        Whether stripes and OSTs are read, on Lustre.
+    lustre
+        Whether identities are FIDs, and times and sizes what the MDS knows of them.
+    descriptors
+        Directories that may stay open; fewer where the limit of the process says so.
+    delay_s
+        Seconds by which each call is held up, to try here what a distant file system does.
+
+    Raises
+    ------
+    ValueError
+        A number that makes no sense.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        index: str | PathLike[str],
+        *,
+        threads: int = 0,
+        checkpoint_s: float = 30.0,
+        project: bool = False,
+        layout: bool = False,
+        lustre: bool = False,
+        descriptors: int = 1024,
+        delay_s: float = 0.0,
+    ) -> None: ...
+    def start(self) -> None:
+        """Begin; it goes on until it ends or is stopped, whatever becomes of this object.
+
+        Raises
+        ------
+        RuntimeError
+            It was started before.
+        """
+
+    def stop(self) -> None:
+        """Ask it to write a checkpoint and end."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait so long for the end; return whether it came."""
+
+    def progress(self) -> ScanProgress:
+        """Return how far it is."""
+
+    def result(self) -> ScanResult:
+        """Return what it came to.
+
+        Raises
+        ------
+        OSError
+            The root, or a file of the index, could not be read or written.
+        ValueError
+            The index is another scan's, or whole, or being written by another process.
+        RuntimeError
+            The checkpoint or a shard is damaged; or the scan has not ended.
+        """

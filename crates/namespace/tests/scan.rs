@@ -20,7 +20,12 @@ fn options(root: &Path, index: &Path) -> Options {
     Options {
         root: root.to_path_buf(),
         index: index.to_path_buf(),
-        settings: Settings { buffer_bytes: 1024, queue_limit: 4, descriptors: 16, ..Settings::default() },
+        settings: Settings {
+            buffer_bytes: 1024,
+            queue_limit: 4,
+            descriptors: 16,
+            ..Settings::default()
+        },
         checkpoint_every: Duration::from_millis(3),
     }
 }
@@ -70,7 +75,8 @@ fn read(index: &Path, summary: &Summary) -> BTreeMap<Vec<u8>, Known> {
     let mut found = BTreeMap::new();
     let mut listed: Vec<_> = summary.shards.iter().map(|shard| shard.name.clone()).collect();
     for shard in &summary.shards {
-        let reader = SerializedFileReader::new(fs::File::open(index.join(&shard.name)).unwrap()).unwrap();
+        let reader =
+            SerializedFileReader::new(fs::File::open(index.join(&shard.name)).unwrap()).unwrap();
         let mut rows = 0;
         for row in reader.get_row_iter(None).unwrap() {
             let (path, known) = known(&row.unwrap());

@@ -3,6 +3,7 @@
 mod allocator;
 mod drive;
 mod ost;
+mod scan;
 mod window;
 
 use pyo3::prelude::*;
@@ -24,6 +25,8 @@ mod _core {
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
     use crate::ost::OstFleet;
+    #[pymodule_export]
+    use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
     #[pymodule_export]
     use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
 

@@ -136,8 +136,9 @@ pub fn scan_into<S: Sink>(
     control: &Control,
     sink: impl Fn(&Path, Arc<AtomicU64>) -> S,
 ) -> Result<Summary> {
-    options.settings.check()?;
     let root = Root::open(&options.root)?;
+    // Before anything is written: what is refused leaves no index behind that was begun.
+    options.settings.check_on(&root)?;
     let _lock = lock(&options.index)?;
     let checkpoint = begin_or_go_on(options, home(&root)?)?;
     if checkpoint.ended_ns.is_some() {

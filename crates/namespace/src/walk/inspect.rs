@@ -25,14 +25,6 @@ pub struct Wanted {
     pub lustre: bool,
 }
 
-/// What there is under a name.
-pub enum Seen {
-    /// Something of this file system.
-    Entry(Entry),
-    /// Another file system, or this one once more, is mounted there.
-    Elsewhere,
-}
-
 /// Asks.
 pub struct Inspector {
     wanted: Wanted,
@@ -79,18 +71,20 @@ impl Inspector {
         }
     }
 
-    /// What there is under a name of a directory; a link itself, never what it leads to.
-    pub fn look(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Seen, Errno> {
+    /// What there is under a name of a directory; a link itself, never what it leads to. `None`
+    /// where another file system, or this one once more, is mounted there.
+    #[inline]
+    pub fn look(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Entry>, Errno> {
         self.hold_up();
         let stat = self.stat(directory, name)?;
         if whereabouts(&stat) != self.home {
-            return Ok(Seen::Elsewhere);
+            return Ok(None);
         }
         let mut entry = Entry::of_statx(&stat);
         if self.wanted != Wanted::default() {
             self.ask_more(directory, name, &mut entry)?;
         }
-        Ok(Seen::Entry(entry))
+        Ok(Some(entry))
     }
 
     fn stat(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
@@ -259,10 +253,7 @@ mod tests {
     fn look(root: &std::path::Path, wanted: Wanted, name: &CStr) -> Result<Entry, Errno> {
         let root = fs::File::open(root).unwrap();
         let inspector = Inspector::new(root.as_fd(), wanted, None).unwrap();
-        match inspector.look(root.as_fd(), name)? {
-            Seen::Entry(entry) => Ok(entry),
-            Seen::Elsewhere => panic!("it is on the same file system"),
-        }
+        Ok(inspector.look(root.as_fd(), name)?.expect("it is on the same file system"))
     }
 
     #[test]
@@ -278,7 +269,25 @@ mod tests {
     fn a_mount_is_elsewhere() {
         let root = fs::File::open("/").unwrap();
         let inspector = Inspector::new(root.as_fd(), Wanted::default(), None).unwrap();
-        assert!(matches!(inspector.look(root.as_fd(), c"proc"), Ok(Seen::Elsewhere)));
+        assert_eq!(inspector.look(root.as_fd(), c"proc"), Ok(None));
+    }
+
+    #[test]
+    fn both_ways_of_asking_for_a_project_say_the_same() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(tree.path().join("file"), b"x").unwrap();
+        std::os::unix::fs::symlink("file", tree.path().join("link")).unwrap();
+        let root = fs::File::open(tree.path()).unwrap();
+        let wanted = Wanted { project: true, ..Wanted::default() };
+        let Ok(inspector) = Inspector::new(root.as_fd(), wanted, None) else {
+            return; // a file system without projects
+        };
+        let project = |name| inspector.look(root.as_fd(), name).unwrap().unwrap().project;
+        let newer = project(c"file");
+        inspector.no_file_getattr.store(true, Relaxed);
+        assert_eq!(newer, Some(0));
+        assert_eq!(project(c"file"), newer);
+        assert_eq!(project(c"link"), None);
     }
 
     /// What Lustre keeps in `trusted` attributes any file system keeps for root.

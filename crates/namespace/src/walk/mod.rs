@@ -91,6 +91,12 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// The same, and what a file system cannot tell of what is wanted.
+    pub fn check_on(&self, root: &Root) -> Result<()> {
+        self.check()?;
+        Inspector::new(root.descriptor(), self.wanted, None).map(drop)
+    }
 }
 
 /// A walk that is under way: what its workers share.

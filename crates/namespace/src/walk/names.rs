@@ -74,7 +74,9 @@ impl Names {
     pub fn get(&self, index: usize) -> &CStr {
         let place = self.places[index];
         let bytes = &self.bytes[place.start as usize..(place.start + place.length) as usize];
-        CStr::from_bytes_with_nul(bytes).expect("a name has its only NUL at the end")
+        debug_assert!(CStr::from_bytes_with_nul(bytes).is_ok());
+        // SAFETY: `push` copied a whole C string, its NUL at the end, to this place.
+        unsafe { CStr::from_bytes_with_nul_unchecked(bytes) }
     }
 
     /// Takes them apart, so many at a time.

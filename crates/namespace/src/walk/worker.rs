@@ -13,7 +13,6 @@ use super::Walk;
 use super::board::Task;
 use super::descriptors::Descriptors;
 use super::directory::{CurrentPath, Directory, Open};
-use super::inspect::Seen;
 use super::names::Names;
 use super::record::Counts;
 use super::sink::Sink;
@@ -144,7 +143,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         for index in 0..names.len() {
             let name = names.get(index);
             match self.walk.inspector.look(open, name) {
-                Ok(Seen::Entry(entry)) => {
+                Ok(Some(entry)) => {
                     counts.entries += 1;
                     counts.allocated_bytes += entry.allocated_bytes;
                     if entry.kind == FileType::Directory {
@@ -152,7 +151,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                     }
                     self.rows.push((index, entry));
                 }
-                Ok(Seen::Elsewhere) => counts.elsewhere += 1,
+                Ok(None) => counts.elsewhere += 1,
                 Err(errno) => self.not_read(Some(name.to_bytes()), 1, errno),
             }
         }
