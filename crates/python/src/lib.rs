@@ -3,6 +3,8 @@
 mod allocator;
 mod drive;
 mod ost;
+mod rules;
+mod tally;
 mod window;
 
 use pyo3::prelude::*;
@@ -24,6 +26,10 @@ mod _core {
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
     use crate::ost::OstFleet;
+    #[pymodule_export]
+    use crate::rules::Rules;
+    #[pymodule_export]
+    use crate::tally::{Tally, select, tally};
     #[pymodule_export]
     use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
 
