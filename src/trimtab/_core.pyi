@@ -591,11 +591,33 @@ class NamespaceScan:
         Directories that may stay open; fewer where the limit of the process says so.
     delay_s
         Seconds by which each call is held up, to try here what a distant file system does.
+class Rules:
+    """Who may be deleted: the one definition, for curves, candidates and the last check.
+
+    Parameters
+    ----------
+    counted : sequence of str
+        Of ``atime``, ``mtime``, ``ctime``: the most recent of them is a file's last use. A file
+        without one of them stays.
+    as_of_s
+        When the metadata were taken, in seconds since 1970: no time is believed to be later.
+    old_enough_before_s
+        Only what was last used before this may go, whatever the horizon.
+    minimum_size_bytes
+        Files of fewer bytes stay.
+    exempt_paths : sequence of bytes
+        Relative to the root, without a slash in front or behind; the file, or all that lies under
+        the directory. Empty: the root.
+    exempt_users, exempt_groups, exempt_projects : sequence of int
+        What belongs to them stays.
+    linked
+        Whether files with several names may go; all of their names have to be eligible then.
 
     Raises
     ------
     ValueError
         A number that makes no sense.
+        A time of another name, or a path that can be written in two ways.
     """
 
     def __init__(
@@ -641,3 +663,165 @@ class NamespaceScan:
         RuntimeError
             The checkpoint or a shard is damaged; or the scan has not ended.
         """
+        *,
+        counted: Sequence[str],
+        as_of_s: int,
+        old_enough_before_s: int,
+        minimum_size_bytes: int,
+        exempt_paths: Sequence[bytes],
+        exempt_users: Sequence[int],
+        exempt_groups: Sequence[int],
+        exempt_projects: Sequence[int],
+        linked: bool,
+    ) -> None: ...
+
+def tally(
+    shards: Sequence[str | PathLike[str]],
+    rules: Rules,
+    *,
+    threads: int = 0,
+    users: bool = True,
+    projects: bool = False,
+    osts: bool = False,
+) -> Tally:
+    """Count what lies in the shards of an index, without the interpreter's lock.
+
+    Parameters
+    ----------
+    shards
+        Parquet files with the columns of an index, whoever wrote them.
+    threads
+        0: one a core.
+    users, projects, osts
+        Which curves are wanted besides the one of all.
+
+    Raises
+    ------
+    DataError
+        A file is not what it should be; which, and what is wrong.
+    OSError
+        A file cannot be opened or read.
+    ValueError
+        The bytes of the index add up to more than 2^64.
+    """
+
+def select(
+    shards: Sequence[str | PathLike[str]],
+    rules: Rules,
+    *,
+    before_s: int,
+    out: str | PathLike[str],
+    threads: int = 0,
+    memory_bytes: int = 2**30,
+) -> tuple[int, int]:
+    """Write the candidates of a cut-off to a Parquet file; return their files and bytes.
+
+    Parameters
+    ----------
+    before_s
+        Only what was last used before this, by the rules.
+    out
+        The file; it appears when it is complete and durable. Its rows have the columns of the index
+        and are in the order of ``last_use_s``, which is the last use by the rules; ties by parent
+        and name.
+    memory_bytes
+        About so much is used for rows; more of them go through the disk, beside ``out``.
+
+    Returns
+    -------
+    tuple of int and int
+        Files and allocated bytes. A file with several names counts once, and has a row for each.
+
+    Raises
+    ------
+    DataError
+        A file is not what it should be, or contradicts itself.
+    OSError
+        A file cannot be read or written.
+    """
+
+class Tally:
+    """The amounts of an index by age; tallies of any sets of its shards merge exactly.
+
+    Arrays are ``bytes`` for `numpy.frombuffer`: ``int64`` buckets, ``uint64`` files, ``uint64``
+    allocated bytes, the oldest first, and only buckets that hold something.
+    """
+
+    @property
+    def files(self) -> int:
+        """Every regular file, eligible or not; one with several names once."""
+
+    @property
+    def allocated_bytes(self) -> int:
+        """What they take up."""
+
+    @property
+    def future_files(self) -> int:
+        """Files of which a time that counts lies after the scan."""
+
+    @property
+    def latest_future_s(self) -> int | None:
+        """The latest such time, in seconds since 1970."""
+
+    def merge(self, other: Tally) -> None:
+        """Add a tally of other shards of the same index.
+
+        Raises
+        ------
+        ValueError
+            It was made by other rules or for other curves.
+        """
+
+    def to_bytes(self) -> bytes:
+        """Return all it knows; the same tally is always the same bytes."""
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Tally:
+        """Return the tally that made the bytes.
+
+        Raises
+        ------
+        ValueError
+            They are no tally.
+        """
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Return files and bytes by the first reason for which they stay.
+
+        The reasons are ``not_regular`` (counted by names, and not part of the files),
+        ``exempt_path``, ``exempt_user``, ``exempt_group``, ``exempt_project``, ``other_links``,
+        ``too_small``, ``time_unknown``, ``too_young``.
+        """
+
+    def hours(self) -> tuple[bytes, bytes, bytes]:
+        """Return what is eligible by the hour of its last use since 1970."""
+
+    def users(self) -> list[int]:
+        """Return the users of whom something is eligible."""
+
+    def projects(self) -> list[int]:
+        """Return the projects of which something is eligible."""
+
+    def osts(self) -> list[int]:
+        """Return the OSTs that hold something eligible."""
+
+    def total_of_user(self, uid: int) -> tuple[int, int]:
+        """Return files and bytes of a user, eligible or not."""
+
+    def total_of_project(self, project: int) -> tuple[int, int]:
+        """Return files and bytes of a project, eligible or not."""
+
+    def days_of_user(self, uid: int) -> tuple[bytes, bytes, bytes]:
+        """Return what of a user's is eligible by the day of its last use since 1970."""
+
+    def days_of_project(self, project: int) -> tuple[bytes, bytes, bytes]:
+        """Return what of a project's is eligible by the day of its last use since 1970."""
+
+    def hours_of_ost(self, ost: int) -> tuple[bytes, bytes, bytes]:
+        """Return what is eligible on an OST by the hour.
+
+        The bytes of a file are split evenly over its stripes, the remainder with the first.
+        """
+
+    def unplaced(self) -> tuple[int, int]:
+        """Return what is eligible and lies on OSTs that the index does not know."""

@@ -3,7 +3,9 @@
 mod allocator;
 mod drive;
 mod ost;
+mod rules;
 mod scan;
+mod tally;
 mod window;
 
 use pyo3::prelude::*;
@@ -26,7 +28,11 @@ mod _core {
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]
+    use crate::rules::Rules;
+    #[pymodule_export]
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
+    #[pymodule_export]
+    use crate::tally::{Tally, select, tally};
     #[pymodule_export]
     use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
 

@@ -115,7 +115,7 @@ pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
 /// What is wrong with the path of a directory, if it cannot be one.
 ///
 /// A path that can be written in two ways would slip past an exemption that is written in one.
-pub(crate) fn parent_problem(parent: &[u8]) -> Option<&'static str> {
+pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
     if parent.is_empty() {
         return None;
     }
@@ -214,7 +214,7 @@ impl Columns {
         let (mut parents, mut problem) = (Vec::new(), None);
         let slice = |page: &Bytes, range: std::ops::Range<usize>| {
             let parent = page.slice(range);
-            problem = problem.or_else(|| parent_problem(&parent));
+            problem = problem.or_else(|| path_problem(&parent));
             parent
         };
         self.parent.read(count, &mut parents, slice).map_err(of(Name::Parent))?;

@@ -68,6 +68,10 @@ impl Curve {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.far.is_empty() && self.chunks.iter().all(Option::is_none)
+    }
+
     /// Every bucket that holds something, the oldest first.
     pub(crate) fn ascending(&self) -> Vec<(i64, Amount)> {
         let mut found: Vec<_> =

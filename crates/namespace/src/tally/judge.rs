@@ -14,7 +14,7 @@ use crate::entry::NS_PER_S;
 use crate::error::{Error, Result};
 use crate::index::Shard;
 use crate::index::column::{Binary, Lists, Numbers};
-use crate::index::rows::parent_problem;
+use crate::index::path_problem;
 use crate::index::schema::{Domain, Name};
 use crate::index::shard::Group;
 use crate::rules::{Counted, Kept, Rules};
@@ -98,7 +98,7 @@ impl Stretch {
 /// Where the last use comes from.
 enum LastUse {
     /// The index states it, for the usual rule.
-    Stated(Numbers<i64>),
+    Stated(Box<Numbers<i64>>),
     /// It is the latest of these times.
     Times(Vec<(Name, Numbers<i64>)>),
 }
@@ -265,7 +265,7 @@ impl<'a> Judge<'a> {
         let (paths, mut wrong) = (&self.prepared.paths, None);
         stretch.verdicts.clear();
         let map = |page: &Bytes, range: Range<usize>| {
-            wrong = wrong.or_else(|| parent_problem(&page[range.clone()]));
+            wrong = wrong.or_else(|| path_problem(&page[range.clone()]));
             paths.of_directory(&page[range])
         };
         let read = parents.read(rows, &mut stretch.verdicts, map);
@@ -368,7 +368,7 @@ impl LastUse {
     fn open(group: &Group<'_>, counted: Counted, shard: &Shard) -> Result<Self> {
         if counted == Counted::ALL {
             if let Some(stated) = group.numbers(Name::LastUse, Domain::Signed, Some(UNKNOWN))? {
-                return Ok(Self::Stated(stated));
+                return Ok(Self::Stated(Box::new(stated)));
             }
         }
         let mut times = Vec::new();

@@ -131,7 +131,7 @@ impl Tally {
         self.all().hours.ascending()
     }
 
-    /// Who owns a regular file.
+    /// Of whom something is eligible.
     pub fn users(&self) -> Vec<u32> {
         owners(&self.all().users)
     }
@@ -146,7 +146,7 @@ impl Tally {
         self.all().users.get(&uid).map_or(Vec::new(), |owner| owner.days.ascending())
     }
 
-    /// Which projects have a regular file.
+    /// Of which projects something is eligible.
     pub fn projects(&self) -> Vec<u32> {
         owners(&self.all().projects)
     }
@@ -193,6 +193,6 @@ impl Tally {
 }
 
 fn owners(owners: &std::collections::BTreeMap<u32, Owner>) -> Vec<u32> {
-    let present = owners.iter().filter(|(_, owner)| owner.total.files > 0);
-    present.map(|(id, _)| *id).collect()
+    let concerned = owners.iter().filter(|(_, owner)| !owner.days.is_empty());
+    concerned.map(|(id, _)| *id).collect()
 }

@@ -144,6 +144,9 @@ pub fn tally(rows: &[Row], rules: &Rules, options: Options) -> Told {
             }
         }
     }
+    // Only of those is told of whom something is eligible.
+    told.users.retain(|_, (_, days)| !days.is_empty());
+    told.projects.retain(|_, (_, days)| !days.is_empty());
     told
 }
 
@@ -175,7 +178,7 @@ pub fn select(rows: &[Row], rules: &Rules, before_s: i64) -> (Vec<Row>, Amount) 
             chosen.push(Row { last_use_s: Some(last), ..(*row).clone() });
         }
     }
-    chosen.sort_by(|one, other| key(one).cmp(&key(other)));
+    chosen.sort_by_key(key);
     (chosen, amount)
 }
 

@@ -187,7 +187,7 @@ def _words(found: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike)
         yield from _published(found, policy)
     if found.future_files:
         latest = tally.latest_future_s
-        until = "" if latest is None else f", the latest {_far(latest)}"
+        until = "" if latest is None else f", the latest {moment(latest)}"
         yield (
             f"{plural(found.future_files, 'file', ',')} with times after the scan{until}: they "
             "count as its end, or they would live for ever."
@@ -209,11 +209,3 @@ def _published(found: Answer, policy: Policy) -> Iterator[str]:
     )
     if published.status is HorizonStatus.OUT_OF_REACH:
         yield "That is all that may be deleted, and less than that."
-
-
-def _far(at_s: int) -> str:
-    """Return a time however far off: beyond the year 9999 there is no date for it."""
-    try:
-        return moment(at_s)
-    except (ValueError, OverflowError, OSError):
-        return "beyond the year 9999"
