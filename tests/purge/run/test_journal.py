@@ -340,6 +340,17 @@ def test_caps_count_what_every_run_of_a_day_deleted(tmp_path):
     assert spent_since(tmp_path / "none", PLAN.file_system, AT).files == 0
 
 
+def test_journals_that_were_written_long_ago_are_not_read_for_it(tmp_path):
+    now = datetime.now(UTC)
+    path = write(tmp_path, batch(0, 2), done(0, ("deleted", 2), at=now)).path
+    since = now - timedelta(hours=1)
+    assert spent_since(tmp_path, PLAN.file_system, since).files == 2
+    for days, files in ((1, 2), (3, 0)):
+        then = (now - timedelta(days=days)).timestamp()
+        os.utime(path, (then, then))
+        assert spent_since(tmp_path, PLAN.file_system, since).files == files
+
+
 def test_runs_on_two_file_systems_do_not_wait_for_each_other(tmp_path):
     other = PlanLine("plan-2", "", 9, "/other", "another")
     with opened(tmp_path, PLAN, at=AT, owner=OWNER), opened(tmp_path, other, at=AT, owner=OWNER):

@@ -35,7 +35,7 @@ from trimtab.purge.run.situation import (
 )
 from trimtab.purge.run.state import Listed, Rows
 
-NOW_S = 1_790_000_000.0
+NOW_S = 1_700_000_000.0
 DAY_S = 86400.0
 FILE_BYTES = 4096
 CODES = {1: "deleted", 2: "would_delete", 3: "gone", 4: "touched", 15: "too_young", 20: "failed"}

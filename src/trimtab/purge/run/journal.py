@@ -26,7 +26,7 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +50,8 @@ from trimtab.visible import visible
 SUFFIX: Final = ".journal.jsonl"
 _PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 _TORN_SHOWN_MAX: Final = 200
+_CLOCK_DOUBT: Final = timedelta(days=2)
+"""By how much a clock may have been set between a line and the time of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,9 @@ def spent_since(directory: Path, file_system: str, since: datetime) -> Spent:
     """
     total = Spent()
     for path in journals(directory):
+        # What was written long before has no line since; the journals of years are many.
+        if path.stat().st_mtime < (since - _CLOCK_DOUBT).timestamp():
+            continue
         chronicle = read(path)
         if chronicle.plan is None or chronicle.plan.file_system != file_system:
             continue
