@@ -497,3 +497,461 @@ def raid_read_ceiling(
     slot_bytes_per_s, controllers
         What the lanes between a drive and one controller carry; controllers that use each drive.
     """
+
+class ScanProgress:
+    """How far a scan is.
+
+    Attributes
+    ----------
+    entries
+        Names seen so far, the root not among them.
+    directories
+        Directories read to their end.
+    pending
+        Directories that it knows of and that nobody reads yet.
+    vanished
+        Names that were gone when they were looked at.
+    elsewhere
+        Names on which something else is mounted; they are no part of the index.
+    unread
+        Names and directories that could not be read.
+    allocated_bytes
+        What the entries take up; a file of several names is counted with each.
+    elapsed_s
+        How long it has taken, earlier runs of the same scan included.
+    """
+
+    entries: Final[int]
+    directories: Final[int]
+    pending: Final[int]
+    vanished: Final[int]
+    elsewhere: Final[int]
+    unread: Final[int]
+    allocated_bytes: Final[int]
+    elapsed_s: Final[float]
+
+class ScanResult:
+    """What a scan came to.
+
+    Attributes
+    ----------
+    entries, directories, vanished, elsewhere, allocated_bytes, elapsed_s
+        As of `ScanProgress`.
+    unread
+        Path relative to the root and error number of what could not be read: the first 10,000.
+        With any of them the index is incomplete.
+    unread_count
+        How many there were.
+    started_ns, ended_ns
+        When it first began, and when it ended or was stopped, in nanoseconds since 1970.
+    shards, rows
+        Names of the files of the index, and how many rows each has.
+    stopped
+        Whether it was stopped; another `NamespaceScan` of the same root and index goes on.
+    """
+
+    entries: Final[int]
+    directories: Final[int]
+    vanished: Final[int]
+    elsewhere: Final[int]
+    allocated_bytes: Final[int]
+    unread: Final[list[tuple[bytes, int]]]
+    unread_count: Final[int]
+    started_ns: Final[int]
+    ended_ns: Final[int]
+    elapsed_s: Final[float]
+    shards: Final[list[str]]
+    rows: Final[list[int]]
+    stopped: Final[bool]
+
+class NamespaceScan:
+    """A parallel metadata scan into the Parquet shards of an index, in threads of its own.
+
+    It follows no link and stays on the device and the mount of the root. Where the index holds a
+    checkpoint of a scan of the same root, it goes on from there, whatever ended that one.
+
+    Parameters
+    ----------
+    root
+        The directory to scan; its last component may not be a link.
+    index
+        The directory of the index; made, for its owner only, if it is not there.
+    threads
+        Calls under way at a time, 1 to 256, whatever the number of processors. 0: one a
+        processor, and 64 on Lustre.
+    checkpoint_s
+        Seconds between checkpoints; in a long scan a twentieth of what it took so far.
+    project
+        Whether the project of each file is asked for: one call more for each.
+    layout
+        Whether stripes and OSTs are read, on Lustre.
+    lustre
+        Whether identities are FIDs, and times and sizes what the MDS knows of them.
+    descriptors
+        Directories that may stay open; fewer where the limit of the process says so.
+    delay_s
+        Seconds by which each call is held up, to try here what a distant file system does.
+class Rules:
+    """Who may be deleted: the one definition, for curves, candidates and the last check.
+
+    Parameters
+    ----------
+    counted : sequence of str
+        Of ``atime``, ``mtime``, ``ctime``: the most recent of them is a file's last use. A file
+        without one of them stays.
+    as_of_s
+        When the metadata were taken, in seconds since 1970: no time is believed to be later.
+    old_enough_before_s
+        Only what was last used before this may go, whatever the horizon.
+    minimum_size_bytes
+        Files of fewer bytes stay.
+    exempt_paths : sequence of bytes
+        Relative to the root, without a slash in front or behind; the file, or all that lies under
+        the directory. Empty: the root.
+    exempt_users, exempt_groups, exempt_projects : sequence of int
+        What belongs to them stays.
+    linked
+        Whether files with several names may go; all of their names have to be eligible then.
+
+    Raises
+    ------
+    ValueError
+        A number that makes no sense.
+        A time of another name, or a path that can be written in two ways.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        index: str | PathLike[str],
+        *,
+        threads: int = 0,
+        checkpoint_s: float = 30.0,
+        project: bool = False,
+        layout: bool = False,
+        lustre: bool = False,
+        descriptors: int = 1024,
+        delay_s: float = 0.0,
+    ) -> None: ...
+    def start(self) -> None:
+        """Begin; it goes on until it ends or is stopped, whatever becomes of this object.
+
+        Raises
+        ------
+        RuntimeError
+            It was started before.
+        """
+
+    def stop(self) -> None:
+        """Ask it to write a checkpoint and end."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait so long for the end; return whether it came."""
+
+    def progress(self) -> ScanProgress:
+        """Return how far it is."""
+
+    def result(self) -> ScanResult:
+        """Return what it came to.
+
+        Raises
+        ------
+        OSError
+            The root, or a file of the index, could not be read or written.
+        ValueError
+            The index is another scan's, or whole, or being written by another process.
+        RuntimeError
+            The checkpoint or a shard is damaged; or the scan has not ended.
+        """
+        *,
+        counted: Sequence[str],
+        as_of_s: int,
+        old_enough_before_s: int,
+        minimum_size_bytes: int,
+        exempt_paths: Sequence[bytes],
+        exempt_users: Sequence[int],
+        exempt_groups: Sequence[int],
+        exempt_projects: Sequence[int],
+        linked: bool,
+    ) -> None: ...
+
+def tally(
+    shards: Sequence[str | PathLike[str]],
+    rules: Rules,
+    *,
+    threads: int = 0,
+    users: bool = True,
+    projects: bool = False,
+    osts: bool = False,
+) -> Tally:
+    """Count what lies in the shards of an index, without the interpreter's lock.
+
+    Parameters
+    ----------
+    shards
+        Parquet files with the columns of an index, whoever wrote them.
+    threads
+        0: one a core.
+    users, projects, osts
+        Which curves are wanted besides the one of all.
+
+    Raises
+    ------
+    DataError
+        A file is not what it should be; which, and what is wrong.
+    OSError
+        A file cannot be opened or read.
+    ValueError
+        The bytes of the index add up to more than 2^64.
+    """
+
+def select(
+    shards: Sequence[str | PathLike[str]],
+    rules: Rules,
+    *,
+    before_s: int,
+    out: str | PathLike[str],
+    threads: int = 0,
+    memory_bytes: int = 2**30,
+) -> tuple[int, int]:
+    """Write the candidates of a cut-off to a Parquet file; return their files and bytes.
+
+    Parameters
+    ----------
+    before_s
+        Only what was last used before this, by the rules.
+    out
+        The file; it appears when it is complete and durable. Its rows have the columns of the index
+        and are in the order of ``last_use_s``, which is the last use by the rules; ties by parent
+        and name.
+    memory_bytes
+        About so much is used for rows; more of them go through the disk, beside ``out``.
+
+    Returns
+    -------
+    tuple of int and int
+        Files and allocated bytes. A file with several names counts once, and has a row for each.
+
+    Raises
+    ------
+    DataError
+        A file is not what it should be, or contradicts itself.
+    OSError
+        A file cannot be read or written.
+    """
+
+class Tally:
+    """The amounts of an index by age; tallies of any sets of its shards merge exactly.
+
+    Arrays are ``bytes`` for `numpy.frombuffer`: ``int64`` buckets, ``uint64`` files, ``uint64``
+    allocated bytes, the oldest first, and only buckets that hold something.
+    """
+
+    @property
+    def files(self) -> int:
+        """Every regular file, eligible or not; one with several names once."""
+
+    @property
+    def allocated_bytes(self) -> int:
+        """What they take up."""
+
+    @property
+    def future_files(self) -> int:
+        """Files of which a time that counts lies after the scan."""
+
+    @property
+    def latest_future_s(self) -> int | None:
+        """The latest such time, in seconds since 1970."""
+
+    def merge(self, other: Tally) -> None:
+        """Add a tally of other shards of the same index.
+
+        Raises
+        ------
+        ValueError
+            It was made by other rules or for other curves.
+        """
+
+    def to_bytes(self) -> bytes:
+        """Return all it knows; the same tally is always the same bytes."""
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Tally:
+        """Return the tally that made the bytes.
+
+        Raises
+        ------
+        ValueError
+            They are no tally.
+        """
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Return files and bytes by the first reason for which they stay.
+
+        The reasons are ``not_regular`` (counted by names, and not part of the files),
+        ``exempt_path``, ``exempt_user``, ``exempt_group``, ``exempt_project``, ``other_links``,
+        ``too_small``, ``time_unknown``, ``too_young``.
+        """
+
+    def hours(self) -> tuple[bytes, bytes, bytes]:
+        """Return what is eligible by the hour of its last use since 1970."""
+
+    def users(self) -> list[int]:
+        """Return the users of whom something is eligible."""
+
+    def projects(self) -> list[int]:
+        """Return the projects of which something is eligible."""
+
+    def osts(self) -> list[int]:
+        """Return the OSTs that hold something eligible."""
+
+    def total_of_user(self, uid: int) -> tuple[int, int]:
+        """Return files and bytes of a user, eligible or not."""
+
+    def total_of_project(self, project: int) -> tuple[int, int]:
+        """Return files and bytes of a project, eligible or not."""
+
+    def days_of_user(self, uid: int) -> tuple[bytes, bytes, bytes]:
+        """Return what of a user's is eligible by the day of its last use since 1970."""
+
+    def days_of_project(self, project: int) -> tuple[bytes, bytes, bytes]:
+        """Return what of a project's is eligible by the day of its last use since 1970."""
+
+    def hours_of_ost(self, ost: int) -> tuple[bytes, bytes, bytes]:
+        """Return what is eligible on an OST by the hour.
+
+        The bytes of a file are split evenly over its stripes, the remainder with the first.
+        """
+
+    def unplaced(self) -> tuple[int, int]:
+        """Return what is eligible and lies on OSTs that the index does not know."""
+
+REMOVAL_OUTCOMES: Final[dict[int, str]]
+"""The name of each code in `RemovalBatch.outcomes`: ``deleted``, ``would_delete``, ``gone``,
+``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``, ``open``,
+``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``, ``time_unknown``,
+``cannot_return``, ``in_quarantine``, ``denied``, ``failed``, ``names_unknown``. A code never changes
+its meaning."""
+
+class Removal:
+    """The deletion of the candidates of one plan, each verified at the last moment.
+
+    Parameters
+    ----------
+    candidates
+        The Parquet file of the plan; rows are numbered from 0 in its order.
+    root
+        The directory that the paths of the plan are relative to.
+    before_s
+        The cut-off: only what was last used before this goes, in seconds since 1970.
+    quarantine
+        The name of a directory that is made beneath the root while files are deleted. Unused with
+        ``lustre``.
+    time_resolution_ns
+        How finely the source of the index knew the times.
+    open_files
+        Whether files may go that somebody has, or may have, open. Lustre never deletes such.
+    lustre
+        Whether files are deleted by FID; the rows then have FIDs.
+
+    Raises
+    ------
+    DataError
+        The file of the plan is not what it should be.
+    RefusedError
+        The root is not on Lustre, where ``lustre`` is asked for.
+    OSError
+        Root or plan cannot be opened.
+    ValueError
+        Wrong use.
+    """
+
+    def __init__(
+        self,
+        candidates: str | PathLike[str],
+        root: str | PathLike[str],
+        rules: Rules,
+        *,
+        before_s: int,
+        quarantine: str,
+        time_resolution_ns: int = 1,
+        threads: int = 2,
+        open_files: bool = False,
+        lustre: bool = False,
+    ) -> None: ...
+    @property
+    def rows(self) -> int:
+        """How many candidates the plan has."""
+
+    def check(self, first: int, count: int) -> RemovalBatch:
+        """Return what a deletion of these rows would come to; nothing is touched.
+
+        Raises
+        ------
+        ValueError
+            There are no such rows.
+        DataError
+            The file of the plan is not what it should be.
+        """
+
+    def delete(self, first: int, count: int) -> RemovalBatch:
+        """Delete each of these rows that passes every check.
+
+        Raises
+        ------
+        RefusedError
+            Somebody else could reach into the quarantine, another run is using it, or this kernel
+            or file system lacks what a safe deletion needs. Nothing was deleted.
+        OSError
+            The quarantine cannot be made. Nothing was deleted.
+        """
+
+    def recover(self, first: int, count: int) -> RemovalBatch:
+        """Delete these rows after a run was interrupted while it did so.
+
+        What was begun is ended, the other rows are gone through as by `delete`. What the
+        interrupted run deleted is ``deleted`` here, on Lustre ``gone``.
+
+        Raises
+        ------
+        RefusedError, OSError
+            As `delete`.
+        """
+
+class RemovalBatch:
+    """What became of a batch of rows."""
+
+    @property
+    def outcomes(self) -> bytes:
+        """One code of `REMOVAL_OUTCOMES` for each row, in their order."""
+
+    @property
+    def freed_bytes(self) -> int:
+        """What the deleted files took up; files that have names left are not counted."""
+
+    @property
+    def deleted(self) -> int:
+        """How many rows were deleted."""
+
+    @property
+    def errors(self) -> list[tuple[int, int]]:
+        """Rows that were denied or failed, by their number in the plan, with the system's error."""
+
+    @property
+    def unexplained(self) -> list[bytes]:
+        """Paths, relative to the root, of files in quarantine that no row explains.
+
+        They are never deleted: a person decides. Only `recover` looks for them.
+        """
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long the batch took."""
+
+    @property
+    def latency_s_median(self) -> float:
+        """How long one row took, at the median."""
+
+    @property
+    def latency_s_p99(self) -> float:
+        """How long one row took, at the 99th percentile."""

@@ -185,7 +185,9 @@ impl Entry {
                 change_ns: time(mask.contains(Has::CTIME), stat.stx_ctime),
                 birth_ns: time(mask.contains(Has::BTIME), stat.stx_btime),
             },
-            kind: FileType::of_mode(Mode::from_raw_mode(0).as_raw_mode() | u32::from(stat.stx_mode)),
+            kind: FileType::of_mode(
+                Mode::from_raw_mode(0).as_raw_mode() | u32::from(stat.stx_mode),
+            ),
             layout: None,
         }
     }

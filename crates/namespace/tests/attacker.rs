@@ -6,7 +6,7 @@
 //!
 //! `TRIMTAB_ATTACK_FILES` is the number of planned files (600 without it), `TRIMTAB_SEED` the seed.
 
-mod trees;
+mod planned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use namespace::removal::Outcome;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, StatxFlags, openat, renameat_with, statx};
-use trees::{World, entry_of, files_below};
+use planned::{World, entry_of, files_below};
 
 const ROLES: [&str; 6] = ["toucher", "writer", "holder", "renamer", "swapper", "saver"];
 const FILES_PER_DIRECTORY: usize = 50;
@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-fn planned(directory: usize, file: usize) -> String {
+fn planned_path(directory: usize, file: usize) -> String {
     format!("d{directory}/p{file}")
 }
 
@@ -70,7 +70,7 @@ impl Attacker {
     fn any(&mut self) -> PathBuf {
         let directory = self.random.below(self.directories);
         let file = self.random.below(FILES_PER_DIRECTORY);
-        self.at(&planned(directory, file))
+        self.at(&planned_path(directory, file))
     }
 
     /// Notes that a file was used: from now on it has to stay.
@@ -230,9 +230,9 @@ fn populate(world: &World, directories: usize) {
     for directory in 0..directories {
         for file in 0..FILES_PER_DIRECTORY {
             let id = format!("{directory}-{file}");
-            world.file(&planned(directory, file), &format!("planned-{id}\n"));
+            world.file(&planned_path(directory, file), &format!("planned-{id}\n"));
             world.file(&format!("d{directory}/b{file}"), &format!("bystander-{id}\n"));
-            let outside = format!("../outside/{}", planned(directory, file));
+            let outside = format!("../outside/{}", planned_path(directory, file));
             world.file(&outside, &format!("outside-{id}\n"));
         }
     }
@@ -246,7 +246,7 @@ fn attack(seed: u64, directories: usize) -> BTreeMap<&'static str, usize> {
     let mut rows = Vec::new();
     for directory in 0..directories {
         for file in 0..FILES_PER_DIRECTORY {
-            let path = PathBuf::from(planned(directory, file));
+            let path = PathBuf::from(planned_path(directory, file));
             let full = world.root().join(&path);
             rows.push((path, entry_of(&full), identity(&CWD, &full).unwrap().0, token(directory, file)));
         }

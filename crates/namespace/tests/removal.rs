@@ -1,6 +1,6 @@
 //! Deletion by identity on a real file system: what goes, what is kept and why.
 
-mod trees;
+mod planned;
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use namespace::removal::Settings;
 use namespace::{Error, Root, Rules};
-use trees::{World, entry_of, files_below, names, rules, settings};
+use planned::{World, entry_of, files_below, names, rules, settings};
 
 /// Deletes a plan of one file after something was done to it; the outcome, and whether a file with
 /// its content is still somewhere beneath the root.

@@ -2,7 +2,7 @@
 //!
 //! `TRIMTAB_SOAK` makes it 200 moments instead of 12.
 
-mod trees;
+mod planned;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use trees::{World, entry_of, files_below, names};
+use planned::{World, entry_of, files_below, names};
 
 const BATCH_ROWS: u64 = 64;
 
@@ -25,7 +25,7 @@ fn child() {
     let root = namespace::Root::open(Path::new(&root)).unwrap();
     let plan = Path::new(&plan);
     let mut removal =
-        namespace::removal::Removal::open(plan, root, trees::rules(), trees::settings()).unwrap();
+        namespace::removal::Removal::open(plan, root, planned::rules(), planned::settings()).unwrap();
     let mut first = std::env::var("TRIMTAB_KILLED_FIRST").unwrap().parse().unwrap();
     let mut recover = std::env::var("TRIMTAB_KILLED_RECOVER").is_ok();
     while first < removal.rows() {

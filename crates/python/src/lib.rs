@@ -3,6 +3,10 @@
 mod allocator;
 mod drive;
 mod ost;
+mod removal;
+mod rules;
+mod scan;
+mod tally;
 mod window;
 
 use pyo3::prelude::*;
@@ -25,7 +29,20 @@ mod _core {
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]
+    use crate::removal::{Removal, RemovalBatch};
+    #[pymodule_export]
+    use crate::rules::Rules;
+    #[pymodule_export]
+    use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
+    #[pymodule_export]
+    use crate::tally::{Tally, select, tally};
+    #[pymodule_export]
     use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("REMOVAL_OUTCOMES", crate::removal::outcomes(module.py())?)
+    }
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.
     #[pyfunction]

@@ -278,7 +278,8 @@ def loosened(before: Policy, after: Policy, *, at_s: int) -> tuple[str, ...]:
     Notes
     -----
     Judged rule by rule, each by itself: a policy that is stricter in one thing and looser in
-    another is looser. Caps, guards and notices are compared too, since they hold deletions back.
+    another is looser. Caps, arming, guards and the notice period are compared too, since they hold
+    deletions back; to whom mail goes and how gently a run deletes are not.
     """
     return tuple(_loosened(before, after, at_s))
 

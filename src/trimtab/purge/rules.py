@@ -226,14 +226,17 @@ def rules_in_force(
 
 
 def moment(at_s: int) -> str:
-    """Return a time as people read it, in UTC.
+    """Return a time as people read it, in UTC; files may bear times that no calendar has.
 
     Examples
     --------
-    >>> moment(0)
-    '1970-01-01 00:00 UTC'
+    >>> moment(0), moment(2**60)
+    ('1970-01-01 00:00 UTC', 'beyond the year 9999')
     """
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return "beyond the year 9999" if at_s > 0 else "before the year 1"
 
 
 def _require_root(policy: Policy, index: IndexFacts) -> None:

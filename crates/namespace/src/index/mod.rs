@@ -17,6 +17,6 @@ pub(crate) mod schema;
 pub(crate) mod shard;
 mod writer;
 
-pub use rows::{Row, Rows};
+pub use rows::{Row, Rows, path_problem};
 pub use shard::Shard;
 pub use writer::{Finished, Limits, ShardWriter};

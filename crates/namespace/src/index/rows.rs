@@ -37,11 +37,12 @@ pub struct Rows {
 impl Shard {
     /// Begins to read at a row.
     pub fn rows_from(&self, first: u64) -> Result<Rows> {
-        let mut rows = Rows { shard: self.clone(), group: 0, columns: None, next: first };
+        let mut rows = Rows { shard: self.clone(), group: 0, columns: None, next: 0 };
         let mut skipped = first;
         while rows.group < self.groups() {
             let length = self.group(rows.group).rows as u64;
             if skipped < length {
+                rows.next = first - skipped;
                 // Less than a group.
                 rows.skip(skipped as usize)?;
                 return Ok(rows);
@@ -73,7 +74,9 @@ impl Rows {
         Ok(rows)
     }
 
-    fn skip(&mut self, mut count: usize) -> Result<()> {
+    /// Passes over rows.
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<()> {
+        self.next += count as u64;
         while count > 0 && self.fill()? {
             let Some(columns) = &mut self.columns else { break };
             let taken = columns.left.min(count).min(4096);
@@ -112,7 +115,7 @@ pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
 /// What is wrong with the path of a directory, if it cannot be one.
 ///
 /// A path that can be written in two ways would slip past an exemption that is written in one.
-pub(crate) fn parent_problem(parent: &[u8]) -> Option<&'static str> {
+pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
     if parent.is_empty() {
         return None;
     }
@@ -211,7 +214,7 @@ impl Columns {
         let (mut parents, mut problem) = (Vec::new(), None);
         let slice = |page: &Bytes, range: std::ops::Range<usize>| {
             let parent = page.slice(range);
-            problem = problem.or_else(|| parent_problem(&parent));
+            problem = problem.or_else(|| path_problem(&parent));
             parent
         };
         self.parent.read(count, &mut parents, slice).map_err(of(Name::Parent))?;

@@ -1,141 +1,138 @@
-//! Real trees, plans of what is in them, and the usual way to delete it.
-
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+//! Trees to walk, and the slow walk that the fast one is held against.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use namespace::removal::{Batch, Outcome, Removal, Settings};
-use namespace::rules::Counted;
-use namespace::{Entry, Root, Rules, ShardWriter};
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use namespace::{Entry, ObjectId};
 
-/// A time after everything that a test does.
-pub const LATER_S: i64 = 4_000_000_000;
+/// A generator that is the same everywhere (xorshift, Marsaglia 2003).
+pub struct Chance(u64);
 
-/// What a name stands for now.
-pub fn entry_of(path: &Path) -> Entry {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    Entry::of_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).unwrap())
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
 }
 
-/// Every file with data below a directory, by its path relative to it, in the order of the paths.
-pub fn files_below(root: &Path) -> BTreeMap<PathBuf, Entry> {
-    let (mut found, mut pending) = (BTreeMap::new(), vec![root.to_path_buf()]);
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let entry = entry.unwrap();
-            let kind = entry.file_type().unwrap();
-            if kind.is_dir() {
-                pending.push(entry.path());
-            } else if kind.is_file() {
-                let path = entry.path().strip_prefix(root).unwrap().to_path_buf();
-                found.insert(path, entry_of(&entry.path()));
+/// What one name is, as the standard library says: inode, mode, links, size, blocks, owner, times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub inode: u64,
+    pub links: u64,
+    pub size_bytes: u64,
+    pub allocated_bytes: u64,
+    pub owners: (u32, u32),
+    pub modification_ns: i64,
+    pub letter: u8,
+}
+
+impl Known {
+    pub fn of_entry(entry: &Entry) -> Self {
+        let ObjectId::Inode(inode) = entry.id else { panic!("not a Lustre") };
+        Self {
+            inode,
+            links: entry.links.into(),
+            size_bytes: entry.size_bytes,
+            allocated_bytes: entry.allocated_bytes,
+            owners: (entry.uid, entry.gid),
+            modification_ns: entry.times.modification_ns.unwrap(),
+            letter: entry.kind.letter(),
+        }
+    }
+
+    fn of_metadata(metadata: &fs::Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            links: metadata.nlink(),
+            size_bytes: metadata.size(),
+            allocated_bytes: metadata.blocks() * 512,
+            owners: (metadata.uid(), metadata.gid()),
+            modification_ns: metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(),
+            letter: namespace::FileType::of_mode(metadata.mode()).letter(),
+        }
+    }
+}
+
+/// Every name beneath a root and what it is: one directory after the other, one path at a time.
+pub fn slow_walk(root: &Path) -> BTreeMap<Vec<u8>, Known> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_path_buf()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let relative = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
+            found.insert(relative, Known::of_metadata(&metadata));
+            if metadata.is_dir() {
+                left.push(path);
             }
         }
     }
     found
 }
 
-/// A directory for a tree and, beside it, one for the plan.
-pub struct World {
-    pub directory: tempfile::TempDir,
-    plans: std::cell::Cell<u32>,
+/// A path from its two halves.
+pub fn joined(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    if parent.is_empty() { name.to_vec() } else { [parent, b"/", name].concat() }
 }
 
-impl World {
-    pub fn new() -> Self {
-        Self::within(&std::env::temp_dir())
-    }
-
-    /// In a directory of another file system than the usual one.
-    pub fn within(place: &Path) -> Self {
-        let world =
-            Self { directory: tempfile::tempdir_in(place).unwrap(), plans: Default::default() };
-        std::fs::create_dir(world.root()).unwrap();
-        world
-    }
-
-    pub fn root(&self) -> PathBuf {
-        self.directory.path().join("root")
-    }
-
-    pub fn at(&self, path: &str) -> PathBuf {
-        self.root().join(path)
-    }
-
-    /// Makes a file and the directories that lead to it.
-    pub fn file(&self, path: &str, content: &str) -> PathBuf {
-        let path = self.at(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, content).unwrap();
-        path
-    }
-
-    /// A plan of everything that is there now.
-    pub fn plan(&self) -> PathBuf {
-        let files = files_below(&self.root());
-        self.plan_of(files.iter().map(|(path, entry)| (path.as_path(), entry.clone())))
-    }
-
-    /// A plan of some files.
-    pub fn plan_of<'a>(&self, rows: impl Iterator<Item = (&'a Path, Entry)>) -> PathBuf {
-        let number = self.plans.replace(self.plans.get() + 1);
-        let name = format!("candidates-{number}.parquet");
-        let mut writer = ShardWriter::create(self.directory.path(), &name).unwrap();
-        for (path, entry) in rows {
-            let parent = path.parent().unwrap().as_os_str().as_bytes();
-            writer.row(parent, path.file_name().unwrap().as_bytes(), &entry).unwrap();
+/// A tree of about so many names: directories in directories, hostile names, links of both kinds,
+/// sparse files, pipes, and one directory that holds a third of all.
+pub fn make_tree(root: &Path, names: u64, chance: &mut Chance) {
+    let mut directories = vec![root.to_path_buf()];
+    let large = root.join("large");
+    fs::create_dir(&large).unwrap();
+    for number in 0..names {
+        let among = chance.below(directories.len() as u64) as usize;
+        let inside = if chance.below(3) == 0 { &large } else { &directories[among] };
+        let path = inside.join(OsStr::from_bytes(&hostile_name(number, chance)));
+        match chance.below(12) {
+            0 | 1 => {
+                fs::create_dir(&path).unwrap();
+                directories.push(path);
+            }
+            2 => std::os::unix::fs::symlink("../..", &path).unwrap(),
+            3 => std::os::unix::fs::symlink("/", &path).unwrap(),
+            4 if path.parent() != Some(root) => {
+                let target = root.join(format!("linked-{}", number % 7));
+                if !target.exists() {
+                    fs::write(&target, b"x").unwrap();
+                }
+                fs::hard_link(&target, &path).unwrap();
+            }
+            5 => fs::File::create(&path).unwrap().set_len(1 << 30).unwrap(),
+            6 => rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &path,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR,
+                0,
+            )
+            .unwrap(),
+            _ => fs::write(&path, vec![b'x'; chance.below(9000) as usize]).unwrap(),
         }
-        writer.finish().unwrap();
-        self.directory.path().join(name)
-    }
-
-    /// The usual deletion of a plan.
-    pub fn removal(&self, plan: &Path) -> Removal {
-        self.removal_by(plan, rules(), settings())
-    }
-
-    pub fn removal_by(&self, plan: &Path, rules: Rules, settings: Settings) -> Removal {
-        Removal::open(plan, Root::open(&self.root()).unwrap(), rules, settings).unwrap()
-    }
-
-    /// Plans nothing more: deletes all rows of a plan.
-    pub fn delete(&self, plan: &Path) -> Batch {
-        let mut removal = self.removal(plan);
-        let rows = removal.rows();
-        removal.delete(0, rows).unwrap()
     }
 }
 
-/// Rules that let everything go that is older than the end of the test.
-pub fn rules() -> Rules {
-    Rules {
-        counted: Counted::ALL,
-        as_of_s: LATER_S,
-        old_enough_before_s: LATER_S,
-        minimum_size_bytes: 0,
-        exempt_paths: Vec::new(),
-        exempt_users: Vec::new(),
-        exempt_groups: Vec::new(),
-        exempt_projects: Vec::new(),
-        linked: false,
+fn hostile_name(number: u64, chance: &mut Chance) -> Vec<u8> {
+    let odd: [&[u8]; 8] =
+        [b"file", b"-rf", b"new\nline", b"\x1b[31m", b"\xff\xfe", b"<b>", b" ", b"..."];
+    let mut name = odd[chance.below(8) as usize].to_vec();
+    name.extend(format!(".{number}").bytes());
+    if chance.below(20) == 0 {
+        name.resize(255, b'n');
     }
-}
-
-pub fn settings() -> Settings {
-    Settings {
-        before_s: LATER_S,
-        quarantine: b".quarantine".to_vec(),
-        time_resolution_ns: 1,
-        threads: 2,
-        open_files: false,
-    }
-}
-
-/// The outcomes of a batch by their names.
-pub fn names(batch: &Batch) -> Vec<&'static str> {
-    let name = |code: &u8| Outcome::TABLE[usize::from(*code) - 1].1;
-    batch.outcomes.iter().map(name).collect()
+    name
 }

@@ -25,8 +25,8 @@ from trimtab.purge.horizon.tally import (
     TallyLike,
     curve_of,
     ost_curves,
-    project_curves,
-    user_curves,
+    project_days,
+    user_days,
 )
 from trimtab.purge.horizon.targets import OstHorizons, find_ost_horizons
 from trimtab.purge.horizon.usage import Usage
@@ -129,8 +129,8 @@ def answer(
         growth=growth,
         osts=osts,
         steps=steps(curve, usage, as_of_s=rules.as_of_s, ages_days=ages_days),
-        users=() if cut_off is None else owners(user_curves(tally), cut_off),
-        projects=() if cut_off is None else owners(project_curves(tally), cut_off),
+        users=() if cut_off is None else owners(user_days(tally), cut_off),
+        projects=() if cut_off is None else owners(project_days(tally), cut_off),
         future_files=tally.future_files,
     )
     return replace(found, words=tuple(_words(found, policy, rules, tally)))
@@ -187,7 +187,7 @@ def _words(found: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike)
         yield from _published(found, policy)
     if found.future_files:
         latest = tally.latest_future_s
-        until = "" if latest is None else f", the latest {_far(latest)}"
+        until = "" if latest is None else f", the latest {moment(latest)}"
         yield (
             f"{plural(found.future_files, 'file', ',')} with times after the scan{until}: they "
             "count as its end, or they would live for ever."
@@ -209,11 +209,3 @@ def _published(found: Answer, policy: Policy) -> Iterator[str]:
     )
     if published.status is HorizonStatus.OUT_OF_REACH:
         yield "That is all that may be deleted, and less than that."
-
-
-def _far(at_s: int) -> str:
-    """Return a time however far off: beyond the year 9999 there is no date for it."""
-    try:
-        return moment(at_s)
-    except (ValueError, OverflowError, OSError):
-        return "beyond the year 9999"

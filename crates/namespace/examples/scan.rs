@@ -1,0 +1,64 @@
+//! A scan without Python around it, to be measured: `scan ROOT INDEX [THREADS [DELAY_US]]`.
+//!
+//! With `-` for the index the rows are thrown away: what the walk alone costs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use namespace::scan::{Control, Options, scan, scan_into};
+use namespace::walk::{Settings, Shard, Sink};
+use namespace::{Entry, Result};
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn row(&mut self, parent: &[u8], name: &[u8], entry: &Entry) -> Result<()> {
+        std::hint::black_box((parent, name, entry));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Vec<Shard>> {
+        Ok(Vec::new())
+    }
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let [root, index, rest @ ..] = arguments.as_slice() else {
+        panic!("scan ROOT INDEX [THREADS [DELAY_US]]");
+    };
+    let number = |place: usize| {
+        rest.get(place).map(|text| text.to_string_lossy().parse::<u64>().expect("a number"))
+    };
+    let settings = Settings {
+        threads: number(0).unwrap_or(2) as usize,
+        delay: number(1).filter(|delay_us| *delay_us > 0).map(Duration::from_micros),
+        ..Settings::default()
+    };
+    let nowhere = (index == "-").then(|| std::env::temp_dir().join("scan-nowhere"));
+    let options = Options {
+        root: PathBuf::from(root),
+        index: nowhere.clone().unwrap_or_else(|| PathBuf::from(index)),
+        settings,
+        checkpoint_every: Duration::from_secs(30),
+    };
+    let control = Control::default();
+    let ended = match nowhere {
+        None => scan(&options, &control),
+        Some(index) => {
+            let ended = scan_into(&options, &control, |_, _| Nowhere);
+            let _ = std::fs::remove_dir_all(index);
+            ended
+        }
+    };
+    match ended {
+        Ok(done) => println!(
+            r#"{{"entries": {}, "directories": {}, "unread": {}, "elapsed_s": {}}}"#,
+            done.counts.entries, done.counts.directories, done.counts.unread, done.elapsed_s
+        ),
+        Err(error) => {
+            eprintln!("scan: {error}");
+            std::process::exit(1);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What Lustre keeps beside a file: its identifier and where its data lie. Pure parsers.
+//!
+//! The layouts are those of `lustre/include/uapi/linux/lustre/lustre_user.h`: `lustre_mdt_attrs`,
+//! `lov_user_md_v1`, `lov_user_md_v3`, `lov_comp_md_v1`. All are little-endian as a client hands
+//! them out on the machines that Lustre runs on.
+
+use crate::entry::{Layout, ObjectId};
+
+const MAGIC_V1: u32 = 0x0BD1_0BD0;
+const MAGIC_V3: u32 = 0x0BD3_0BD0;
+const MAGIC_SPECIFIC: u32 = 0x0BD5_0BD0;
+const MAGIC_COMPOSITE: u32 = 0x0BD6_0BD0;
+const MAGIC_FOREIGN: u32 = 0x0BD7_0BD0;
+const MAGIC_SELF_EXTENDING: u32 = 0x0BD8_0BD0;
+
+/// Striped over OSTs; the others keep data on the MDT, or elsewhere, or nowhere.
+const PATTERN_RAID0: u32 = 0x001;
+/// What qualifies a pattern and is none.
+const PATTERN_FLAGS: u32 = 0xffff_0000;
+/// The data were moved to an archive: no objects are left.
+const PATTERN_RELEASED: u32 = 0x8000_0000;
+
+const PLAIN_HEADER_BYTES: usize = 32;
+const POOL_NAME_BYTES: usize = 16;
+const OBJECT_BYTES: usize = 24;
+const COMPOSITE_HEADER_BYTES: usize = 32;
+const COMPONENT_BYTES: usize = 48;
+/// The component has objects.
+const COMPONENT_INSTANTIATED: u32 = 0x10;
+
+/// The identifier in `trusted.lma`; `None` where the bytes are something else.
+pub fn identity_of_lma(bytes: &[u8]) -> Option<ObjectId> {
+    identity(bytes.get(8..24)?)
+}
+
+/// The identifier that the ioctl `LL_IOC_PATH2FID` leaves: `lu_fid`.
+pub fn identity(fid: &[u8]) -> Option<ObjectId> {
+    let sequence = u64::from_le_bytes(fid.get(..8)?.try_into().ok()?);
+    let (object, version) = (u32_at(fid, 8)?, u32_at(fid, 12)?);
+    (sequence != 0).then_some(ObjectId::Fid { sequence, object, version })
+}
+
+/// The layout in `lustre.lov` or `trusted.lov`; `None` where the bytes are something else.
+///
+/// Of several components those count that have objects; the stripe count is that of the last of
+/// them, as `lfs getstripe -c` prints it.
+pub fn layout(bytes: &[u8]) -> Option<Layout> {
+    match u32_at(bytes, 0)? {
+        MAGIC_COMPOSITE | MAGIC_SELF_EXTENDING => composite(bytes),
+        MAGIC_FOREIGN => Some(Layout::default()),
+        _ => plain(bytes),
+    }
+}
+
+fn composite(bytes: &[u8]) -> Option<Layout> {
+    let count = usize::from(u16_at(bytes, 14)?);
+    let mut whole = Layout::default();
+    for index in 0..count {
+        let start = COMPOSITE_HEADER_BYTES + index * COMPONENT_BYTES;
+        let component = bytes.get(start..start + COMPONENT_BYTES)?;
+        if u32_at(component, 4)? & COMPONENT_INSTANTIATED == 0 {
+            continue;
+        }
+        let from = u32_at(component, 24)? as usize;
+        let length = u32_at(component, 28)? as usize;
+        let part = bytes.get(from..from.checked_add(length)?)?;
+        if u32_at(part, 0)? == MAGIC_FOREIGN {
+            continue;
+        }
+        let part = plain(part)?;
+        whole.stripe_count = part.stripe_count;
+        whole.osts.extend(part.osts);
+    }
+    Some(whole)
+}
+
+fn plain(bytes: &[u8]) -> Option<Layout> {
+    let objects_from = match u32_at(bytes, 0)? {
+        MAGIC_V1 => PLAIN_HEADER_BYTES,
+        MAGIC_V3 | MAGIC_SPECIFIC => PLAIN_HEADER_BYTES + POOL_NAME_BYTES,
+        _ => return None,
+    };
+    let pattern = u32_at(bytes, 4)?;
+    let stripe_count = u16_at(bytes, 28)?;
+    let striped = pattern & !PATTERN_FLAGS & PATTERN_RAID0 != 0;
+    if !striped || pattern & PATTERN_RELEASED != 0 {
+        return Some(Layout { stripe_count: 0, osts: Vec::new() });
+    }
+    let objects = bytes.get(objects_from..)?;
+    // A file that nothing was written to since it was made by mknod: a layout without objects.
+    if objects.is_empty() {
+        return Some(Layout { stripe_count: 0, osts: Vec::new() });
+    }
+    let osts = objects
+        .get(..usize::from(stripe_count) * OBJECT_BYTES)?
+        .chunks_exact(OBJECT_BYTES)
+        .map(|object| u32_at(object, 20))
+        .collect::<Option<Vec<_>>>()?;
+    Some(Layout { stripe_count: stripe_count.into(), osts })
+}
+
+fn u32_at(bytes: &[u8], from: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(from..from.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn u16_at(bytes: &[u8], from: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(from..from.checked_add(2)?)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A plain layout, written field by field as the header lays it out.
+    pub(crate) fn plain_bytes(magic: u32, pattern: u32, count: u16, osts: &[u32]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(magic.to_le_bytes());
+        bytes.extend(pattern.to_le_bytes());
+        bytes.extend([7; 16]); // lmm_oi
+        bytes.extend((1u32 << 20).to_le_bytes());
+        bytes.extend(count.to_le_bytes());
+        bytes.extend(3u16.to_le_bytes()); // lmm_layout_gen
+        if magic != MAGIC_V1 {
+            bytes.extend(*b"flash\0\0\0\0\0\0\0\0\0\0\0");
+        }
+        for ost in osts {
+            bytes.extend([9; 16]); // l_ost_oi
+            bytes.extend(0u32.to_le_bytes());
+            bytes.extend(ost.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn composite_bytes(components: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        let table = COMPOSITE_HEADER_BYTES + components.len() * COMPONENT_BYTES;
+        let total = table + components.iter().map(|(_, blob)| blob.len()).sum::<usize>();
+        let mut bytes = Vec::new();
+        bytes.extend(MAGIC_COMPOSITE.to_le_bytes());
+        bytes.extend((total as u32).to_le_bytes());
+        bytes.extend(1u32.to_le_bytes());
+        bytes.extend(0u16.to_le_bytes());
+        bytes.extend((components.len() as u16).to_le_bytes());
+        bytes.resize(COMPOSITE_HEADER_BYTES, 0);
+        let mut from = table;
+        for (index, (flags, blob)) in components.iter().enumerate() {
+            let start = bytes.len();
+            bytes.extend((index as u32 + 1).to_le_bytes());
+            bytes.extend(flags.to_le_bytes());
+            bytes.extend([0; 16]); // lcme_extent
+            bytes.extend((from as u32).to_le_bytes());
+            bytes.extend((blob.len() as u32).to_le_bytes());
+            bytes.resize(start + COMPONENT_BYTES, 0);
+            from += blob.len();
+        }
+        components.iter().for_each(|(_, blob)| bytes.extend(blob));
+        bytes
+    }
+
+    #[test]
+    fn an_identifier_is_read() {
+        let mut lma = vec![0; 8];
+        lma.extend(0x2_0000_0402_u64.to_le_bytes());
+        lma.extend(0x158_u32.to_le_bytes());
+        lma.extend(0_u32.to_le_bytes());
+        let fid = ObjectId::Fid { sequence: 0x2_0000_0402, object: 0x158, version: 0 };
+        assert_eq!(identity_of_lma(&lma), Some(fid));
+        lma.extend([0; 40]); // what versions before 2.4 had after it
+        assert_eq!(identity_of_lma(&lma), Some(fid));
+        assert_eq!(identity_of_lma(&lma[..23]), None);
+        assert_eq!(identity_of_lma(&[0; 24]), None);
+    }
+
+    #[test]
+    fn plain_layouts_are_read() {
+        let two = Some(Layout { stripe_count: 2, osts: vec![5, 297] });
+        for magic in [MAGIC_V1, MAGIC_V3, MAGIC_SPECIFIC] {
+            assert_eq!(layout(&plain_bytes(magic, PATTERN_RAID0, 2, &[5, 297])), two);
+        }
+        let overstriped = plain_bytes(MAGIC_V3, PATTERN_RAID0 | 0x200, 3, &[1, 1, 1]);
+        assert_eq!(layout(&overstriped).unwrap().osts, [1, 1, 1]);
+        let none = Some(Layout::default());
+        assert_eq!(layout(&plain_bytes(MAGIC_V1, 0x100, 0, &[])), none, "data on the MDT");
+        let released = plain_bytes(MAGIC_V1, PATTERN_RAID0 | PATTERN_RELEASED, 2, &[]);
+        assert_eq!(layout(&released), none, "released");
+        assert_eq!(layout(&plain_bytes(MAGIC_V1, PATTERN_RAID0, 4, &[])), none, "never written");
+    }
+
+    #[test]
+    fn of_components_those_with_objects_count() {
+        let first = plain_bytes(MAGIC_V1, 0x100, 0, &[]);
+        let second = plain_bytes(MAGIC_V3, PATTERN_RAID0, 2, &[4, 6]);
+        let third = plain_bytes(MAGIC_V3, PATTERN_RAID0, 8, &[]);
+        let init = COMPONENT_INSTANTIATED;
+        let bytes = composite_bytes(&[(init, first), (init, second), (0, third)]);
+        assert_eq!(layout(&bytes), Some(Layout { stripe_count: 2, osts: vec![4, 6] }));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_layout() {
+        let whole = plain_bytes(MAGIC_V1, PATTERN_RAID0, 2, &[5, 6]);
+        for length in PLAIN_HEADER_BYTES + 1..whole.len() {
+            assert_eq!(layout(&whole[..length]), None, "{length}");
+        }
+        assert_eq!(layout(&[]), None);
+        assert_eq!(layout(b"not a layout at all"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn rubbish_never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..300), magic in 0usize..6) {
+            let magics = [MAGIC_V1, MAGIC_V3, MAGIC_SPECIFIC, MAGIC_COMPOSITE, MAGIC_FOREIGN, 0];
+            if bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(&magics[magic].to_le_bytes());
+            }
+            let _ = (layout(&bytes), identity_of_lma(&bytes), identity(&bytes));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Where a scan stands, in a file: which shards are safe, and what is left to read.
+//!
+//! The file is written aside, synced and renamed over the last one, so that there is always a
+//! whole one. What it lists was synced before. Whatever a kill interrupts, the scan that goes on
+//! from it throws away the shards that it does not list and reads again from the cookies that it
+//! does: nothing is lost and nothing is there twice.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::walk::directory::Directory;
+use crate::walk::{Counts, Shard, Unread, Wanted};
+
+/// Its name in the index.
+pub const CHECKPOINT: &str = "checkpoint.json";
+const ASIDE: &str = "checkpoint.json.new";
+const VERSION: u32 = 1;
+
+/// Which directory of which file system a scan began at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// The device number, which rows carry.
+    pub device: u64,
+    /// What `statfs` calls the file system; 0 where it has no name.
+    pub file_system: u64,
+    /// The inode of the root.
+    pub inode: u64,
+}
+
+/// Where a scan stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    version: u32,
+    /// Where the scan began.
+    pub home: Home,
+    /// What it asks for.
+    pub wanted: Wanted,
+    /// When it first began.
+    pub started_ns: i64,
+    /// When it ended, if it did.
+    pub ended_ns: Option<i64>,
+    /// How long it has taken, all its runs together.
+    pub elapsed_s: f64,
+    /// What it has seen.
+    pub counts: Counts,
+    /// What is safely on disk.
+    pub shards: Vec<Shard>,
+    /// The number of the next shard.
+    pub next_shard: u64,
+    unread: Vec<(String, i32)>,
+    /// Directories on the way to what is left: the place in this list of the one that each lies
+    /// in, and its name. The first is the root. Whole paths would grow with the square of the depth.
+    directories: Vec<(usize, String)>,
+    /// What is left to read: a place in that list, and a cookie.
+    left: Vec<(usize, u64)>,
+}
+
+impl Checkpoint {
+    /// Of a scan that begins now.
+    pub fn begin(home: Home, wanted: Wanted, started_ns: i64) -> Self {
+        Self {
+            version: VERSION,
+            home,
+            wanted,
+            started_ns,
+            ended_ns: None,
+            elapsed_s: 0.0,
+            counts: Counts::default(),
+            shards: Vec::new(),
+            next_shard: 0,
+            unread: Vec::new(),
+            directories: vec![(0, String::new())],
+            left: vec![(0, 0)],
+        }
+    }
+
+    /// Notes what could not be read.
+    pub fn set_unread(&mut self, unread: &[Unread]) {
+        self.unread = unread.iter().map(|one| (escaped(&one.path), one.errno)).collect();
+    }
+
+    /// What could not be read.
+    pub fn unread(&self) -> Option<Vec<Unread>> {
+        let read =
+            |(path, errno): &(String, i32)| Some(Unread { path: unescaped(path)?, errno: *errno });
+        self.unread.iter().map(read).collect()
+    }
+
+    /// Notes what is left to read.
+    pub fn set_left(&mut self, left: &[(Arc<Directory>, u64)]) {
+        self.directories = vec![(0, String::new())];
+        self.left.clear();
+        let mut places = HashMap::new();
+        for (directory, cookie) in left {
+            let mut way = Vec::new();
+            let mut here = directory;
+            let mut place = loop {
+                if let Some(place) = places.get(&Arc::as_ptr(here)) {
+                    break *place;
+                }
+                let Some(parent) = here.parent() else { break 0 };
+                way.push(here);
+                here = parent;
+            };
+            for next in way.into_iter().rev() {
+                self.directories.push((place, escaped(next.name())));
+                place = self.directories.len() - 1;
+                places.insert(Arc::as_ptr(next), place);
+            }
+            self.left.push((place, *cookie));
+        }
+    }
+
+    /// What is left to read; `None` if the list makes no sense.
+    pub fn left(&self) -> Option<Vec<(Arc<Directory>, u64)>> {
+        let mut made: Vec<Arc<Directory>> = Vec::with_capacity(self.directories.len());
+        for (index, (parent, name)) in self.directories.iter().enumerate() {
+            made.push(match index {
+                0 => Directory::root(),
+                _ => made.get(*parent)?.child(&component(name)?),
+            });
+        }
+        self.left.iter().map(|(place, cookie)| Some((made.get(*place)?.clone(), *cookie))).collect()
+    }
+
+    /// Reads the one of an index, if it has one.
+    pub fn read(index: &Path) -> Result<Option<Self>> {
+        let path = index.join(CHECKPOINT);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::system("read", path, error)),
+        };
+        let read: Self =
+            serde_json::from_slice(&text).map_err(|error| Error::data(&path, error.to_string()))?;
+        if read.version != VERSION {
+            let problem = format!("version {} of a checkpoint, not {VERSION}", read.version);
+            return Err(Error::data(path, problem));
+        }
+        if read.left().is_none() || read.unread().is_none() {
+            return Err(Error::data(path, "a path in it is no path"));
+        }
+        Ok(Some(read))
+    }
+
+    /// Writes it into an index, whose shards are safe already.
+    pub fn write(&self, index: &Path) -> Result<()> {
+        let aside = index.join(ASIDE);
+        let text =
+            serde_json::to_vec(self).map_err(|error| Error::data(&aside, error.to_string()))?;
+        let written = File::create(&aside).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_all()
+        });
+        written.map_err(|error| Error::system("write", &aside, error))?;
+        let path = index.join(CHECKPOINT);
+        fs::rename(&aside, &path).map_err(|error| Error::system("rename", path, error))?;
+        sync_directory(index)
+    }
+}
+
+/// Makes names of a directory durable.
+pub fn sync_directory(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| Error::system("fsync", path, error))
+}
+
+/// Bytes as text that a person can read: what is no plain character is `%` and two digits.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_graphic() && byte != b'%' && byte != b'"' && byte != b'\\' {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    text
+}
+
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let [high, low, after @ ..] = rest else { return None };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
+        rest = after;
+    }
+    Some(bytes)
+}
+
+/// One component of a path, and nothing that leads elsewhere.
+fn component(text: &str) -> Option<Vec<u8>> {
+    let name = unescaped(text)?;
+    let leads_elsewhere = matches!(name.as_slice(), b"" | b"." | b"..")
+        || name.iter().any(|byte| matches!(byte, b'/' | b'\0'));
+    (!leads_elsewhere).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOME: Home = Home { device: 1, file_system: 2, inode: 3 };
+
+    fn begun() -> Checkpoint {
+        Checkpoint::begin(HOME, Wanted::default(), 7)
+    }
+
+    #[test]
+    fn a_new_scan_has_the_root_left() {
+        let left = begun().left().unwrap();
+        assert_eq!(left.len(), 1);
+        assert_eq!((left[0].0.path(), left[0].1), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let index = tempfile::tempdir().unwrap();
+        assert_eq!(Checkpoint::read(index.path()).unwrap(), None);
+        let mut checkpoint = begun();
+        checkpoint.set_unread(&[Unread { path: b"a/\xff\n%41".to_vec(), errno: 13 }]);
+        checkpoint.shards.push(Shard { name: "scan-1.parquet".into(), rows: 5 });
+        checkpoint.write(index.path()).unwrap();
+        let read = Checkpoint::read(index.path()).unwrap().unwrap();
+        assert_eq!(read, checkpoint);
+        assert_eq!(read.unread().unwrap()[0].path, b"a/\xff\n%41");
+        fs::write(index.path().join(CHECKPOINT), b"{").unwrap();
+        assert!(matches!(Checkpoint::read(index.path()), Err(Error::Data { .. })));
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_refused() {
+        for name in ["", ".", "..", "a%2fb", "a/b", "%00", "%", "%4", "%zz"] {
+            let index = tempfile::tempdir().unwrap();
+            let mut checkpoint = begun();
+            checkpoint.directories.push((0, name.to_owned()));
+            checkpoint.write(index.path()).unwrap();
+            assert!(Checkpoint::read(index.path()).is_err(), "{name:?}");
+        }
+        let mut checkpoint = begun();
+        checkpoint.left.push((1, 0));
+        assert!(checkpoint.left().is_none());
+    }
+
+    /// Names of up to two bytes, no slash, no NUL.
+    fn name() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(
+            any::<u8>().prop_filter("separators", |b| *b != 0 && *b != b'/'),
+            1..3,
+        )
+        .prop_filter("itself", |name| name != b"." && name != b"..")
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_survives(names in prop::collection::vec((0usize..30, name(), any::<u64>()), 1..30)) {
+            let mut all = vec![Directory::root()];
+            let mut left = Vec::new();
+            for (under, name, cookie) in &names {
+                let made = all[under % all.len()].child(name);
+                all.push(Arc::clone(&made));
+                left.push((made, *cookie));
+            }
+            let mut checkpoint = begun();
+            checkpoint.set_left(&left);
+            let paths = |left: Vec<(Arc<Directory>, u64)>| {
+                left.into_iter().map(|(one, cookie)| (one.path(), cookie)).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(checkpoint.directories.len(), names.len() + 1);
+            prop_assert_eq!(paths(checkpoint.left().unwrap()), paths(left));
+        }
+
+        #[test]
+        fn bytes_survive_as_text(bytes in prop::collection::vec(any::<u8>(), 0..50)) {
+            let text = escaped(&bytes);
+            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()));
+            prop_assert_eq!(unescaped(&text), Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What is asked of one name: `statx` relative to its directory, and what that call leaves out.
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
+
+use crate::entry::{Entry, FileType, Layout, ObjectId};
+use crate::error::{Error, Result as CrateResult};
+use crate::lustre;
+
+/// What a walk asks for besides `statx`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Wanted {
+    /// The project of each file and directory, which `statx` does not say.
+    pub project: bool,
+    /// Where the data of a file lie, on Lustre.
+    pub layout: bool,
+    /// Whether this is a Lustre: identities are FIDs, and times and sizes are what the MDS knows.
+    pub lustre: bool,
+}
+
+/// Asks.
+pub struct Inspector {
+    wanted: Wanted,
+    flags: AtFlags,
+    home: (u64, u64),
+    /// How long every call is held up, so that this file system answers as a distant one would.
+    delay: Option<Duration>,
+    no_file_getattr: AtomicBool,
+    trusted_lov: AtomicBool,
+}
+
+impl Inspector {
+    /// For a root: what lies on another device or mount than it is elsewhere.
+    pub fn new(root: BorrowedFd<'_>, wanted: Wanted, delay: Option<Duration>) -> CrateResult<Self> {
+        let sync = if wanted.lustre { AtFlags::STATX_DONT_SYNC } else { AtFlags::empty() };
+        let mut inspector = Self {
+            wanted,
+            flags: AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync,
+            home: (0, 0),
+            delay,
+            no_file_getattr: AtomicBool::new(false),
+            trusted_lov: AtomicBool::new(false),
+        };
+        let said = |what: &'static str| move |errno| Error::system(what, ".", errno);
+        let stat = inspector.stat(root, c".").map_err(said("statx"))?;
+        inspector.home = whereabouts(&stat);
+        if wanted.project {
+            inspector.project(root, c".").map_err(|errno| {
+                Error::Usage(format!("this file system says nothing of projects: {errno}"))
+            })?;
+        }
+        if wanted.lustre {
+            fid(root, c".", FileType::Directory).map_err(|errno| {
+                Error::Usage(format!("the root has no Lustre identifier that can be read: {errno}"))
+            })?;
+        }
+        Ok(inspector)
+    }
+
+    /// Waits as long as a distant file system would take to answer, where that was asked for.
+    pub fn hold_up(&self) {
+        if let Some(delay) = self.delay {
+            std::thread::sleep(delay);
+        }
+    }
+
+    /// What there is under a name of a directory; a link itself, never what it leads to. `None`
+    /// where another file system, or this one once more, is mounted there.
+    #[inline]
+    pub fn look(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Entry>, Errno> {
+        self.hold_up();
+        let stat = self.stat(directory, name)?;
+        if whereabouts(&stat) != self.home {
+            return Ok(None);
+        }
+        let mut entry = Entry::of_statx(&stat);
+        if self.wanted != Wanted::default() {
+            self.ask_more(directory, name, &mut entry)?;
+        }
+        Ok(Some(entry))
+    }
+
+    fn stat(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+        statx(directory, name, self.flags, mask)
+    }
+
+    /// A file whose project or identity cannot be read is an error, not a file without one: it
+    /// would slip through an exemption.
+    fn ask_more(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        entry: &mut Entry,
+    ) -> Result<(), Errno> {
+        let opens = matches!(entry.kind, FileType::Regular | FileType::Directory);
+        if self.wanted.project && opens {
+            entry.project = Some(self.project(directory, name)?);
+        }
+        if self.wanted.lustre {
+            entry.id = fid(directory, name, entry.kind)?;
+        }
+        if self.wanted.layout && entry.kind == FileType::Regular {
+            entry.layout = self.layout(directory, name)?;
+        }
+        Ok(())
+    }
+
+    fn project(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<u32, Errno> {
+        if !self.no_file_getattr.load(Relaxed) {
+            match file_getattr(directory, name) {
+                // EPERM: a container that does not know the call yet.
+                Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::NOTTY) => {
+                    self.no_file_getattr.store(true, Relaxed);
+                }
+                answer => return answer,
+            }
+        }
+        let open = open_to_ask(directory, name)?;
+        // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, which `Fsxattr` is.
+        let attributes = unsafe { ioctl(&open, Getter::<FSGETXATTR, Fsxattr>::new()) }?;
+        Ok(attributes.project)
+    }
+
+    fn layout(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Layout>, Errno> {
+        let path = path_of(directory, name);
+        if !self.trusted_lov.load(Relaxed) {
+            match attribute(&path, c"lustre.lov") {
+                Err(Errno::OPNOTSUPP) => self.trusted_lov.store(true, Relaxed),
+                answer => return Ok(answer?.as_deref().and_then(lustre::layout)),
+            }
+        }
+        Ok(attribute(&path, c"trusted.lov")?.as_deref().and_then(lustre::layout))
+    }
+}
+
+/// The device and mount of a name; the mount is 0 where the kernel does not say (before 5.8).
+fn whereabouts(stat: &Statx) -> (u64, u64) {
+    let mount = if stat.stx_mask & StatxFlags::MNT_ID.bits() != 0 { stat.stx_mnt_id } else { 0 };
+    (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), mount)
+}
+
+/// `struct fsxattr` of `linux/fs.h`.
+#[repr(C)]
+struct Fsxattr {
+    flags: u32,
+    extent_size: u32,
+    extents: u32,
+    project: u32,
+    copy_on_write_extent_size: u32,
+    padding: [u8; 8],
+}
+
+const FSGETXATTR: Opcode = opcode::read::<Fsxattr>(b'X', 31);
+/// `lustre_user.h` declares it with a `long`, and fills a `struct lu_fid`.
+const PATH2FID: Opcode = opcode::read::<libc::c_long>(b'f', 173);
+
+/// `struct file_attr` of `linux/fs.h`, in its first version.
+#[repr(C)]
+#[derive(Default)]
+struct FileAttr {
+    flags: u64,
+    extent_size: u32,
+    extents: u32,
+    project: u32,
+    copy_on_write_extent_size: u32,
+}
+
+/// The same number on every architecture.
+const SYS_FILE_GETATTR: libc::c_long = 468;
+
+/// The project of a name without opening it: Linux 6.17.
+fn file_getattr(directory: BorrowedFd<'_>, name: &CStr) -> Result<u32, Errno> {
+    let mut attributes = FileAttr::default();
+    // SAFETY: the name ends with a NUL, and the call writes no more than the size it is given.
+    let answer = unsafe {
+        libc::syscall(
+            SYS_FILE_GETATTR,
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            &raw mut attributes,
+            size_of::<FileAttr>(),
+            libc::AT_SYMLINK_NOFOLLOW,
+        )
+    };
+    if answer == 0 { Ok(attributes.project) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn fid(directory: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<ObjectId, Errno> {
+    let read = attribute(&path_of(directory, name), c"trusted.lma");
+    if let Ok(Some(bytes)) = &read {
+        return lustre::identity_of_lma(bytes).ok_or(Errno::BADMSG);
+    }
+    if !matches!(kind, FileType::Regular | FileType::Directory) {
+        return Err(read.err().unwrap_or(Errno::NODATA));
+    }
+    let open = open_to_ask(directory, name)?;
+    // SAFETY: the call writes one `struct lu_fid`, 16 bytes without padding.
+    let bytes = unsafe { ioctl(&open, Getter::<PATH2FID, [u8; 16]>::new()) }?;
+    lustre::identity(&bytes).ok_or(Errno::BADMSG)
+}
+
+/// Opens what is known to be a file or directory: anything else could wait, or act.
+fn open_to_ask(directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => openat(directory, name, flags, Mode::empty()),
+        answer => answer,
+    }
+}
+
+/// A path to a name of an open directory, for calls that take no directory.
+fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> CString {
+    let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name.to_bytes());
+    CString::new(path).expect("a name has no NUL")
+}
+
+/// An extended attribute of a name, a link not followed; `None` where there is none.
+fn attribute(path: &CStr, name: &CStr) -> Result<Option<Vec<u8>>, Errno> {
+    const LENGTH_MAX: usize = 1 << 16;
+    let mut near = [MaybeUninit::<u8>::uninit(); 4096];
+    match rustix::fs::lgetxattr(path, name, &mut near) {
+        Ok((value, _)) => return Ok(Some(value.to_vec())),
+        Err(Errno::NODATA) => return Ok(None),
+        Err(Errno::RANGE) => {}
+        Err(errno) => return Err(errno),
+    }
+    let mut value = vec![0; LENGTH_MAX];
+    let length = rustix::fs::lgetxattr(path, name, value.as_mut_slice())?;
+    value.truncate(length);
+    Ok(Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{XattrFlags, setxattr};
+    use std::fs;
+    use std::os::fd::AsFd;
+
+    fn look(root: &std::path::Path, wanted: Wanted, name: &CStr) -> Result<Entry, Errno> {
+        let root = fs::File::open(root).unwrap();
+        let inspector = Inspector::new(root.as_fd(), wanted, None).unwrap();
+        Ok(inspector.look(root.as_fd(), name)?.expect("it is on the same file system"))
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_what_is_gone_is_gone() {
+        let tree = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", tree.path().join("link")).unwrap();
+        let link = look(tree.path(), Wanted::default(), c"link").unwrap();
+        assert_eq!((link.kind, link.size_bytes), (FileType::SymbolicLink, 11));
+        assert_eq!(look(tree.path(), Wanted::default(), c"none"), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn a_mount_is_elsewhere() {
+        let root = fs::File::open("/").unwrap();
+        let inspector = Inspector::new(root.as_fd(), Wanted::default(), None).unwrap();
+        assert_eq!(inspector.look(root.as_fd(), c"proc"), Ok(None));
+    }
+
+    #[test]
+    fn both_ways_of_asking_for_a_project_say_the_same() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(tree.path().join("file"), b"x").unwrap();
+        std::os::unix::fs::symlink("file", tree.path().join("link")).unwrap();
+        let root = fs::File::open(tree.path()).unwrap();
+        let wanted = Wanted { project: true, ..Wanted::default() };
+        let Ok(inspector) = Inspector::new(root.as_fd(), wanted, None) else {
+            return; // a file system without projects
+        };
+        let project = |name| inspector.look(root.as_fd(), name).unwrap().unwrap().project;
+        let newer = project(c"file");
+        inspector.no_file_getattr.store(true, Relaxed);
+        assert_eq!(newer, Some(0));
+        assert_eq!(project(c"file"), newer);
+        assert_eq!(project(c"link"), None);
+    }
+
+    /// What Lustre keeps in `trusted` attributes any file system keeps for root.
+    #[test]
+    fn attributes_of_lustre_are_read() {
+        let tree = tempfile::tempdir().unwrap();
+        let file = tree.path().join("file");
+        fs::write(&file, b"x").unwrap();
+        let lov = lustre::tests::plain_bytes(0x0BD3_0BD0, 1, 300, &(0..300).collect::<Vec<_>>());
+        assert!(lov.len() > 4096);
+        let mut lma = vec![0; 8];
+        lma.extend(0x2_0000_0402_u64.to_le_bytes());
+        lma.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+        for path in [tree.path(), file.as_path()] {
+            if setxattr(path, c"trusted.lma", &lma, XattrFlags::empty()).is_err() {
+                return; // not root, or a file system without attributes
+            }
+        }
+        let wanted = Wanted { project: false, layout: true, lustre: true };
+        // ext4 keeps no attribute of more than a block.
+        let long = setxattr(&file, c"trusted.lov", &lov, XattrFlags::empty()).is_ok();
+        let entry = look(tree.path(), wanted, c"file").unwrap();
+        assert_eq!(entry.id, ObjectId::Fid { sequence: 0x2_0000_0402, object: 1, version: 0 });
+        let osts = entry.layout.map(|layout| layout.osts.len());
+        assert_eq!(osts, long.then_some(300));
+        let short = lustre::tests::plain_bytes(0x0BD1_0BD0, 1, 2, &[3, 4]);
+        setxattr(&file, c"trusted.lov", &short, XattrFlags::empty()).unwrap();
+        let layout = look(tree.path(), wanted, c"file").unwrap().layout;
+        assert_eq!(layout, Some(Layout { stripe_count: 2, osts: vec![3, 4] }));
+        // Without an identifier there is no row, or it would be taken for another file's.
+        fs::write(tree.path().join("other"), b"x").unwrap();
+        assert!(look(tree.path(), wanted, c"other").is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! A parallel walk of everything beneath a root.
+//!
+//! ```text
+//!            ┌── worker: read ─▶ look at each name ─▶ rows ─▶ a sink ──▶ shards
+//!   board ───┼── worker                     └─▶ subdirectories ─▶ board
+//!  (deques)  └── worker
+//! ```
+//!
+//! A piece of work is *(directory, cookie)*: read on from there. Three things follow from its
+//! being that small.
+//!
+//! - **Memory is bounded whatever the tree.** One read fills one buffer. When more directories
+//!   wait than a limit, a worker puts the one that it reads back, with its cookie, and takes what
+//!   it just found first; so there are never more than the limit and one buffer a level.
+//! - **A walk can go on after a kill.** Between two buffers, all rows so far and all the work that
+//!   is left say together where the walk stands (`scan` writes that down).
+//! - **One large directory does not hold up the others.** Workers with nothing to do are handed
+//!   names of a buffer that another has read.
+//!
+//! What is never done: following a link, leaving the device or the mount of the root (both are
+//! compared for every name), trusting a path twice (a directory is opened from one that is open).
+
+pub mod board;
+mod descriptors;
+pub mod directory;
+mod inspect;
+mod names;
+mod record;
+pub mod sink;
+mod worker;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::beneath::Root;
+use crate::error::{Error, Result};
+
+pub use board::{Board, Quiet};
+pub use inspect::Wanted;
+pub use record::{Counts, Record, UNREAD_KEPT_MAX, Unread};
+pub use sink::{Rows, Shard, Sink};
+
+use descriptors::Descriptors;
+use inspect::Inspector;
+
+/// How a walk goes about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How many calls are under way at a time; latency rules on a parallel file system, not cores.
+    pub threads: usize,
+    /// What is asked for besides `statx`.
+    pub wanted: Wanted,
+    /// How many directories may stay open.
+    pub descriptors: usize,
+    /// By how much every call is held up; to try here what happens far away.
+    pub delay: Option<Duration>,
+    /// What one read of a directory may fill.
+    pub buffer_bytes: usize,
+    /// From how many waiting directories on a worker puts back the one that it reads.
+    pub queue_limit: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            threads: 2,
+            wanted: Wanted::default(),
+            descriptors: 1024,
+            delay: None,
+            buffer_bytes: 32 << 10,
+            queue_limit: 16 << 10,
+        }
+    }
+}
+
+/// The most threads that a walk takes.
+pub const THREADS_MAX: usize = 256;
+/// A name of 255 bytes and what goes with it fit twice.
+const BUFFER_BYTES_MIN: usize = 1 << 10;
+
+impl Settings {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<()> {
+        if self.threads == 0 || self.threads > THREADS_MAX {
+            let threads = self.threads;
+            return Err(Error::Usage(format!("threads: {threads} is not 1 to {THREADS_MAX}")));
+        }
+        if self.buffer_bytes < BUFFER_BYTES_MIN {
+            return Err(Error::Usage(format!("buffers: {} bytes is too small", self.buffer_bytes)));
+        }
+        Ok(())
+    }
+
+    /// The same, and what a file system cannot tell of what is wanted.
+    pub fn check_on(&self, root: &Root) -> Result<()> {
+        self.check()?;
+        Inspector::new(root.descriptor(), self.wanted, None).map(drop)
+    }
+}
+
+/// A walk that is under way: what its workers share.
+pub struct Walk<'a, S> {
+    root: &'a Root,
+    settings: &'a Settings,
+    board: &'a Board,
+    record: &'a Record,
+    sinks: &'a [Mutex<S>],
+    inspector: Inspector,
+    descriptors: Descriptors,
+    /// Whether it was not allowed to read directories without a trace in their access times.
+    leaves_access_times: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl<'a, S: Sink> Walk<'a, S> {
+    /// Prepares a walk; nothing is read but what the root itself says.
+    pub fn new(
+        root: &'a Root,
+        settings: &'a Settings,
+        board: &'a Board,
+        record: &'a Record,
+        sinks: &'a [Mutex<S>],
+    ) -> Result<Self> {
+        settings.check()?;
+        let inspector = Inspector::new(root.descriptor(), settings.wanted, settings.delay)?;
+        let descriptors = Descriptors::new(settings.descriptors, settings.threads);
+        let leaves_access_times = AtomicBool::new(false);
+        let failure = Mutex::new(None);
+        Ok(Self {
+            root,
+            settings,
+            board,
+            record,
+            sinks,
+            inspector,
+            descriptors,
+            leaves_access_times,
+            failure,
+        })
+    }
+
+    /// Works until the board ends; one call a thread.
+    pub fn work(&self, worker: usize) {
+        let _end = self.board.end_at_last();
+        if self.settings.delay.is_some() {
+            be_punctual();
+        }
+        worker::Worker::new(self, worker).run();
+    }
+
+    /// What ended the walk before its time.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends the walk with an error; the first one counts.
+    pub fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.board.end();
+    }
+}
+
+/// Lets this thread sleep for as long as it says: by default the kernel adds up to 50 us.
+fn be_punctual() {
+    // SAFETY: it takes one number and changes only when this thread wakes up.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Walks a whole tree at once into memory, without checkpoints: for tests, and small trees.
+pub fn walk(root: &Root, settings: &Settings) -> Result<(Rows, Counts, Vec<Unread>)> {
+    settings.check()?;
+    let first = vec![board::Task::Read(directory::Directory::root(), 0)];
+    let board = Board::new(settings.threads, first);
+    let record = Record::default();
+    let sinks: Vec<Mutex<Rows>> = (0..settings.threads).map(|_| Mutex::default()).collect();
+    let walk = Walk::new(root, settings, &board, &record, &sinks)?;
+    std::thread::scope(|scope| {
+        for worker in 0..settings.threads {
+            let walk = &walk;
+            scope.spawn(move || walk.work(worker));
+        }
+    });
+    if let Some(error) = walk.failure() {
+        return Err(error);
+    }
+    let rows = sinks.into_iter().flat_map(|sink| sink.into_inner().unwrap_or_default()).collect();
+    Ok((rows, record.counts(), record.unread()))
+}

@@ -1,0 +1,130 @@
+//! The names that one read of a directory gave.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+
+use rustix::fs::RawDir;
+use rustix::io::Errno;
+
+use super::directory::Open;
+
+/// Names with the inodes that the directory says they have, in the order of these: the inodes
+/// then lie one after the other on the disk, which a cold cache notices.
+#[derive(Debug, Default)]
+pub struct Names {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    inode: u64,
+    start: u32,
+    /// The NUL at the end counted.
+    length: u32,
+}
+
+impl Names {
+    /// Fills itself with what one call gives and returns where the next one begins; `None` at the
+    /// end of the directory.
+    pub fn read(
+        &mut self,
+        open: &Open,
+        buffer: &mut [MaybeUninit<u8>],
+    ) -> Result<Option<u64>, Errno> {
+        self.bytes.clear();
+        self.places.clear();
+        let mut next = None;
+        let mut entries = RawDir::new(open, buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            self.push(entry.ino(), entry.file_name());
+            next = Some(entry.next_entry_cookie());
+            if entries.is_buffer_empty() {
+                break;
+            }
+        }
+        if let Some(next) = next {
+            open.read_up_to(next);
+        }
+        Ok(next)
+    }
+
+    fn push(&mut self, inode: u64, name: &CStr) {
+        let bytes = name.to_bytes_with_nul();
+        if matches!(bytes, b".\0" | b"..\0") {
+            return;
+        }
+        let (start, length) = (self.bytes.len() as u32, bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        self.places.push(Place { inode, start, length });
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Puts them in the order of their inodes.
+    pub fn sort(&mut self) {
+        self.places.sort_unstable_by_key(|place| place.inode);
+    }
+
+    /// One of them.
+    pub fn get(&self, index: usize) -> &CStr {
+        let place = self.places[index];
+        let bytes = &self.bytes[place.start as usize..(place.start + place.length) as usize];
+        debug_assert!(CStr::from_bytes_with_nul(bytes).is_ok());
+        // SAFETY: `push` copied a whole C string, its NUL at the end, to this place.
+        unsafe { CStr::from_bytes_with_nul_unchecked(bytes) }
+    }
+
+    /// Takes them apart, so many at a time.
+    pub fn split(&self, at_a_time: usize) -> Vec<Names> {
+        let part = |places: &[Place]| {
+            let mut part = Names::default();
+            for place in places {
+                let start = part.bytes.len() as u32;
+                let bytes = place.start as usize..(place.start + place.length) as usize;
+                part.bytes.extend_from_slice(&self.bytes[bytes]);
+                part.places.push(Place { start, ..*place });
+            }
+            part
+        };
+        self.places.chunks(at_a_time.max(1)).map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(count: usize) -> Names {
+        let mut names = Names::default();
+        for index in 0..count {
+            let name = format!("{}\0", "x".repeat(index % 255 + 1));
+            names.push((count - index) as u64, CStr::from_bytes_with_nul(name.as_bytes()).unwrap());
+        }
+        names
+    }
+
+    #[test]
+    fn the_parts_are_the_whole() {
+        let mut whole = some(1000);
+        whole.sort();
+        let parts = whole.split(7);
+        let again: Vec<_> =
+            parts.iter().flat_map(|part| (0..part.len()).map(|one| part.get(one))).collect();
+        assert_eq!(again, (0..1000).map(|one| whole.get(one)).collect::<Vec<_>>());
+        assert_eq!(again[0].to_bytes().len(), 999 % 255 + 1);
+    }
+
+    #[test]
+    fn a_directory_does_not_hold_itself() {
+        let mut names = some(0);
+        for name in [c".", c"..", c"...", c".a"] {
+            names.push(1, name);
+        }
+        assert_eq!((0..names.len()).map(|one| names.get(one)).collect::<Vec<_>>(), [c"...", c".a"]);
+    }
+}

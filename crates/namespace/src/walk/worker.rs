@@ -1,0 +1,279 @@
+//! One thread of a walk.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::Walk;
+use super::board::Task;
+use super::descriptors::Descriptors;
+use super::directory::{CurrentPath, Directory, Open};
+use super::names::Names;
+use super::record::Counts;
+use super::sink::Sink;
+use crate::entry::{Entry, FileType};
+
+/// Fewer names than this are not worth handing over.
+const SHARE_MIN: usize = 16;
+/// How often an open is tried again when the system has no descriptor to give, and after how long.
+const DESCRIPTOR_RETRIES: u32 = 100;
+const DESCRIPTOR_RETRY: Duration = Duration::from_millis(10);
+
+/// A thread of a walk, and the buffers that it uses again and again.
+pub struct Worker<'a, S> {
+    walk: &'a Walk<'a, S>,
+    index: usize,
+    buffer: Vec<MaybeUninit<u8>>,
+    path: CurrentPath,
+    rows: Vec<(usize, Entry)>,
+    found: Vec<Arc<Directory>>,
+}
+
+impl<'a, S: Sink> Worker<'a, S> {
+    /// One of the workers of a walk.
+    pub fn new(walk: &'a Walk<'a, S>, index: usize) -> Self {
+        Self {
+            walk,
+            index,
+            buffer: vec![MaybeUninit::uninit(); walk.settings.buffer_bytes],
+            path: CurrentPath::default(),
+            rows: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Works until the board has no more.
+    pub fn run(&mut self) {
+        let mut names = Names::default();
+        while let Some(task) = self.walk.board.next(self.index) {
+            match task {
+                Task::Read(directory, cookie) => self.read(&directory, cookie, &mut names),
+                Task::Stat(directory, names) => self.look_again(&directory, &names),
+            }
+            self.walk.board.finished();
+        }
+    }
+
+    /// Reads a directory from a cookie on, to its end or until something else is to come first.
+    fn read(&mut self, directory: &Arc<Directory>, mut cookie: u64, names: &mut Names) {
+        self.path.go_to(directory);
+        let opened = self.open(directory);
+        let mut answer = opened.and_then(|open| self.read_on(directory, &open, &mut cookie, names));
+        if answer == Err(Errno::STALE) {
+            // A server forgot the handle: the path may still lead to the directory.
+            directory.set_kept(None);
+            answer = self
+                .open_beneath(self.walk.root.descriptor(), self.path.bytes())
+                .and_then(|open| self.read_on(directory, &open, &mut cookie, names));
+        }
+        if let Err(errno) = answer {
+            self.not_read(None, 1, errno);
+        }
+    }
+
+    /// Leaves in `cookie` up to where every name was dealt with.
+    fn read_on(
+        &mut self,
+        directory: &Arc<Directory>,
+        open: &Arc<Open>,
+        cookie: &mut u64,
+        names: &mut Names,
+    ) -> Result<(), Errno> {
+        open.seek(*cookie)?;
+        loop {
+            self.walk.inspector.hold_up();
+            let Some(next) = names.read(open, &mut self.buffer)? else {
+                self.walk.record.add(&Counts { directories: 1, ..Counts::default() });
+                return Ok(());
+            };
+            names.sort();
+            *cookie = next;
+            if self.share(directory, open, names, next) {
+                return Ok(());
+            }
+            self.look(directory, open.as_fd(), names);
+            if self.pass_on(directory, open, next) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands names and the rest of the directory to workers that have nothing to do.
+    fn share(
+        &self,
+        directory: &Arc<Directory>,
+        open: &Arc<Open>,
+        names: &Names,
+        next: u64,
+    ) -> bool {
+        let board = self.walk.board;
+        let waiting = board.waiting();
+        if waiting == 0 || names.len() < 2 * SHARE_MIN || board.wants_quiet() {
+            return false;
+        }
+        self.walk.descriptors.keep(directory, open);
+        let at_a_time = names.len().div_ceil(waiting + 1).max(SHARE_MIN);
+        let parts = names.split(at_a_time).into_iter();
+        let rest = Task::Read(Arc::clone(directory), next);
+        let parts = parts.map(|part| Task::Stat(Arc::clone(directory), part));
+        board.push(self.index, std::iter::once(rest).chain(parts));
+        true
+    }
+
+    /// Looks at names that another worker read.
+    fn look_again(&mut self, directory: &Arc<Directory>, names: &Names) {
+        self.path.go_to(directory);
+        match self.open(directory) {
+            Ok(open) => {
+                self.look(directory, open.as_fd(), names);
+                self.push_found(directory, &open, None);
+            }
+            Err(errno) => self.not_read(None, names.len() as u64, errno),
+        }
+    }
+
+    /// Looks at every name, and writes down what there is.
+    fn look(&mut self, directory: &Arc<Directory>, open: BorrowedFd<'_>, names: &Names) {
+        let mut counts = Counts::default();
+        for index in 0..names.len() {
+            let name = names.get(index);
+            match self.walk.inspector.look(open, name) {
+                Ok(Some(entry)) => {
+                    counts.entries += 1;
+                    counts.allocated_bytes += entry.allocated_bytes;
+                    if entry.kind == FileType::Directory {
+                        self.found.push(directory.child(name.to_bytes()));
+                    }
+                    self.rows.push((index, entry));
+                }
+                Ok(None) => counts.elsewhere += 1,
+                Err(errno) => self.not_read(Some(name.to_bytes()), 1, errno),
+            }
+        }
+        self.write(names);
+        self.walk.record.add(&counts);
+    }
+
+    /// Pushes the subdirectories that were found; returns whether the rest of this directory was
+    /// put back beneath them, to be read later.
+    fn pass_on(&mut self, directory: &Arc<Directory>, open: &Arc<Open>, next: u64) -> bool {
+        let board = self.walk.board;
+        let crowded = board.queued() >= self.walk.settings.queue_limit && !self.found.is_empty();
+        let later = crowded || board.wants_quiet();
+        self.push_found(directory, open, later.then_some(next));
+        later
+    }
+
+    fn push_found(&mut self, directory: &Arc<Directory>, open: &Arc<Open>, rest: Option<u64>) {
+        if rest.is_none() && self.found.is_empty() {
+            return;
+        }
+        self.walk.descriptors.keep(directory, open);
+        let rest = rest.map(|cookie| Task::Read(Arc::clone(directory), cookie));
+        let found = self.found.drain(..).rev().map(|child| Task::Read(child, 0));
+        self.walk.board.push(self.index, rest.into_iter().chain(found));
+    }
+
+    fn write(&mut self, names: &Names) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let mut sink = self.sink();
+        let parent = self.path.bytes();
+        let written = self
+            .rows
+            .iter()
+            .try_for_each(|(index, entry)| sink.row(parent, names.get(*index).to_bytes(), entry));
+        drop(sink);
+        self.rows.clear();
+        if let Err(error) = written {
+            self.walk.fail(error);
+        }
+    }
+
+    /// A sink that nobody else is writing to, or in the end one's own turn at it.
+    fn sink(&self) -> MutexGuard<'a, S> {
+        let sinks = self.walk.sinks;
+        for step in 0..sinks.len() {
+            match sinks[(self.index + step) % sinks.len()].try_lock() {
+                Ok(sink) => return sink,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        sinks[self.index % sinks.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the directory that the worker is in, from the nearest one that is open.
+    fn open(&self, directory: &Arc<Directory>) -> Result<Arc<Open>, Errno> {
+        if let Some(open) = directory.kept() {
+            return Ok(open);
+        }
+        let path = self.path.bytes();
+        match Descriptors::nearest(directory) {
+            Some((above, from)) => self.open_beneath(above.as_fd(), &path[from..]),
+            None => self.open_beneath(self.walk.root.descriptor(), path),
+        }
+    }
+
+    fn open_beneath(&self, start: BorrowedFd<'_>, path: &[u8]) -> Result<Arc<Open>, Errno> {
+        let mut retries = 0;
+        loop {
+            self.walk.inspector.hold_up();
+            let quietly = !self.walk.leaves_access_times.load(Relaxed);
+            let flags = OFlags::RDONLY | if quietly { OFlags::NOATIME } else { OFlags::empty() };
+            match self.walk.root.directory_from(start, path, flags) {
+                Ok(descriptor) => return Ok(Arc::new(Open::new(descriptor))),
+                // Only their owner, and root, may read directories without a trace.
+                Err(Errno::PERM) if quietly => self.walk.leaves_access_times.store(true, Relaxed),
+                Err(Errno::MFILE | Errno::NFILE) if retries < DESCRIPTOR_RETRIES => {
+                    retries += 1;
+                    if !self.walk.descriptors.close_half() {
+                        std::thread::sleep(DESCRIPTOR_RETRY);
+                    }
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Counts what could not be read: a name in the directory that the worker is in, or that
+    /// directory itself.
+    fn not_read(&self, name: Option<&[u8]>, names: u64, errno: Errno) {
+        let record = self.walk.record;
+        match errno {
+            // A directory that another took the place of, or a link did, is gone as well.
+            Errno::NOENT => record.add(&Counts { vanished: names, ..Counts::default() }),
+            Errno::NOTDIR | Errno::LOOP if name.is_none() => {
+                record.add(&Counts { vanished: names, ..Counts::default() });
+            }
+            Errno::XDEV if name.is_none() => {
+                record.add(&Counts { elsewhere: 1, ..Counts::default() });
+            }
+            Errno::STALE if self.is_gone() => {
+                record.add(&Counts { vanished: names, ..Counts::default() });
+            }
+            _ => {
+                let mut path = self.path.bytes().to_vec();
+                if let Some(name) = name {
+                    if !path.is_empty() {
+                        path.push(b'/');
+                    }
+                    path.extend_from_slice(name);
+                }
+                record.add_unread(path, errno);
+            }
+        }
+    }
+
+    /// Whether the directory that the worker is in is no longer where it was.
+    fn is_gone(&self) -> bool {
+        let answer = self.walk.root.directory(self.path.bytes(), OFlags::PATH);
+        matches!(answer, Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
+    }
+}

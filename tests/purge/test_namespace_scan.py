@@ -1,0 +1,163 @@
+"""The binding of the scan: real trees, real file systems, real signals."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.support import loopback
+
+from trimtab import _core
+
+
+def ended(scan: _core.NamespaceScan) -> _core.ScanResult:
+    scan.start()
+    assert scan.wait(60.0)
+    return scan.result()
+
+
+def a_tree(root: Path, directories: int = 5) -> Path:
+    for number in range(directories):
+        (root / f"d{number}" / "deep").mkdir(parents=True)
+        (root / f"d{number}" / "deep" / "f\udcff\n").write_bytes(b"x" * 5000)
+        os.link(root / f"d{number}" / "deep" / "f\udcff\n", root / f"d{number}" / "again")
+    return root
+
+
+def paths_of(index: Path, result: _core.ScanResult) -> list[bytes]:
+    import polars
+
+    rows = polars.concat([polars.read_parquet(index / shard) for shard in result.shards])
+    names = zip(rows["parent"], rows["name"], strict=True)
+    return sorted(parent + b"/" + name if parent else name for parent, name in names)
+
+
+def test_a_scan_says_what_it_saw(tmp_path: Path) -> None:
+    tree = a_tree(tmp_path / "tree")
+    scan = _core.NamespaceScan(tree, tmp_path / "index")
+    result = ended(scan)
+    truth = sorted(os.fsencode(path.relative_to(tree)) for path in tree.rglob("*"))
+    assert paths_of(tmp_path / "index", result) == truth
+    assert (result.entries, result.directories, result.stopped) == (len(truth), 11, False)
+    assert (result.unread, result.unread_count, result.elsewhere) == ([], 0, 0)
+    assert result.started_ns < result.ended_ns
+    assert sum(result.rows) == len(truth)
+    assert scan.progress().entries == result.entries
+    assert scan.progress().elapsed_s == pytest.approx(result.elapsed_s, abs=1.0)
+    # The index is private: its names are everybody's.
+    assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_scan_is_stopped_and_gone_on_with(tmp_path: Path) -> None:
+    tree = a_tree(tmp_path / "tree", 60)
+    stops = 0
+    while True:
+        scan = _core.NamespaceScan(tree, tmp_path / "index", threads=1, delay_s=0.001)
+        scan.start()
+        scan.wait(0.1)
+        scan.stop()
+        assert scan.wait(60.0)
+        result = scan.result()
+        if not result.stopped:
+            break
+        stops += 1
+    assert stops > 0
+    truth = sorted(os.fsencode(path.relative_to(tree)) for path in tree.rglob("*"))
+    assert paths_of(tmp_path / "index", result) == truth
+
+
+def test_the_interpreter_goes_on_while_it_waits(tmp_path: Path) -> None:
+    scan = _core.NamespaceScan(a_tree(tmp_path / "tree"), tmp_path / "index", delay_s=0.01)
+    ticks = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.005):
+            ticks.append(scan.progress().entries)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    ended(scan)
+    done.set()
+    thread.join()
+    assert len(ticks) > 5
+    assert ticks == sorted(ticks)
+
+
+def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
+    tree = a_tree(tmp_path / "tree")
+    with pytest.raises(FileNotFoundError) as caught:
+        ended(_core.NamespaceScan(tmp_path / "none", tmp_path / "index"))
+    assert Path(caught.value.filename) == tmp_path / "none"
+    (tmp_path / "link").symlink_to(tree)
+    with pytest.raises(OSError, match="link") as refused:
+        ended(_core.NamespaceScan(tmp_path / "link", tmp_path / "index"))
+    assert refused.value.errno in {errno.ELOOP, errno.ENOTDIR}
+    with pytest.raises(ValueError, match="threads"):
+        _core.NamespaceScan(tree, tmp_path / "index", threads=257)
+    with pytest.raises(ValueError, match="delay_s"):
+        _core.NamespaceScan(tree, tmp_path / "index", delay_s=-1.0)
+    with pytest.raises(ValueError, match="checkpoint_s"):
+        _core.NamespaceScan(tree, tmp_path / "index", checkpoint_s=float("nan"))
+    with pytest.raises(ValueError, match="Lustre"):
+        ended(_core.NamespaceScan(tree, tmp_path / "index", lustre=True))
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    (whole / "manifest.json").write_text("{}")
+    with pytest.raises(ValueError, match="whole index"):
+        ended(_core.NamespaceScan(tree, whole))
+    scan = _core.NamespaceScan(tree, tmp_path / "index")
+    with pytest.raises(RuntimeError, match="has not ended"):
+        scan.result()
+    ended(scan)
+    with pytest.raises(RuntimeError, match="starts once"):
+        scan.start()
+
+
+def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
+    tree = a_tree(tmp_path / "tree")
+    ended(_core.NamespaceScan(tree, tmp_path / "index"))
+    (tmp_path / "index" / "checkpoint.json").write_text("{")
+    with pytest.raises(RuntimeError, match=r"checkpoint\.json"):
+        ended(_core.NamespaceScan(tree, tmp_path / "index"))
+
+
+def test_a_process_may_end_while_a_scan_runs(tmp_path: Path) -> None:
+    tree = a_tree(tmp_path / "tree", 60)
+    code = (
+        "import sys; from trimtab import _core\n"
+        "scan = _core.NamespaceScan(sys.argv[1], sys.argv[2], threads=1, delay_s=0.01)\n"
+        "scan.start(); scan.wait(0.1)\n"
+    )
+    command = [sys.executable, "-c", code, str(tree), str(tmp_path / "index")]
+    subprocess.run(command, check=True, timeout=60)
+    result = ended(_core.NamespaceScan(tree, tmp_path / "index"))
+    assert result.entries == len(list(tree.rglob("*")))
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices("xfs")
+def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
+    import polars
+
+    with loopback.mounted(tmp_path, fs="xfs") as scratch:
+        tree = scratch.mount_point / "tree"
+        (tree / "mine").mkdir(parents=True)
+        (tree / "other").mkdir()
+        subprocess.run(["chattr", "+P", "-p", "77", str(tree / "mine")], check=True)
+        (tree / "mine" / "file").write_bytes(b"x")
+        (tree / "mine" / "link").symlink_to("file")
+        (tree / "other" / "file").write_bytes(b"x")
+        with loopback.bound(tree / "mine", tree / "other"):
+            result = ended(_core.NamespaceScan(tree, tmp_path / "index", project=True))
+        assert (result.elsewhere, result.entries) == (1, 3)
+        rows = polars.concat(
+            [polars.read_parquet(tmp_path / "index" / shard) for shard in result.shards]
+        )
+        projects = dict(zip(rows["name"], rows["project"], strict=True))
+        assert projects == {b"mine": 77, b"file": 77, b"link": None}
