@@ -100,13 +100,14 @@ def files(rows: pl.LazyFrame) -> pl.LazyFrame:
     import polars as pl
 
     regular = rows.filter(pl.col("type") == "f")
-    several = pl.col("nlink") > 1  # null where links are not known: each name is a file then
+    # Null where links or identities are not known: each name is a file then.
+    several = (pl.col("nlink") > 1) & pl.col("id").is_not_null()
     first = (
         regular.filter(several)
         .sort("parent", "name")
         .unique(["device", "id"], keep="first", maintain_order=True)
     )
-    return pl.concat([regular.filter(several.is_null() | ~several), first])
+    return pl.concat([regular.filter(~several.fill_null(value=False)), first])
 
 
 def age_days(manifest: Manifest) -> pl.Expr:

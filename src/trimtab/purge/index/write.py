@@ -120,6 +120,8 @@ def write_index_shards(frames: Iterable[pl.DataFrame], directory: Path) -> tuple
     from trimtab.purge.index.schema import completed
 
     writer = ShardWriter(directory)
+    rows = 0
     for frame in frames:
-        writer.add(completed(frame))
+        writer.add(completed(frame, rows))
+        rows += frame.height
     return writer.finish()
