@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import fullness, print_facts, print_sentences
+from trimtab.cli.render.purge_tables import (
+    fullness,
+    print_facts,
+    print_sentences,
+    print_table,
+    table,
+)
 from trimtab.cli.render.text import console
 from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.runner import RunResult
 from trimtab.purge.run.state import DELETED, WOULD_DELETE
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def print_run(result: RunResult, loaded: LoadedPlan) -> None:
@@ -24,9 +35,7 @@ def print_run(result: RunResult, loaded: LoadedPlan) -> None:
     if result.objections:
         title = "what held it back" if result.apply else "what would hold a run back"
         out.print(f"\n{title}", style="bold yellow")
-        for one in result.objections:
-            hint = "" if one.hint is None else f" ({one.hint})"
-            print_sentences(out, [f"{one.guard}: {one.reason}{hint}"])
+        print_table(out, _objections(result.objections))
     if result.trim_due:
         print_sentences(
             out,
@@ -34,6 +43,13 @@ def print_run(result: RunResult, loaded: LoadedPlan) -> None:
             "dim",
         )
     out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
+
+
+def _objections(objections: Sequence[Objection]) -> Table:
+    made = table("guard", "says", "what to do")
+    for one in objections:
+        made.add_row(one.guard, visible(one.reason), visible(one.hint or ""))
+    return made
 
 
 def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, shard_paths
+from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose, shard_paths
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
@@ -74,21 +74,9 @@ def replay_policy(
         )
     with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
         candidates = Path(aside, "candidates.parquet")
-        _select(question, found, before_s, candidates)
+        choose(question, found, before_s, candidates)
         came = _replay(candidates, later, earlier, afterwards, reads_known=reads_known)
     return Replayed(found, before_s, afterwards, came)
-
-
-def _select(question: Question, found: Found, before_s: int, out: Path) -> None:
-    from trimtab._core import select
-
-    select(
-        shard_paths(question.directory, found.manifest),
-        found.rules.core(),
-        before_s=before_s,
-        out=str(out),
-        threads=question.threads,
-    )
 
 
 def _replay(

@@ -13,6 +13,7 @@ from typing import Final
 
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
@@ -116,7 +117,8 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    return loaded, run(job, apply=options.apply, progress=progress)
+    with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
+        return loaded, run(job, apply=options.apply, progress=progress)
 
 
 def error_of(result: RunResult) -> TrimtabError | None:
