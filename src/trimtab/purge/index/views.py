@@ -167,7 +167,8 @@ def _named(number: str, name: str, naming: Naming) -> pl.Expr:
         for one in series.unique().drop_nulls().to_list():
             if one not in known:
                 known[one] = visible(naming(one) or str(one))
-        texts = [None if one is None else known[one] for one in series.to_list()]
-        return pl.Series(name, texts, dtype=pl.String)
+        return series.replace_strict(
+            list(known), list(known.values()), default=None, return_dtype=pl.String
+        ).alias(name)
 
     return pl.col(number).map_batches(of, return_dtype=pl.String, is_elementwise=True).alias(name)
