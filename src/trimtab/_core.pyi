@@ -834,3 +834,133 @@ class Tally:
 
     def unplaced(self) -> tuple[int, int]:
         """Return what is eligible and lies on OSTs that the index does not know."""
+
+REMOVAL_OUTCOMES: Final[dict[int, str]]
+"""The name of each code in `RemovalBatch.outcomes`: ``deleted``, ``would_delete``, ``gone``,
+``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``, ``open``,
+``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``, ``time_unknown``,
+``cannot_return``, ``in_quarantine``, ``denied``, ``failed``, ``names_unknown``. A code never changes
+its meaning."""
+
+class Removal:
+    """The deletion of the candidates of one plan, each verified at the last moment.
+
+    Parameters
+    ----------
+    candidates
+        The Parquet file of the plan; rows are numbered from 0 in its order.
+    root
+        The directory that the paths of the plan are relative to.
+    before_s
+        The cut-off: only what was last used before this goes, in seconds since 1970.
+    quarantine
+        The name of a directory that is made beneath the root while files are deleted. Unused with
+        ``lustre``.
+    time_resolution_ns
+        How finely the source of the index knew the times.
+    open_files
+        Whether files may go that somebody has, or may have, open. Lustre never deletes such.
+    lustre
+        Whether files are deleted by FID; the rows then have FIDs.
+
+    Raises
+    ------
+    DataError
+        The file of the plan is not what it should be.
+    RefusedError
+        The root is not on Lustre, where ``lustre`` is asked for.
+    OSError
+        Root or plan cannot be opened.
+    ValueError
+        Wrong use.
+    """
+
+    def __init__(
+        self,
+        candidates: str | PathLike[str],
+        root: str | PathLike[str],
+        rules: Rules,
+        *,
+        before_s: int,
+        quarantine: str,
+        time_resolution_ns: int = 1,
+        threads: int = 2,
+        open_files: bool = False,
+        lustre: bool = False,
+    ) -> None: ...
+    @property
+    def rows(self) -> int:
+        """How many candidates the plan has."""
+
+    def check(self, first: int, count: int) -> RemovalBatch:
+        """Return what a deletion of these rows would come to; nothing is touched.
+
+        Raises
+        ------
+        ValueError
+            There are no such rows.
+        DataError
+            The file of the plan is not what it should be.
+        """
+
+    def delete(self, first: int, count: int) -> RemovalBatch:
+        """Delete each of these rows that passes every check.
+
+        Raises
+        ------
+        RefusedError
+            Somebody else could reach into the quarantine, another run is using it, or this kernel
+            or file system lacks what a safe deletion needs. Nothing was deleted.
+        OSError
+            The quarantine cannot be made. Nothing was deleted.
+        """
+
+    def recover(self, first: int, count: int) -> RemovalBatch:
+        """Delete these rows after a run was interrupted while it did so.
+
+        What was begun is ended, the other rows are gone through as by `delete`. What the
+        interrupted run deleted is ``deleted`` here, on Lustre ``gone``.
+
+        Raises
+        ------
+        RefusedError, OSError
+            As `delete`.
+        """
+
+class RemovalBatch:
+    """What became of a batch of rows."""
+
+    @property
+    def outcomes(self) -> bytes:
+        """One code of `REMOVAL_OUTCOMES` for each row, in their order."""
+
+    @property
+    def freed_bytes(self) -> int:
+        """What the deleted files took up; files that have names left are not counted."""
+
+    @property
+    def deleted(self) -> int:
+        """How many rows were deleted."""
+
+    @property
+    def errors(self) -> list[tuple[int, int]]:
+        """Rows that were denied or failed, by their number in the plan, with the system's error."""
+
+    @property
+    def unexplained(self) -> list[bytes]:
+        """Paths, relative to the root, of files in quarantine that no row explains.
+
+        They are never deleted: a person decides. Only `recover` looks for them.
+        """
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long the batch took."""
+
+    @property
+    def latency_s_median(self) -> float:
+        """How long one row took, at the median."""
+
+    @property
+    def latency_s_p99(self) -> float:
+        """How long one row took, at the 99th percentile."""

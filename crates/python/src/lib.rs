@@ -3,6 +3,7 @@
 mod allocator;
 mod drive;
 mod ost;
+mod removal;
 mod rules;
 mod scan;
 mod tally;
@@ -28,6 +29,8 @@ mod _core {
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]
+    use crate::removal::{Removal, RemovalBatch};
+    #[pymodule_export]
     use crate::rules::Rules;
     #[pymodule_export]
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
@@ -35,6 +38,11 @@ mod _core {
     use crate::tally::{Tally, select, tally};
     #[pymodule_export]
     use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("REMOVAL_OUTCOMES", crate::removal::outcomes(module.py())?)
+    }
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.
     #[pyfunction]

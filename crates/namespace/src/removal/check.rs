@@ -2,7 +2,7 @@
 
 use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
 
-use super::candidates::Candidate;
+use crate::index::Row;
 use super::outcome::Outcome;
 use crate::entry::{Entry, FileType, Times};
 use crate::rules::{Kept, Rules};
@@ -22,7 +22,7 @@ pub(super) struct Checks {
 impl Checks {
     /// Whether the file that is there now may go; identity first, so that a reason is about the
     /// right file.
-    pub(super) fn allow(&self, row: &Candidate, present: &Entry) -> Result<(), Outcome> {
+    pub(super) fn allow(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {
         if present.kind != FileType::Regular {
             return Err(Outcome::ChangedType);
         }
@@ -32,7 +32,7 @@ impl Checks {
     }
 
     /// Whether it is the same object, whatever was done to it.
-    pub(super) fn is_same(&self, row: &Candidate, present: &Entry) -> Result<(), Outcome> {
+    pub(super) fn is_same(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {
         if present.device != self.device {
             return Err(Outcome::Moved);
         }
@@ -43,7 +43,7 @@ impl Checks {
         Ok(())
     }
 
-    fn is_unchanged(&self, row: &Candidate, present: &Entry) -> Result<(), Outcome> {
+    fn is_unchanged(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {
         let (then, now) = (&row.entry, present);
         let project_changed = then.project.is_some() && then.project != now.project;
         if (then.uid, then.gid) != (now.uid, now.gid) || project_changed {

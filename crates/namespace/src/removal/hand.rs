@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, openat, statx};
 use rustix::io::Errno;
 
-use super::candidates::Candidate;
+use crate::index::Row;
 use super::check::{Checks, is_as_before, is_fixed};
 use super::lease::{self, Told};
 use super::outcome::Outcome;
@@ -20,7 +20,7 @@ use crate::entry::{Entry, ObjectId};
 pub(super) struct Job<'a> {
     pub(super) root: &'a Root,
     pub(super) checks: &'a Checks,
-    pub(super) rows: &'a [Candidate],
+    pub(super) rows: &'a [Row],
     /// The number of the first row in the plan.
     pub(super) first: u64,
     /// Whether files may go that somebody may have open.
@@ -69,7 +69,7 @@ impl From<Errno> for Refusal {
 }
 
 /// A file that passed every check under its name.
-struct Looked {
+pub(super) struct Looked {
     row: usize,
     stat: Statx,
     /// Open where a lease or its project was asked for; closing it gives the lease up.
@@ -147,10 +147,10 @@ impl<'a> Hand<'a> {
     }
 
     /// Looks at what has the name now.
-    fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
+    pub(super) fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
         let planned = self.planned(row);
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let stat = statx(&parent.descriptor, planned.name.as_slice(), flags, WANTED)?;
+        let stat = statx(&parent.descriptor, &*planned.name, flags, WANTED)?;
         let mut present = Entry::of_statx(&stat);
         // Unknown as yet, and no reason before it was asked for.
         present.project = planned.entry.project;
@@ -163,7 +163,7 @@ impl<'a> Hand<'a> {
     }
 
     /// The row, as far as our own removals have not outdated it.
-    fn planned(&self, row: usize) -> std::borrow::Cow<'a, Candidate> {
+    fn planned(&self, row: usize) -> std::borrow::Cow<'a, Row> {
         let planned = &self.job.rows[row];
         let Some(left) = self.left.get(&planned.entry.id) else {
             return std::borrow::Cow::Borrowed(planned);
@@ -177,7 +177,7 @@ impl<'a> Hand<'a> {
     /// Opens the file where something is to be known that only a descriptor tells.
     fn open(
         &self,
-        planned: &Candidate,
+        planned: &Row,
         present: &mut Entry,
         parent: &Parent,
         stat: &Statx,
@@ -210,7 +210,7 @@ impl<'a> Hand<'a> {
         Ok(Some(file))
     }
 
-    fn take(&self, looked: &Looked, parent: &Parent, slot: Option<usize>) -> Result<usize, Refusal> {
+    pub(super) fn take(&self, looked: &Looked, parent: &Parent, slot: Option<usize>) -> Result<usize, Refusal> {
         let (Some((_, cell)), Some(slot)) = (&self.cell, slot) else {
             return Err(Refusal { outcome: Outcome::Failed, errno: libc::ENOSPC });
         };
@@ -219,7 +219,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Removes a file in quarantine, or puts it back.
-    fn settle(&mut self, slot: usize, looked: &Looked, parent: &Parent, in_place: bool) {
+    pub(super) fn settle(&mut self, slot: usize, looked: &Looked, parent: &Parent, in_place: bool) {
         let began = Instant::now();
         let Some((quarantine, cell)) = &mut self.cell else { return };
         let place = cell.place(slot);

@@ -25,7 +25,8 @@ use rustix::io::Errno;
 
 use super::Settings;
 use super::batch::Batch;
-use super::candidates::{Candidate, Candidates};
+use super::candidates::Candidates;
+use crate::index::Row;
 use super::check::Checks;
 use super::hand::{Refusal, Verdict};
 use super::outcome::Outcome;
@@ -50,7 +51,7 @@ pub struct RemovalByFid<F> {
 struct Job<'a, F> {
     lustre: &'a F,
     checks: &'a Checks,
-    rows: &'a [Candidate],
+    rows: &'a [Row],
     remove: bool,
 }
 
@@ -104,8 +105,7 @@ impl<F: ByFid> RemovalByFid<F> {
 
     fn go(&mut self, first: u64, count: u64, remove: bool) -> Result<Batch> {
         let began = Instant::now();
-        let end = first.checked_add(count).ok_or_else(|| Error::Usage("too many rows".into()))?;
-        let rows = self.candidates.read(first..end)?;
+        let rows = self.candidates.read(first, count)?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|row| rows[*row].entry.id);
         let same = |one: &usize, other: &usize| rows[*one].entry.id == rows[*other].entry.id;
@@ -247,9 +247,9 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-fn joined(row: &Candidate) -> Vec<u8> {
+fn joined(row: &Row) -> Vec<u8> {
     if row.parent.is_empty() {
-        return row.name.clone();
+        return row.name.to_vec();
     }
-    [&*row.parent, &row.name].join(&b'/')
+    [&*row.parent, &*row.name].join(&b'/')
 }

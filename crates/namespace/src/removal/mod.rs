@@ -46,6 +46,8 @@ mod outcome;
 mod parent;
 mod quarantine;
 mod recovery;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -55,7 +57,7 @@ use std::time::Instant;
 pub use batch::Batch;
 pub use outcome::Outcome;
 
-use candidates::{Candidate, Candidates};
+use candidates::Candidates;
 use check::Checks;
 use hand::{Hand, Job, Verdict};
 use quarantine::{Cell, Quarantine};
@@ -63,6 +65,7 @@ use quarantine::{Cell, Quarantine};
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
+use crate::index::Row;
 use crate::rules::Rules;
 
 /// Rows of one directory that one thread takes at once: a directory is locked by whoever changes
@@ -162,7 +165,7 @@ impl Removal {
         Batch::new(first, rows.len(), verdicts, found.unexplained, began.elapsed())
     }
 
-    fn end_what_was_begun(&self, rows: &[Candidate], first: u64) -> Result<recovery::Recovered> {
+    fn end_what_was_begun(&self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
         let Some((quarantine, cells)) = &self.quarantine else { return Ok(Default::default()) };
         let own: Vec<&Cell> = cells.iter().collect();
         let left = quarantine
@@ -171,12 +174,11 @@ impl Removal {
         Ok(recovery::recover(&self.job(rows, first), quarantine, &left))
     }
 
-    fn read(&mut self, first: u64, count: u64) -> Result<Vec<Candidate>> {
-        let end = first.checked_add(count).ok_or_else(|| Error::Usage("too many rows".into()))?;
-        self.candidates.read(first..end)
+    fn read(&mut self, first: u64, count: u64) -> Result<Vec<Row>> {
+        self.candidates.read(first, count)
     }
 
-    fn job<'a>(&'a self, rows: &'a [Candidate], first: u64) -> Job<'a> {
+    fn job<'a>(&'a self, rows: &'a [Row], first: u64) -> Job<'a> {
         let open_files = self.settings.open_files;
         Job { root: &self.root, checks: &self.checks, rows, first, open_files, leases: self.leases }
     }
@@ -195,7 +197,7 @@ impl Removal {
 
     fn remove(
         &mut self,
-        rows: &[Candidate],
+        rows: &[Row],
         first: u64,
         wanted: &dyn Fn(usize) -> bool,
     ) -> Vec<Verdict> {
@@ -231,7 +233,7 @@ impl Drop for Removal {
 
 /// The wanted rows, directory by directory and in the order of their inodes, which is that of the
 /// inode table; cut into what one thread does at once.
-fn order(rows: &[Candidate], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+fn order(rows: &[Row], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     let mut sorted: Vec<usize> = (0..rows.len()).filter(|row| wanted(*row)).collect();
     sorted.sort_by(|one, other| {
         let (one, other) = (&rows[*one], &rows[*other]);

@@ -1,7 +1,7 @@
 //! The directory of a candidate, opened beneath the root, and whether it is still there.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
+use bytes::Bytes;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use crate::beneath::{Identity, Root};
 /// An open directory of the plan.
 #[derive(Debug)]
 pub(super) struct Parent {
-    path: Arc<[u8]>,
+    path: Bytes,
     pub(super) descriptor: OwnedFd,
     identity: Identity,
     /// Nothing can be taken out of it.
@@ -24,7 +24,7 @@ pub(super) struct Parent {
 
 impl Parent {
     /// Opens the directory at a path beneath the root.
-    pub(super) fn open(root: &Root, path: &Arc<[u8]>) -> Result<Self, (Outcome, Errno)> {
+    pub(super) fn open(root: &Root, path: &Bytes) -> Result<Self, (Outcome, Errno)> {
         let told = |errno| (of_errno(errno), errno);
         let descriptor = root.directory(path, OFlags::RDONLY).map_err(told)?;
         let identity = Identity::of(descriptor.as_fd()).map_err(told)?;
@@ -32,7 +32,7 @@ impl Parent {
         let stat = statx(&descriptor, c"", flags, StatxFlags::BASIC_STATS).map_err(told)?;
         let project = project_of(&descriptor).filter(|project| project.inherited);
         Ok(Self {
-            path: Arc::clone(path),
+            path: path.clone(),
             descriptor,
             identity,
             fixed: is_fixed(&stat),
@@ -125,7 +125,7 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(tree.path().join("a/b")).unwrap();
         let root = Root::open(tree.path()).unwrap();
-        let parent = Parent::open(&root, &Arc::from(&b"a/b"[..])).unwrap();
+        let parent = Parent::open(&root, &Bytes::from_static(b"a/b")).unwrap();
         assert!(parent.is_in_place(&root));
         std::fs::rename(tree.path().join("a"), tree.path().join("c")).unwrap();
         assert!(!parent.is_in_place(&root));

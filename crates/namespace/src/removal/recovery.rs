@@ -71,7 +71,7 @@ fn explain(
 fn is_free(job: &Job<'_>, row: usize) -> bool {
     let candidate = &job.rows[row];
     let Ok(parent) = Parent::open(job.root, &candidate.parent) else { return false };
-    let name = candidate.name.as_slice();
+    let name = &*candidate.name;
     let stat = statx(&parent.descriptor, name, AtFlags::SYMLINK_NOFOLLOW, WANTED);
     stat.is_err_and(|errno| errno == Errno::NOENT)
 }

@@ -1,0 +1,297 @@
+//! What happens in the gaps: between the look at a name and the taking of it, and after.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use rustix::fs::{AtFlags, CWD, statx};
+
+use super::check::Checks;
+use super::hand::{Hand, Job};
+use super::lustre::FIDS_PER_CALL;
+use super::outcome::Outcome;
+use super::parent::Parent;
+use super::quarantine::{Cell, Quarantine, WANTED};
+use crate::beneath::Root;
+use crate::entry::Entry;
+use crate::index::Row;
+use crate::rmfid::FIDS_MAX;
+use crate::rules::{Counted, Rules};
+
+const LATER_S: i64 = 4_000_000_000;
+
+struct World {
+    directory: tempfile::TempDir,
+}
+
+impl World {
+    /// A root with one planned file, `run/file`.
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("run")).unwrap();
+        fs::write(directory.path().join("run/file"), "planned").unwrap();
+        Self { directory }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    fn content(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.at(path)).ok()
+    }
+
+    fn row(&self) -> Row {
+        let stat = statx(CWD, self.at("run/file"), AtFlags::SYMLINK_NOFOLLOW, WANTED).unwrap();
+        Row {
+            parent: Bytes::from_static(b"run"),
+            name: Bytes::from_static(b"file"),
+            entry: Entry::of_statx(&stat),
+            last_use_s: None,
+        }
+    }
+
+    /// Looks at the file, does something, takes it, does something, and settles it.
+    fn settle(&self, between: impl FnOnce(&Self), in_quarantine: impl FnOnce(&Self)) -> Outcome {
+        let root = Root::open(self.directory.path()).unwrap();
+        let checks = checks(&root);
+        let rows = [self.row()];
+        let job = job(&root, &checks, &rows);
+        let quarantine = Quarantine::open(&root, b".q").unwrap();
+        let mut cell = quarantine.cell(&root, 0).unwrap();
+        let mut hand = Hand::new(&job, Some((&quarantine, &mut cell)), Default::default());
+        let parent = Parent::open(&root, &rows[0].parent).unwrap();
+        let looked = hand.look(0, &parent).unwrap();
+        between(self);
+        match hand.take(&looked, &parent, Some(0)) {
+            Ok(slot) => {
+                in_quarantine(self);
+                let in_place = parent.is_in_place(&root);
+                hand.settle(slot, &looked, &parent, in_place);
+            }
+            Err(refusal) => return refusal.outcome,
+        }
+        hand.verdicts[0].outcome
+    }
+
+    /// The contents of what waits for a person.
+    fn stranded(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.at(".q/stranded")).unwrap();
+        entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
+    }
+}
+
+fn checks(root: &Root) -> Checks {
+    let rules = Rules {
+        counted: Counted::ALL,
+        as_of_s: LATER_S,
+        old_enough_before_s: LATER_S,
+        minimum_size_bytes: 0,
+        exempt_paths: Vec::new(),
+        exempt_users: Vec::new(),
+        exempt_groups: Vec::new(),
+        exempt_projects: Vec::new(),
+        linked: false,
+    };
+    Checks { rules, before_s: LATER_S, time_resolution_ns: 1, device: root.device() }
+}
+
+fn job<'a>(root: &'a Root, checks: &'a Checks, rows: &'a [Row]) -> Job<'a> {
+    Job { root, checks, rows, first: 70, open_files: false, leases: true }
+}
+
+fn nothing(_: &World) {}
+
+fn save(world: &World) {
+    fs::write(world.at("run/.file.tmp"), "saved").unwrap();
+    fs::rename(world.at("run/.file.tmp"), world.at("run/file")).unwrap();
+}
+
+#[test]
+fn the_planned_file_goes() {
+    let world = World::new();
+    assert_eq!(world.settle(nothing, nothing), Outcome::Deleted);
+    assert_eq!(world.content("run/file"), None);
+}
+
+#[test]
+fn a_file_saved_between_look_and_take_is_put_back() {
+    let world = World::new();
+    assert_eq!(world.settle(save, nothing), Outcome::NotSame);
+    assert_eq!(world.content("run/file").as_deref(), Some("saved"));
+    assert!(world.stranded().is_empty());
+}
+
+#[test]
+fn a_file_saved_while_the_planned_one_is_in_quarantine_stays() {
+    let world = World::new();
+    assert_eq!(world.settle(nothing, save), Outcome::Deleted);
+    assert_eq!(world.content("run/file").as_deref(), Some("saved"));
+}
+
+#[test]
+fn a_file_taken_by_mistake_whose_place_is_taken_too_waits_for_a_person() {
+    let world = World::new();
+    let again = |world: &World| fs::write(world.at("run/file"), "third").unwrap();
+    assert_eq!(world.settle(save, again), Outcome::InQuarantine);
+    assert_eq!(world.content("run/file").as_deref(), Some("third"));
+    assert_eq!(world.stranded(), ["saved"]);
+}
+
+#[test]
+fn a_file_taken_by_mistake_whose_directory_is_gone_waits_for_a_person() {
+    let world = World::new();
+    let gone = |world: &World| fs::remove_dir(world.at("run")).unwrap();
+    assert_eq!(world.settle(save, gone), Outcome::InQuarantine);
+    assert_eq!(world.stranded(), ["saved"]);
+}
+
+#[test]
+fn a_file_whose_directory_moves_is_put_back_into_it() {
+    let away = |world: &World| fs::rename(world.at("run"), world.at("keep")).unwrap();
+    for early in [true, false] {
+        let world = World::new();
+        let outcome =
+            if early { world.settle(away, nothing) } else { world.settle(nothing, away) };
+        assert_eq!(outcome, Outcome::Moved, "early {early}");
+        assert_eq!(world.content("keep/file").as_deref(), Some("planned"));
+    }
+}
+
+#[test]
+fn a_file_that_is_changed_between_look_and_take_is_put_back() {
+    let write = |world: &World| {
+        // Through a name that no lease is about: what is left of a write when it is seen.
+        let path = world.at("run/file");
+        rustix::fs::utimensat(CWD, path, &epoch(), AtFlags::empty()).unwrap();
+    };
+    let owner = |world: &World| {
+        std::os::unix::fs::chown(world.at("run/file"), Some(1234), None).unwrap();
+    };
+    let mode = |world: &World| {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(world.at("run/file"), fs::Permissions::from_mode(0o640)).unwrap();
+    };
+    let link = |world: &World| fs::hard_link(world.at("run/file"), world.at("run/l")).unwrap();
+    let cases: [(&dyn Fn(&World), Outcome); 4] = [
+        (&write, Outcome::Touched),
+        (&owner, Outcome::ChangedOwner),
+        (&mode, Outcome::Touched),
+        (&link, Outcome::OtherLinks),
+    ];
+    for (act, outcome) in cases {
+        let world = World::new();
+        assert_eq!(world.settle(act, nothing), outcome);
+        assert_eq!(world.content("run/file").as_deref(), Some("planned"));
+    }
+}
+
+fn epoch() -> rustix::fs::Timestamps {
+    let zero = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::fs::Timestamps { last_access: zero, last_modification: zero }
+}
+
+#[test]
+fn a_file_that_somebody_wants_to_open_is_put_back() {
+    let world = World::new();
+    let path = world.at("run/file");
+    let mut waiting = None;
+    let outcome = world.settle(
+        |_| {
+            waiting = Some(std::thread::spawn(move || fs::read_to_string(path).unwrap()));
+            // Long enough for the other thread to come to the lease and wait there.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        },
+        nothing,
+    );
+    assert_eq!(outcome, Outcome::Open);
+    assert_eq!(waiting.unwrap().join().unwrap(), "planned");
+    assert_eq!(world.content("run/file").as_deref(), Some("planned"));
+}
+
+#[test]
+fn a_name_that_is_gone_between_look_and_take_is_gone() {
+    let world = World::new();
+    let gone = |world: &World| fs::remove_file(world.at("run/file")).unwrap();
+    assert_eq!(world.settle(gone, nothing), Outcome::Gone);
+}
+
+/// What a run that was killed has left: the planned file in a cell of its own.
+fn interrupted(world: &World, act: impl FnOnce(&World, &Path)) -> (Outcome, Vec<Vec<u8>>) {
+    let root = Root::open(world.directory.path()).unwrap();
+    let (checks, rows) = (checks(&root), [world.row()]);
+    let job = job(&root, &checks, &rows);
+    let quarantine = Quarantine::open(&root, b".q").unwrap();
+    let left = quarantine.cell(&root, 0).unwrap();
+    let parent = Parent::open(&root, &rows[0].parent).unwrap();
+    left.take(&parent.descriptor, b"file", 3).unwrap();
+    let held = world.at(".q").join(String::from_utf8(left.name.clone()).unwrap()).join("03");
+    act(world, &held);
+    let own = quarantine.cell(&root, 1).unwrap();
+    let leftovers = quarantine.leftovers(&[&own]).unwrap();
+    assert_eq!(leftovers.len(), 1);
+    let found = super::recovery::recover(&job, &quarantine, &leftovers);
+    let outcome = found.verdicts.first().map_or(Outcome::Gone, |verdict| verdict.outcome);
+    (outcome, found.unexplained)
+}
+
+#[test]
+fn what_was_left_in_quarantine_is_ended() {
+    let world = World::new();
+    assert_eq!(interrupted(&world, |_, _| {}), (Outcome::Deleted, vec![]));
+    assert_eq!((world.content("run/file"), world.stranded().len()), (None, 0));
+}
+
+#[test]
+fn what_was_left_and_is_open_is_put_back() {
+    let world = World::new();
+    let mut held = None;
+    let open = |_: &World, path: &Path| held = Some(fs::File::open(path).unwrap());
+    assert_eq!(interrupted(&world, open), (Outcome::Open, vec![]));
+    assert_eq!(world.content("run/file").as_deref(), Some("planned"));
+}
+
+#[test]
+fn what_was_left_stays_if_its_place_is_taken() {
+    let world = World::new();
+    let mut held = None;
+    let act = |world: &World, path: &Path| {
+        held = Some(fs::File::open(path).unwrap());
+        fs::write(world.at("run/file"), "new").unwrap();
+    };
+    assert_eq!(interrupted(&world, act), (Outcome::InQuarantine, vec![]));
+    assert_eq!(world.content("run/file").as_deref(), Some("new"));
+    assert_eq!(world.stranded(), ["planned"]);
+}
+
+#[test]
+fn what_no_row_explains_is_shown_and_stays() {
+    let world = World::new();
+    let act = |_: &World, path: &Path| {
+        fs::remove_file(path).unwrap();
+        fs::write(path.with_file_name("04"), "whose").unwrap();
+    };
+    let (outcome, unexplained) = interrupted(&world, act);
+    assert_eq!((outcome, unexplained.len()), (Outcome::Gone, 1));
+    let path = String::from_utf8(unexplained[0].clone()).unwrap();
+    assert_eq!(world.content(&path).as_deref(), Some("whose"));
+}
+
+#[test]
+fn a_slot_that_cannot_be_emptied_is_not_used_again() {
+    let world = World::new();
+    let root = Root::open(world.directory.path()).unwrap();
+    let quarantine = Quarantine::open(&root, b".q").unwrap();
+    let mut cell: Cell = quarantine.cell(&root, 0).unwrap();
+    let parent = Parent::open(&root, &Bytes::from_static(b"run")).unwrap();
+    cell.take(&parent.descriptor, b"file", 5).unwrap();
+    cell.look_after(5);
+    cell.look_after(6);
+    assert_eq!(cell.slots().count(), 31);
+    assert!(cell.slots().all(|slot| slot != 5));
+}
+
+#[test]
+fn a_call_of_lustre_takes_as_many_as_it_is_given() {
+    assert!(FIDS_PER_CALL <= FIDS_MAX);
+}

@@ -1,0 +1,141 @@
+//! Real trees, plans of what is in them, and the usual way to delete it.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use namespace::removal::{Batch, Outcome, Removal, Settings};
+use namespace::rules::Counted;
+use namespace::{Entry, Root, Rules, ShardWriter};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+/// A time after everything that a test does.
+pub const LATER_S: i64 = 4_000_000_000;
+
+/// What a name stands for now.
+pub fn entry_of(path: &Path) -> Entry {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    Entry::of_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).unwrap())
+}
+
+/// Every file with data below a directory, by its path relative to it, in the order of the paths.
+pub fn files_below(root: &Path) -> BTreeMap<PathBuf, Entry> {
+    let (mut found, mut pending) = (BTreeMap::new(), vec![root.to_path_buf()]);
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_file() {
+                let path = entry.path().strip_prefix(root).unwrap().to_path_buf();
+                found.insert(path, entry_of(&entry.path()));
+            }
+        }
+    }
+    found
+}
+
+/// A directory for a tree and, beside it, one for the plan.
+pub struct World {
+    pub directory: tempfile::TempDir,
+    plans: std::cell::Cell<u32>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// In a directory of another file system than the usual one.
+    pub fn within(place: &Path) -> Self {
+        let world =
+            Self { directory: tempfile::tempdir_in(place).unwrap(), plans: Default::default() };
+        std::fs::create_dir(world.root()).unwrap();
+        world
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.directory.path().join("root")
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    /// Makes a file and the directories that lead to it.
+    pub fn file(&self, path: &str, content: &str) -> PathBuf {
+        let path = self.at(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A plan of everything that is there now.
+    pub fn plan(&self) -> PathBuf {
+        let files = files_below(&self.root());
+        self.plan_of(files.iter().map(|(path, entry)| (path.as_path(), entry.clone())))
+    }
+
+    /// A plan of some files.
+    pub fn plan_of<'a>(&self, rows: impl Iterator<Item = (&'a Path, Entry)>) -> PathBuf {
+        let number = self.plans.replace(self.plans.get() + 1);
+        let name = format!("candidates-{number}.parquet");
+        let mut writer = ShardWriter::create(self.directory.path(), &name).unwrap();
+        for (path, entry) in rows {
+            let parent = path.parent().unwrap().as_os_str().as_bytes();
+            writer.row(parent, path.file_name().unwrap().as_bytes(), &entry).unwrap();
+        }
+        writer.finish().unwrap();
+        self.directory.path().join(name)
+    }
+
+    /// The usual deletion of a plan.
+    pub fn removal(&self, plan: &Path) -> Removal {
+        self.removal_by(plan, rules(), settings())
+    }
+
+    pub fn removal_by(&self, plan: &Path, rules: Rules, settings: Settings) -> Removal {
+        Removal::open(plan, Root::open(&self.root()).unwrap(), rules, settings).unwrap()
+    }
+
+    /// Plans nothing more: deletes all rows of a plan.
+    pub fn delete(&self, plan: &Path) -> Batch {
+        let mut removal = self.removal(plan);
+        let rows = removal.rows();
+        removal.delete(0, rows).unwrap()
+    }
+}
+
+/// Rules that let everything go that is older than the end of the test.
+pub fn rules() -> Rules {
+    Rules {
+        counted: Counted::ALL,
+        as_of_s: LATER_S,
+        old_enough_before_s: LATER_S,
+        minimum_size_bytes: 0,
+        exempt_paths: Vec::new(),
+        exempt_users: Vec::new(),
+        exempt_groups: Vec::new(),
+        exempt_projects: Vec::new(),
+        linked: false,
+    }
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        before_s: LATER_S,
+        quarantine: b".quarantine".to_vec(),
+        time_resolution_ns: 1,
+        threads: 2,
+        open_files: false,
+    }
+}
+
+/// The outcomes of a batch by their names.
+pub fn names(batch: &Batch) -> Vec<&'static str> {
+    let name = |code: &u8| Outcome::TABLE[usize::from(*code) - 1].1;
+    batch.outcomes.iter().map(name).collect()
+}

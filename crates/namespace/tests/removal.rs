@@ -1,0 +1,369 @@
+//! Deletion by identity on a real file system: what goes, what is kept and why.
+
+mod planned;
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use namespace::removal::Settings;
+use namespace::{Error, Root, Rules};
+use planned::{World, entry_of, files_below, names, rules, settings};
+
+/// Deletes a plan of one file after something was done to it; the outcome, and whether a file with
+/// its content is still somewhere beneath the root.
+fn after(act: impl FnOnce(&World, &Path)) -> (&'static str, bool) {
+    after_by(rules(), settings(), act)
+}
+
+fn after_by(
+    rules: Rules,
+    settings: Settings,
+    act: impl FnOnce(&World, &Path),
+) -> (&'static str, bool) {
+    let world = World::new();
+    let path = world.file("user/run/file", "content");
+    let plan = world.plan();
+    act(&world, &path);
+    let mut removal = world.removal_by(&plan, rules, settings);
+    let would = names(&removal.check(0, 1).unwrap())[0];
+    let batch = removal.delete(0, 1).unwrap();
+    let became = names(&batch)[0];
+    let agree = (would, became) == ("would_delete", "deleted") || would == became;
+    assert!(agree, "{would} was said and {became} it was");
+    drop(removal);
+    assert!(!world.at(".quarantine").exists());
+    let kept = files_below(&world.root());
+    let same = |path: &std::path::PathBuf| fs::read(world.root().join(path)).unwrap() == b"content";
+    (became, kept.keys().any(same))
+}
+
+fn times(access_s: i64, modification_s: i64) -> rustix::fs::Timestamps {
+    let of = |tv_sec| rustix::fs::Timespec { tv_sec, tv_nsec: 0 };
+    rustix::fs::Timestamps { last_access: of(access_s), last_modification: of(modification_s) }
+}
+
+#[test]
+fn what_is_planned_goes_and_nothing_else() {
+    let world = World::new();
+    for number in 0..300 {
+        world.file(&format!("user{}/run/f{number}", number % 7), &"x".repeat(5000));
+    }
+    world.file("in-the-root", "x");
+    let plan = world.plan();
+    let planned: u64 = files_below(&world.root()).values().map(|e| e.allocated_bytes).sum();
+    world.file("user0/run/later", "x");
+    let batch = world.delete(&plan);
+    assert_eq!((batch.deleted, batch.freed_bytes), (301, planned));
+    let left: Vec<_> = files_below(&world.root()).into_keys().collect();
+    assert_eq!(left, [Path::new("user0/run/later")]);
+    assert!(world.at("user3/run").is_dir());
+    assert!(batch.latency_s_median > 0.0 && batch.latency_s_p99 >= batch.latency_s_median);
+}
+
+#[test]
+fn a_check_touches_nothing() {
+    let world = World::new();
+    world.file("a/b", "x");
+    let plan = world.plan();
+    let before = files_below(&world.root());
+    let directory = entry_of(&world.at("a"));
+    assert_eq!(names(&world.removal(&plan).check(0, 1).unwrap()), ["would_delete"]);
+    assert_eq!(files_below(&world.root()), before);
+    assert_eq!(entry_of(&world.at("a")), directory);
+}
+
+#[test]
+fn what_was_used_or_changed_is_kept() {
+    let set = |path: &Path, times: &rustix::fs::Timestamps| {
+        let flags = rustix::fs::AtFlags::empty();
+        rustix::fs::utimensat(rustix::fs::CWD, path, times, flags).unwrap();
+    };
+    assert_eq!(after(|_, path| set(path, &times(1, 1))), ("touched", true));
+    assert_eq!(after(|_, path| fs::write(path, "content").unwrap()), ("touched", true));
+    let extended = |path: &Path| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, c"user.note", b"keep", flags).unwrap();
+    };
+    assert_eq!(after(|_, path| extended(path)), ("touched", true));
+    let mode = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(after(|_, path| mode(path)), ("touched", true));
+    let renamed = |path: &Path| {
+        fs::rename(path, path.with_extension("x")).unwrap();
+        fs::rename(path.with_extension("x"), path).unwrap();
+    };
+    assert_eq!(after(|_, path| renamed(path)), ("touched", true));
+    let owner = |path: &Path| std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+    assert_eq!(after(|_, path| owner(path)), ("changed_owner", true));
+}
+
+#[test]
+fn times_are_compared_as_finely_as_the_source_knew_them() {
+    let coarse = Settings { time_resolution_ns: 1_000_000_000, ..settings() };
+    let world = World::new();
+    let path = world.file("f", "x");
+    let mut entry = entry_of(&path);
+    let cut = |time: Option<i64>| time.map(|time| time.div_euclid(1_000_000_000) * 1_000_000_000);
+    entry.times.access_ns = cut(entry.times.access_ns);
+    entry.times.modification_ns = cut(entry.times.modification_ns);
+    entry.times.change_ns = cut(entry.times.change_ns);
+    entry.times.birth_ns = None;
+    let plan = world.plan_of([(Path::new("f"), entry)].into_iter());
+    assert_eq!(names(&world.removal(&plan).check(0, 1).unwrap()), ["touched"]);
+    let mut removal = world.removal_by(&plan, rules(), coarse);
+    assert_eq!(names(&removal.delete(0, 1).unwrap()), ["deleted"]);
+}
+
+#[test]
+fn another_file_of_the_same_name_is_kept() {
+    let replaced = |path: &Path| {
+        fs::write(path.with_extension("new"), "content").unwrap();
+        fs::rename(path.with_extension("new"), path).unwrap();
+    };
+    assert_eq!(after(|_, path| replaced(path)), ("not_same", true));
+    assert_eq!(after(|_, path| fs::remove_file(path).unwrap()), ("gone", false));
+    let linked = |path: &Path| {
+        fs::rename(path, path.with_extension("x")).unwrap();
+        symlink(path.with_extension("x"), path).unwrap();
+    };
+    assert_eq!(after(|_, path| linked(path)), ("changed_type", true));
+    let directory = |path: &Path| {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    };
+    assert_eq!(after(|_, path| directory(path)), ("changed_type", false));
+    let pipe = |path: &Path| {
+        fs::remove_file(path).unwrap();
+        let mode = rustix::fs::Mode::RUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+    };
+    assert_eq!(after(|_, path| pipe(path)), ("changed_type", false));
+}
+
+#[test]
+fn a_file_of_a_directory_that_has_moved_is_kept() {
+    let away = |world: &World| fs::rename(world.at("user/run"), world.at("user/old")).unwrap();
+    assert_eq!(after(|world, _| away(world)), ("gone", true));
+    let swapped = |world: &World| {
+        away(world);
+        symlink("old", world.at("user/run")).unwrap();
+    };
+    assert_eq!(after(|world, _| swapped(world)), ("moved", true));
+    let exchanged = |world: &World| {
+        away(world);
+        fs::create_dir(world.at("user/run")).unwrap();
+        fs::write(world.at("user/run/file"), "content").unwrap();
+    };
+    assert_eq!(after(|world, _| exchanged(world)), ("not_same", true));
+}
+
+#[test]
+fn a_file_that_is_open_is_kept() {
+    for write in [false, true] {
+        let mut held = None;
+        let open = |_: &World, path: &Path| {
+            held = Some(fs::OpenOptions::new().read(true).write(write).open(path).unwrap());
+        };
+        assert_eq!(after(open), ("open", true), "write {write}");
+    }
+    let mut held = None;
+    let open = |_: &World, path: &Path| held = Some(fs::File::open(path).unwrap());
+    assert_eq!(after_by(rules(), Settings { open_files: true, ..settings() }, open).0, "deleted");
+}
+
+#[test]
+fn a_mapped_file_is_open() {
+    let world = World::new();
+    let path = world.file("f", "content");
+    let file = fs::File::open(&path).unwrap();
+    // SAFETY: a new private mapping of an open file; nothing reads or writes it.
+    let address = unsafe {
+        let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        libc::mmap(std::ptr::null_mut(), 7, protection, flags, file.as_raw_fd(), 0)
+    };
+    assert_ne!(address, libc::MAP_FAILED);
+    drop(file);
+    // Mapping it moved its atime: it was mapped before the plan.
+    let plan = world.plan();
+    assert_eq!(names(&world.delete(&plan)), ["open"]);
+    // SAFETY: the mapping of above, of which nothing is borrowed.
+    assert_eq!(unsafe { libc::munmap(address, 7) }, 0);
+    assert_eq!(names(&world.delete(&plan)), ["deleted"]);
+}
+
+#[test]
+fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
+    let link = |_: &World, path: &Path| fs::hard_link(path, path.with_extension("l")).unwrap();
+    assert_eq!(after(link), ("touched", true));
+
+    let world = World::new();
+    let path = world.file("a/one", "x");
+    fs::create_dir(world.at("b")).unwrap();
+    fs::hard_link(&path, world.at("b/two")).unwrap();
+    fs::hard_link(&path, world.at("b/three")).unwrap();
+    let plan = world.plan();
+    assert_eq!(names(&world.delete(&plan)), ["other_links"; 3]);
+    let linked = Rules { linked: true, ..rules() };
+    let allocated = entry_of(&path).allocated_bytes;
+    let mut removal = world.removal_by(&plan, linked.clone(), settings());
+    // Two batches: what the first one did to the file must not keep its last name.
+    let (first, second) = (removal.delete(0, 2).unwrap(), removal.delete(2, 1).unwrap());
+    assert_eq!((names(&first), names(&second)), (vec!["deleted"; 2], vec!["deleted"]));
+    assert_eq!((first.freed_bytes, second.freed_bytes), (0, allocated));
+}
+
+#[test]
+fn an_immutable_file_is_kept() {
+    for (what, flag) in [("+i", "-i"), ("+a", "-a")] {
+        let change = |path: &Path, flag: &str| {
+            let done = std::process::Command::new("chattr").arg(flag).arg(path).status().unwrap();
+            assert!(done.success());
+        };
+        for target in ["user/run/file", "user/run"] {
+            let world = World::new();
+            world.file("user/run/file", "content");
+            change(&world.at(target), what);
+            // The flag moves ctime: it was there when the plan was made.
+            let plan = world.plan();
+            let became = names(&world.delete(&plan));
+            change(&world.at(target), flag);
+            assert_eq!(became, ["immutable"], "{target} {what}");
+        }
+    }
+}
+
+#[test]
+fn the_rules_are_asked_again() {
+    let by = |rules: Rules| after_by(rules, settings(), |_, _| {});
+    assert_eq!(by(Rules { exempt_paths: vec![b"user".to_vec()], ..rules() }), ("exempt", true));
+    let user = rustix::process::geteuid().as_raw();
+    assert_eq!(by(Rules { exempt_users: vec![user], ..rules() }), ("exempt", true));
+    assert_eq!(by(Rules { minimum_size_bytes: 8, ..rules() }), ("too_small", true));
+    assert_eq!(by(Rules { old_enough_before_s: 1000, ..rules() }), ("too_young", true));
+    let early = Settings { before_s: 1000, ..settings() };
+    assert_eq!(after_by(rules(), early, |_, _| {}), ("too_young", true));
+}
+
+#[test]
+fn names_of_any_bytes_go() {
+    let world = World::new();
+    fs::create_dir(world.at("d")).unwrap();
+    let hostile: [&[u8]; 6] =
+        [b"-rf", b"a\nb", b"\x1b[31m", b"\xff\xfe", b"<b>", b" ; rm -rf $HOME"];
+    for name in hostile {
+        fs::write(world.at("d").join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
+    }
+    let plan = world.plan();
+    assert_eq!(names(&world.delete(&plan)), ["deleted"; 6]);
+}
+
+#[test]
+fn a_row_of_the_quarantine_itself_is_exempt() {
+    let world = World::new();
+    world.file("user/f", "x");
+    world.file(".quarantine/stranded/7-0", "x");
+    for directory in [".quarantine", ".quarantine/stranded"] {
+        fs::set_permissions(world.at(directory), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let plan = world.plan();
+    let batch = world.delete(&plan);
+    assert_eq!(names(&batch), ["exempt", "deleted"]);
+    assert!(world.at(".quarantine/stranded/7-0").exists());
+}
+
+#[test]
+fn a_place_that_others_can_reach_into_is_refused() {
+    let world = World::new();
+    world.file("f", "x");
+    let plan = world.plan();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    let refused = |why: &str| {
+        let Err(Error::Refused(message)) = world.removal(&plan).delete(0, 1) else {
+            panic!("{why}: not refused");
+        };
+        assert!(world.at("f").exists(), "{message}");
+    };
+    mode(&world.root(), 0o777).unwrap();
+    refused("anybody may write to the root");
+    mode(&world.root(), 0o1777).unwrap();
+    fs::create_dir(world.at(".quarantine")).unwrap();
+    mode(&world.at(".quarantine"), 0o755).unwrap();
+    refused("anybody may look into the quarantine");
+    mode(&world.at(".quarantine"), 0o700).unwrap();
+    std::os::unix::fs::chown(world.at(".quarantine"), Some(1234), None).unwrap();
+    refused("the quarantine is somebody else's");
+    fs::remove_dir(world.at(".quarantine")).unwrap();
+    symlink("/tmp", world.at(".quarantine")).unwrap();
+    assert!(world.removal(&plan).delete(0, 1).is_err());
+    fs::remove_file(world.at(".quarantine")).unwrap();
+    std::os::unix::fs::chown(world.root(), Some(1234), None).unwrap();
+    refused("the root is somebody else's");
+    std::os::unix::fs::chown(world.root(), Some(0), None).unwrap();
+    assert_eq!(names(&world.delete(&plan)), ["deleted"]);
+}
+
+#[test]
+fn two_runs_at_once_are_refused() {
+    let world = World::new();
+    world.file("f", "x");
+    world.file("g", "x");
+    let plan = world.plan();
+    let mut first = world.removal(&plan);
+    first.delete(0, 1).unwrap();
+    let refused = world.removal(&plan).delete(1, 1).unwrap_err();
+    assert!(refused.to_string().contains("another run"), "{refused}");
+    drop(first);
+    assert_eq!(names(&world.removal(&plan).delete(1, 1).unwrap()), ["deleted"]);
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_said() {
+    let world = World::new();
+    world.file("f", "x");
+    let plan = world.plan();
+    assert!(matches!(world.removal(&plan).check(0, 2), Err(Error::Usage(_))));
+    assert!(matches!(world.removal(&plan).check(u64::MAX, 2), Err(Error::Usage(_))));
+    for quarantine in [&b""[..], b"..", b"a/b"] {
+        let settings = Settings { quarantine: quarantine.to_vec(), ..settings() };
+        let root = Root::open(&world.root()).unwrap();
+        let opened = namespace::removal::Removal::open(&plan, root, rules(), settings);
+        assert!(matches!(opened.err(), Some(Error::Usage(_))));
+    }
+    let shorter = fs::OpenOptions::new().write(true).open(&plan).unwrap();
+    shorter.set_len(100).unwrap();
+    let root = Root::open(&world.root()).unwrap();
+    assert!(namespace::removal::Removal::open(&plan, root, rules(), settings()).is_err());
+}
+
+#[test]
+fn a_row_without_an_identity_is_no_file() {
+    let world = World::new();
+    let path = world.file("f", "x");
+    let entry = namespace::Entry { id: namespace::ObjectId::Inode(0), ..entry_of(&path) };
+    let plan = world.plan_of([(Path::new("f"), entry)].into_iter());
+    assert_eq!(names(&world.delete(&plan)), ["not_same"]);
+}
+
+#[test]
+fn a_file_that_is_mounted_over_is_kept() {
+    let world = World::new();
+    let path = world.file("f", "x");
+    let other = world.file("other", "y");
+    let plan = world.plan_of([(Path::new("f"), entry_of(&path))].into_iter());
+    let bind = |arguments: &[&std::ffi::OsStr]| {
+        std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success()
+    };
+    let words = |words: &[&str]| words.iter().map(std::ffi::OsString::from).collect::<Vec<_>>();
+    let mut mount = words(&["mount", "--bind"]);
+    mount.extend([other.into_os_string(), path.clone().into_os_string()]);
+    if !bind(&mount.iter().map(|word| word.as_os_str()).collect::<Vec<_>>()) {
+        return;
+    }
+    let became = names(&world.delete(&plan));
+    bind(&["umount".as_ref(), path.as_os_str()]);
+    assert_eq!(became, ["not_same"]);
+    assert_eq!(fs::File::open(&path).unwrap().read_at(&mut [0], 0).unwrap(), 1);
+}

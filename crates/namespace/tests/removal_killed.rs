@@ -1,0 +1,133 @@
+//! A deletion that is killed at any moment and goes on: every row once, nothing else.
+//!
+//! `TRIMTAB_SOAK` makes it 200 moments instead of 12.
+
+mod planned;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use planned::{World, entry_of, files_below, names};
+
+const BATCH_ROWS: u64 = 64;
+
+/// Not a test: what the process runs that is killed. Its journal is one line before and one after
+/// each batch.
+#[test]
+fn child() {
+    let Ok(plan) = std::env::var("TRIMTAB_KILLED_PLAN") else { return };
+    let root = std::env::var("TRIMTAB_KILLED_ROOT").unwrap();
+    let journal = std::env::var("TRIMTAB_KILLED_JOURNAL").unwrap();
+    let mut journal = OpenOptions::new().append(true).create(true).open(journal).unwrap();
+    let root = namespace::Root::open(Path::new(&root)).unwrap();
+    let plan = Path::new(&plan);
+    let mut removal =
+        namespace::removal::Removal::open(plan, root, planned::rules(), planned::settings()).unwrap();
+    let mut first = std::env::var("TRIMTAB_KILLED_FIRST").unwrap().parse().unwrap();
+    let mut recover = std::env::var("TRIMTAB_KILLED_RECOVER").is_ok();
+    while first < removal.rows() {
+        let count = BATCH_ROWS.min(removal.rows() - first);
+        writeln!(journal, "begin {first} {count}").unwrap();
+        let batch = match std::mem::take(&mut recover) {
+            true => removal.recover(first, count).unwrap(),
+            false => removal.delete(first, count).unwrap(),
+        };
+        assert_eq!(batch.unexplained, Vec::<Vec<u8>>::new());
+        let outcomes = names(&batch).join(",");
+        writeln!(journal, "end {first} {} {outcomes}", batch.freed_bytes).unwrap();
+        first += count;
+    }
+}
+
+/// Where a journal says that the next run begins, and whether it has to recover.
+fn next(journal: &Path) -> (u64, bool) {
+    let text = fs::read_to_string(journal).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    match whole.last().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+        None => (0, false),
+        Some(words) if words[0] == "begin" => (words[1].parse().unwrap(), true),
+        Some(words) => {
+            let rows = words[3].split(',').count() as u64;
+            (words[1].parse::<u64>().unwrap() + rows, false)
+        }
+    }
+}
+
+/// Runs until it ends or is killed; says whether it ended.
+fn run(world: &World, plan: &Path, journal: &Path, killed_after: Option<Duration>) -> bool {
+    let (first, recover) = next(journal);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child", "--nocapture"])
+        .env("TRIMTAB_KILLED_PLAN", plan)
+        .env("TRIMTAB_KILLED_ROOT", world.root())
+        .env("TRIMTAB_KILLED_JOURNAL", journal)
+        .env("TRIMTAB_KILLED_FIRST", first.to_string())
+        .stdout(std::process::Stdio::null());
+    if recover {
+        command.env("TRIMTAB_KILLED_RECOVER", "1");
+    }
+    let mut child = command.spawn().unwrap();
+    if let Some(moment) = killed_after {
+        std::thread::sleep(moment);
+        child.kill().unwrap();
+        return child.wait().unwrap().success();
+    }
+    assert!(child.wait().unwrap().success(), "the run that goes on failed");
+    true
+}
+
+fn outcomes(journal: &Path) -> (Vec<String>, u64) {
+    let (mut outcomes, mut freed_bytes) = (Vec::new(), 0);
+    for line in fs::read_to_string(journal).unwrap().lines() {
+        if let ["end", first, freed, names] = line.split(' ').collect::<Vec<_>>()[..] {
+            assert_eq!(first.parse::<usize>().unwrap(), outcomes.len(), "a row twice or never");
+            outcomes.extend(names.split(',').map(String::from));
+            freed_bytes += freed.parse::<u64>().unwrap();
+        }
+    }
+    (outcomes, freed_bytes)
+}
+
+#[test]
+fn a_killed_deletion_goes_on() {
+    let moments = if std::env::var("TRIMTAB_SOAK").is_ok() { 200 } else { 12 };
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut kills = 0;
+    while kills < moments {
+        let world = World::new();
+        for number in 0..1500 {
+            world.file(&format!("d{}/f{number}", number % 9), &"x".repeat(3000));
+        }
+        let planned = files_below(&world.root());
+        let plan = world.plan();
+        let bytes: u64 = planned.values().map(|entry| entry.allocated_bytes).sum();
+        world.file("d0/later", "y");
+        // One that is used after the plan.
+        let used = planned.keys().nth(700).unwrap();
+        fs::write(world.root().join(used), "used").unwrap();
+        let lost = entry_of(&world.root().join(used)).allocated_bytes;
+        let journal = world.directory.path().join("journal");
+        let mut ended = false;
+        while !ended && kills < moments {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let moment = Duration::from_micros((random >> 33) % 60_000);
+            ended = run(&world, &plan, &journal, Some(moment));
+            kills += 1;
+        }
+        if !ended {
+            run(&world, &plan, &journal, None);
+        }
+        let (outcomes, freed_bytes) = outcomes(&journal);
+        assert_eq!(outcomes.len(), 1500);
+        let kept: Vec<_> = outcomes.iter().filter(|name| *name != "deleted").collect();
+        assert_eq!(kept, ["touched"], "every row but the one that was used");
+        assert_eq!(freed_bytes, bytes - lost);
+        let left: Vec<_> = files_below(&world.root()).into_keys().collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(!world.at(".quarantine").exists());
+    }
+}
