@@ -6,6 +6,7 @@
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
+# make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
@@ -34,7 +35,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-.PHONY: bench-twin twin-questions bench-allocator calibration reproduce bench-judge soak docs lock clean
+.PHONY: bench-tally bench-twin twin-questions bench-allocator calibration reproduce bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -70,6 +71,9 @@ bench-explain: .venv/.core .venv/.dev
 
 bench-flash: .venv/.core
 	$(BIN)/python benchmarks/flash_writes.py $(ARGS)
+
+bench-tally: .venv/.core
+	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)
 
 bench-twin: .venv/.core
 	$(BIN)/python benchmarks/twin_speed.py $(ARGS)
