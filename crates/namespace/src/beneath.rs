@@ -2,11 +2,17 @@
 //!
 //! Everything that reads or deletes below a root comes through here. A path is given in bytes,
 //! relative to the root; the kernel resolves it with `openat2`, which refuses symbolic links,
-//! `..` and mounts on the way. Where that call is missing (Linux before 5.6, RHEL 8) the same is
-//! done component by component with `O_NOFOLLOW`, and each directory's mount is compared.
+//! `..` and mounts on the way. Where that call is missing (Linux before 5.6, RHEL 8) or forbidden
+//! (containers whose filter is older than the call) the same is done component by component with
+//! `O_NOFOLLOW`, and each directory's mount is compared.
+//!
+//! What this proves: at some moment during the call each component was a directory of the root's
+//! mount and had this name in the one before it. What it cannot prove: that all of them had it at
+//! the same moment, or that they still have it. Whoever acts on the directory resolves the path
+//! again afterwards and compares ([`Identity`]).
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,13 +25,44 @@ use crate::error::{Error, Result};
 /// The longest path that one call takes, its final NUL left out.
 const PATH_LENGTH_MAX: usize = 4095;
 
+/// How often the kernel is asked again when it could not be sure because of a rename. An attacker
+/// that renames all the time must not keep a caller for ever.
+const ATTEMPTS_MAX: usize = 1000;
+
+/// Which directory a descriptor stands for; no two directories that exist at once share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    mount: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// The identity of an open directory.
+    pub fn of(descriptor: BorrowedFd<'_>) -> std::result::Result<Self, Errno> {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = statx(descriptor, c"", flags, wanted)?;
+        let mount = match stat.stx_mask & StatxFlags::MNT_ID.bits() {
+            0 => mount_in_proc(descriptor)?,
+            _ => stat.stx_mnt_id,
+        };
+        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+        Ok(Self { device, mount, inode: stat.stx_ino })
+    }
+
+    /// Whether both are on the same mount of the same file system.
+    pub(crate) fn is_beside(self, other: Self) -> bool {
+        (self.device, self.mount) == (other.device, other.mount)
+    }
+}
+
 /// A directory that a scan or a deletion is confined to.
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
     descriptor: OwnedFd,
-    device: u64,
-    mount: u64,
+    identity: Identity,
     /// Once the kernel has said that it has no `openat2`, it is not asked again.
     by_component: AtomicBool,
 }
@@ -36,10 +73,10 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| Error::system("open", path, errno))?;
-        let (device, mount) =
-            whereabouts(descriptor.as_fd()).map_err(|errno| Error::system("statx", path, errno))?;
-        let by_component = AtomicBool::new(false);
-        Ok(Self { path: path.to_path_buf(), descriptor, device, mount, by_component })
+        let identity = Identity::of(descriptor.as_fd())
+            .map_err(|errno| Error::system("statx", path, errno))?;
+        let by_component = AtomicBool::new(!has_openat2(descriptor.as_fd()));
+        Ok(Self { path: path.to_path_buf(), descriptor, identity, by_component })
     }
 
     /// Where it was opened; for messages only.
@@ -54,7 +91,12 @@ impl Root {
 
     /// The device number of its file system.
     pub fn device(&self) -> u64 {
-        self.device
+        self.identity.device
+    }
+
+    /// Which directory it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// From now on, does without `openat2`, as on a kernel that lacks it.
@@ -65,7 +107,8 @@ impl Root {
 
     /// Opens a directory at `path`, relative to the root; the empty path is the root itself.
     ///
-    /// `flags` come on top of `O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC`.
+    /// `flags` come on top of `O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC`. A path that is absolute, or
+    /// has an empty component, `.`, `..` or a NUL, is `EINVAL`: no index holds such a one.
     pub fn directory(&self, path: &[u8], flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
         self.directory_from(self.descriptor(), path, flags)
     }
@@ -77,6 +120,9 @@ impl Root {
         path: &[u8],
         flags: OFlags,
     ) -> std::result::Result<OwnedFd, Errno> {
+        if !is_plain(path) {
+            return Err(Errno::INVAL);
+        }
         let mut held: Option<OwnedFd> = None;
         let mut rest = path;
         loop {
@@ -120,13 +166,10 @@ impl Root {
             return openat(start, c".", flags | always, Mode::empty());
         }
         while let Some(component) = components.next() {
-            if component == b".." || component == b"." {
-                return Err(Errno::XDEV);
-            }
             let flags = if components.peek().is_some() { OFlags::PATH } else { flags };
             let here = held.as_ref().map_or(start, AsFd::as_fd);
             let opened = openat(here, component, flags | always, Mode::empty())?;
-            if whereabouts(opened.as_fd())? != (self.device, self.mount) {
+            if !Identity::of(opened.as_fd())?.is_beside(self.identity) {
                 return Err(Errno::XDEV);
             }
             held = Some(opened);
@@ -146,13 +189,33 @@ fn open_beneath(
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::NO_XDEV;
     let part = if part.is_empty() { b"." } else { part };
-    loop {
+    for _ in 0..ATTEMPTS_MAX {
         // EAGAIN: something was renamed while the kernel looked; it could not be sure, so it asks again.
         match openat2(start, OsStr::from_bytes(part), flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             answer => return answer,
         }
     }
+    Err(Errno::AGAIN)
+}
+
+/// Whether `openat2` works here. Old filters of containers answer EPERM instead of ENOSYS; an
+/// answer of EPERM about a directory that is open already can mean nothing else.
+fn has_openat2(root: BorrowedFd<'_>) -> bool {
+    !matches!(open_beneath(root, b"", OFlags::PATH), Err(Errno::NOSYS | Errno::PERM))
+}
+
+/// Whether a path is one that an index holds: components, none of them special.
+fn is_plain(path: &[u8]) -> bool {
+    path.is_empty()
+        || path.split(|&byte| byte == b'/').all(|component| {
+            !matches!(component, b"" | b"." | b"..") && !component.contains(&0)
+        })
+}
+
+/// Bytes as a path, for messages.
+pub(crate) fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 /// The first part of a path that one call takes, and what comes after it.
@@ -166,13 +229,14 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The device and the mount that a descriptor is on; 0 for the mount where the kernel does not say.
-fn whereabouts(descriptor: BorrowedFd<'_>) -> std::result::Result<(u64, u64), Errno> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let stat = statx(descriptor, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted)?;
-    let known = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-    Ok((device, if known { stat.stx_mnt_id } else { 0 }))
+/// The mount of a descriptor as `/proc` has it, for kernels whose `statx` does not (before 5.8).
+fn mount_in_proc(descriptor: BorrowedFd<'_>) -> std::result::Result<u64, Errno> {
+    let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOSYS))?;
+    let mount = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    // Without it a bind mount could not be told from a directory, so nothing is said at all.
+    mount.and_then(|mount| mount.trim().parse().ok()).ok_or(Errno::NOSYS)
 }
 
 #[cfg(test)]
@@ -206,8 +270,12 @@ mod tests {
         symlink("../../outside", tree.path().join("root/a/out")).unwrap();
         symlink("b", tree.path().join("root/a/inner")).unwrap();
         both(&tree.path().join("root"), |root| {
-            for path in ["a/out", "a/inner", "a/../..", "..", "a/out/x"] {
+            for path in ["a/out", "a/inner", "a/out/x"] {
                 assert!(root.directory(path.as_bytes(), OFlags::PATH).is_err(), "{path}");
+            }
+            for path in ["a/../..", "..", "a/../a", "a/./b", "a//b", "/a", "a/", ".", "a\0b"] {
+                let refused = root.directory(path.as_bytes(), OFlags::PATH).unwrap_err();
+                assert_eq!(refused, Errno::INVAL, "{path:?}");
             }
         });
         symlink("root", tree.path().join("alias")).unwrap();
@@ -220,6 +288,15 @@ mod tests {
         both(root, |root| {
             assert_eq!(root.directory(b"proc", OFlags::PATH).unwrap_err(), Errno::XDEV);
         });
+    }
+
+    #[test]
+    fn a_mount_is_the_same_by_statx_and_by_proc() {
+        let here = Root::open(Path::new("/")).unwrap();
+        assert_eq!(mount_in_proc(here.descriptor()).unwrap(), here.identity().mount);
+        let there = Root::open(Path::new("/proc")).unwrap();
+        assert_eq!(mount_in_proc(there.descriptor()).unwrap(), there.identity().mount);
+        assert_ne!(here.identity().mount, there.identity().mount);
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub enum Error {
     /// A value that was asked for makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// A safety rule says no: what was asked could not be done without risk to other files.
+    #[error("{0}")]
+    Refused(String),
     /// Somebody asked to stop; what was done so far is kept.
     #[error("stopped")]
     Stopped,

@@ -14,9 +14,15 @@ pub mod entry;
 pub mod error;
 pub mod index;
 pub mod lustre;
+pub mod removal;
+pub mod rmfid;
 pub mod rules;
 pub mod scan;
+pub mod selection;
+pub mod synthetic;
+pub mod tally;
 pub mod walk;
+mod work;
 
 pub use beneath::Root;
 pub use entry::{Entry, FileType, Layout, ObjectId, Times};

@@ -11,11 +11,11 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 
 from trimtab import __version__
+from trimtab.cli.lazy import LazyGroup
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError
 from trimtab.launch.interruption import interruptible
 from trimtab.visible import visible
@@ -74,32 +74,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.reproduce",
         "Set the figures of the five documents beside the twin's, and name the misses.",
     ),
+    "purge": (
+        "trimtab.cli.purge",
+        "Keep a file system under its limit: horizon, notices, deletion with checks.",
+    ),
     "runs": ("trimtab.cli.runs", "List the runs that are kept."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }
 """Every subcommand: the module that holds ``command``, and one line of help."""
 
 
-class LazyGroup(click.Group):
-    """A group that imports a subcommand's module only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the subcommands in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a subcommand, or ``None`` if there is none of that name."""
-        if cmd_name not in COMMANDS:
-            return None
-        return import_module(COMMANDS[cmd_name][0]).command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of subcommands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+class _Commands(LazyGroup):
+    table = COMMANDS
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trimtab")
 def trimtab() -> None:
     """Keep an all-flash parallel file system fast and predictable.

@@ -220,6 +220,9 @@ class Site:
         Name to whether it is armed. None can be, so far.
     hardware
         What it is built of, for efficiencies.
+    reads_recorded
+        Whether every class of client is said to record reads, so that atime tells of a file's use;
+        a canary read tries it (`trimtab.loop.purging.reads`).
     """
 
     name: str
@@ -238,6 +241,7 @@ class Site:
     store: SiteStore = SiteStore()
     policies: Mapping[str, bool] = field(default_factory=dict)
     hardware: Hardware = field(default_factory=Hardware)
+    reads_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

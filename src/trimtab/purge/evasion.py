@@ -164,7 +164,7 @@ def read_together(index: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> I
     # What a purge would have taken but for the read.
     kept = files_of.filter(pl.col("atime_ns") - unchanged > old_ns)
     old = files_of.filter(unchanged < as_of_s * _NS_PER_S - old_ns)
-    held = dict(old.group_by("uid").agg(pl.len()).collect().iter_rows())
+    held = dict(old.group_by("uid").agg(pl.len()).collect(engine="streaming").iter_rows())
     goes = list(_goes(kept, _second("atime_ns"), limits))
     for uid, files, size, first, last in goes:
         others = any(
@@ -199,7 +199,7 @@ def future_times(index: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> It
             latest.max().floordiv(_NS_PER_S).alias("last"),
         )
         .sort("uid")
-        .collect()
+        .collect(engine="streaming")
     )
     for uid, files, size, first, last in frame.iter_rows():
         yield Suspicion(
@@ -223,7 +223,7 @@ def renewed(indexes: Sequence[pl.LazyFrame], limits: EvasionLimits) -> Iterator[
         return
     key = ["id", "uid", "size_bytes", "mtime_ns"]
     joined = _files(indexes[-1]).select(*key, "allocated_bytes", "ctime_ns", "btime_ns")
-    joined = joined.rename({"ctime_ns": "last"})
+    joined = joined.unique(key).rename({"ctime_ns": "last"})
     names: list[str] = []
     for place, one in enumerate(indexes[:-1]):
         names.append(f"at_{place}")
@@ -242,7 +242,7 @@ def renewed(indexes: Sequence[pl.LazyFrame], limits: EvasionLimits) -> Iterator[
         )
         .filter(pl.col("len") >= limits.files)
         .sort("uid")
-        .collect()
+        .collect(engine="streaming")
     )
     for uid, files, size, first, last in frame.iter_rows():
         yield Suspicion(
@@ -277,7 +277,7 @@ def _goes(
     seconds = frame.group_by("uid", second.alias("second")).agg(
         files=pl.len(), size=pl.col("allocated_bytes").cast(pl.Int128).sum()
     )
-    ordered = seconds.collect().sort("uid", "second")
+    ordered = seconds.collect(engine="streaming").sort("uid", "second")
     apart = (ordered["second"].diff() > limits.gap_s) | (ordered["uid"].cast(pl.Int64).diff() != 0)
     frame_of_goes = (
         ordered.with_columns(go=apart.fill_null(value=True).cum_sum())

@@ -17,7 +17,8 @@ from trimtab.visible import visible
 
 PathKind = Literal["directory", "file", "link", "missing"]
 Look = Callable[[bytes], PathKind]
-"""What a path relative to the root is, its last component not followed."""
+"""What a path relative to the root is, its last component not followed; behind a file everything is
+missing."""
 
 _SHOWN = 5
 
@@ -81,7 +82,7 @@ def _trouble(one: Exemption, path: bytes, look: Look) -> Iterator[str]:
         if kind == "link":
             shown = visible(above.decode("utf-8", "surrogateescape"))
             yield f"exempt {one.shown} leads through the link {shown}: it keeps nothing behind it"
-        elif kind == "missing" or (kind == "file" and count < len(parts)):
+        elif kind == "missing":
             yield f"exempt {one.shown} is not there: it keeps nothing"
         else:
             continue

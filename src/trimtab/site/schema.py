@@ -286,6 +286,9 @@ class SiteTable(Table):
     timezone: ZoneName | None = _key("Of daily schedules and of outputs without a zone.", "UTC")
     file_system: Text | None = _key("Lustre's name of it (fsname); else as the mount says.")
     scenario: Text | None = _key("The twin's scenario.")
+    reads_recorded: bool | None = _key(
+        "Every class of client records reads (atime): reading a file keeps it from a purge.", False
+    )
 
 
 class SshTable(Table):

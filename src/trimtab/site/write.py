@@ -218,6 +218,10 @@ def _site_block(site: Site) -> _Block:
         lines.append(_optional("file_system", site.file_system, '"scratch"', comment))
     if site.driver == "twin" or site.scenario is not None:
         lines.append(_optional("scenario", site.scenario, '"small"', "of the twin"))
+    comment = "every class of client records atime: reads keep files"
+    lines.append(
+        _usual("reads_recorded", site.reads_recorded, Site("", "local", "").reads_recorded, comment)
+    )
     return _Block(("site",), "Which file system this is.", tuple(lines))
 
 

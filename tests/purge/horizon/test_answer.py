@@ -15,7 +15,7 @@ from trimtab.errors import UsageError
 from trimtab.purge.horizon.answer import Answer, answer
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import HorizonStatus
-from trimtab.purge.horizon.tally import Buffers, curve_of, ost_curves, project_curves, user_curves
+from trimtab.purge.horizon.tally import Buffers, curve_of, ost_curves, project_days, user_days
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import DAY_S, Policy
 from trimtab.purge.rules import HOUR_S, IndexFacts, ReadRecording, RulesInForce, rules_in_force
@@ -92,11 +92,11 @@ def test_the_core_s_tally_as_curves() -> None:
     found = [File(3600, 10, uid=5, ost=1), File(7200, 20, uid=6, ost=1), File(3601, 30, uid=5)]
     tally = SlowTally(found)
     assert curve_of(tally).total.allocated_bytes == 60
-    assert {uid: curve.total.allocated_bytes for uid, curve in user_curves(tally).items()} == {
-        5: 40, 6: 20,
-    }  # fmt: skip
+    days = user_days(tally)
+    assert days.owners.tolist() == [5, 6]
+    assert [one.allocated_bytes for one in days.totals] == [40, 20]
     assert {ost: curve.total.files for ost, curve in ost_curves(tally).items()} == {0: 1, 1: 2}
-    assert project_curves(tally) == {}
+    assert project_days(tally).totals == []
 
 
 @given(files, st.integers(0, 10**6), st.integers(1, 10**6), st.none() | st.integers(0, 10**6))
@@ -132,6 +132,13 @@ def test_lists_are_made_for_the_growth_to_come() -> None:
     later = answered(found, Usage(690, 310), growth=grown(40))
     assert later.needed.status is HorizonStatus.MET_ALREADY
     assert later.published.required_bytes == 60
+
+
+def test_a_factor_under_one_does_not_list_less_than_a_run_needs() -> None:
+    policy = replace(POLICY, publish_factor=0.5)
+    found = [File(hour * HOUR_S, 10) for hour in range(30)]
+    got = answer(policy, rules_of(policy), SlowTally(found), Usage(800, 200))
+    assert got.published.required_bytes == got.needed.required_bytes == 100
 
 
 def test_times_in_the_future_are_told() -> None:

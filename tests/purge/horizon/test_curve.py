@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.purge.horizon.slow import SPAN_HOURS, File, curve_of, files, freed_by
 
 from trimtab.errors import DataError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, DayCurve, Freed
+from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
 
 
 @given(files, st.integers(-5, SPAN_HOURS + 5))
@@ -51,6 +51,18 @@ def test_the_core_s_buffers(found: list[File]) -> None:
     assert np.array_equal(again.hours, curve.hours)
 
 
+@given(files, st.integers(-5, 10**6))
+def test_the_earliest_hour_that_frees_enough(found: list[File], required: int) -> None:
+    curve = curve_of(found)
+    got = curve.earliest_freeing(required)
+    if got is None:
+        assert not found or curve.total.allocated_bytes < required
+        return
+    assert curve.freed_before(got).allocated_bytes >= required
+    earlier = freed_by(found, (got - 1) * HOUR_S)[1]
+    assert earlier < required or (required <= 0 and got == min(curve.hours))
+
+
 def test_an_empty_curve() -> None:
     empty = AgeCurve.empty()
     assert empty.total == Freed()
@@ -60,27 +72,64 @@ def test_an_empty_curve() -> None:
 
 
 def test_days_leave_a_part_of_one_open() -> None:
-    days = DayCurve(AgeCurve.of([10, 11], [1, 2], [100, 1000]))
-    assert days.freed_before(11 * 24) == (Freed(1, 100), Freed(1, 100))
-    assert days.freed_before(11 * 24 + 1) == (Freed(1, 100), Freed(3, 1100))
-    assert days.freed_before(12 * 24) == (Freed(3, 1100), Freed(3, 1100))
-    assert days.freed_before(-1) == (Freed(), Freed())
-    assert days.total == Freed(3, 1100)
+    days = OwnerDays.of({7: [(10, 1, 100), (11, 2, 1000)]})
+    assert days.freed_before(11 * 24) == ([Freed(1, 100)], [Freed(1, 100)])
+    assert days.freed_before(11 * 24 + 1) == ([Freed(1, 100)], [Freed(3, 1100)])
+    assert days.freed_before(12 * 24) == ([Freed(3, 1100)], [Freed(3, 1100)])
+    assert days.freed_before(-1) == ([Freed()], [Freed()])
+    assert days.totals == [Freed(3, 1100)]
 
 
 @given(files, st.integers(-5, SPAN_HOURS + 5))
-def test_days_hold_the_truth_between_least_and_most(found: list[File], hour: int) -> None:
-    days = DayCurve(
-        AgeCurve.of(
-            [one.last_use_s // 86400 for one in found],
-            [1] * len(found),
-            [one.allocated_bytes for one in found],
-        )
-    )
+def test_days_hold_the_truth_of_each_owner_between_least_and_most(
+    found: list[File], hour: int
+) -> None:
+    rows: dict[int, dict[int, tuple[int, int]]] = {uid: {} for uid in range(4)}
+    for one in found:
+        day = one.last_use_s // 86400
+        files_, size = rows[one.uid].get(day, (0, 0))
+        rows[one.uid][day] = files_ + 1, size + one.allocated_bytes
+    days = OwnerDays.of({uid: [(day, *of[day]) for day in sorted(of)] for uid, of in rows.items()})
     least, most = days.freed_before(hour)
-    count, size = freed_by(found, hour * HOUR_S)
-    assert least.files <= count <= most.files
-    assert least.allocated_bytes <= size <= most.allocated_bytes
+    for uid in range(4):
+        own = [one for one in found if one.uid == uid]
+        count, size = freed_by(own, hour * HOUR_S)
+        assert least[uid].files <= count <= most[uid].files
+        assert least[uid].allocated_bytes <= size <= most[uid].allocated_bytes
+        if hour % 24 == 0:
+            assert least[uid] == most[uid]
+        assert days.totals[uid] == Freed(len(own), sum(one.allocated_bytes for one in own))
+
+
+def packed(days: list[int], counts: list[int], sizes: list[int]) -> tuple[bytes, bytes, bytes]:
+    kinds = (np.int64, np.uint64, np.uint64)
+    values = zip((days, counts, sizes), kinds, strict=True)
+    first, second, third = (np.array(one, kind).tobytes() for one, kind in values)
+    return first, second, third
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (packed([1, 2], [1], [1, 1]), "as many days"),
+        (packed([2, 1], [1, 1], [1, 1]), "ascending"),
+        (packed([1, 1], [1, 1], [1, 1]), "ascending"),
+        (packed([1], [1], [2**63]), "63 bits"),
+        (packed([1, 2], [1, 1], [2**62, 2**62]), "more than there can be"),
+    ],
+)
+def test_days_that_cannot_be_are_refused(one: tuple[bytes, bytes, bytes], why: str) -> None:
+    good = packed([5, 6], [1, 1], [1, 1])
+    for each in ([(1, one)], [(1, good), (2, one)], [(1, one), (2, good), (3, good)]):
+        with pytest.raises(DataError, match=why):
+            OwnerDays.from_buffers(each)
+
+
+def test_owners_without_days_are_owners() -> None:
+    empty, good = packed([], [], []), packed([5, 6], [1, 1], [1, 1])
+    for each in ([], [(1, empty)], [(1, empty), (2, good), (3, empty), (4, good), (5, empty)]):
+        days = OwnerDays.from_buffers(each)
+        assert [one.files for one in days.totals] == [len(one[0]) // 8 for _, one in each]
 
 
 def integers(*values: int) -> np.ndarray:

@@ -110,8 +110,9 @@ def test_growth_is_beyond_the_upper_end_as_rarely_as_it_says(kind: str, days: in
         assert growth.low_bytes is not None
         beyond += float(daily[days:].sum()) > growth.high_bytes
         below += float(daily[days:].sum()) < growth.low_bytes
-    # Nominal 5 % beyond each end; 200 trials scatter by 1.5 %.
-    assert beyond / trials < 0.12
-    assert below / trials < 0.12
+    # Nominal 5 % beyond each end; 200 trials scatter by 1.5 %. Of a few heavy days too little is
+    # known: the docstring says how much is missed.
+    assert beyond / trials < (0.14 if kind == "heavy" else 0.1)
+    assert below / trials < 0.1
     if kind == "independent":
         assert beyond / trials > 0.005  # and the interval is no wider than it has to be

@@ -17,7 +17,7 @@ from tests.purge.horizon.slow import (
 )
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, DayCurve, Freed
+from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.horizon import (
     HorizonStatus,
     find_horizon,
@@ -204,10 +204,9 @@ def test_the_table_of_horizons(found: list[File], ages_days: list[int]) -> None:
 
 
 def test_who_would_lose_what() -> None:
-    def days(*rows: tuple[int, int]) -> DayCurve:
-        return DayCurve(AgeCurve.of([d for d, _ in rows], [1] * len(rows), [b for _, b in rows]))
-
-    curves = {1: days((1, 10), (3, 10)), 2: days((1, 500)), 3: days((9, 10**6))}
+    curves = OwnerDays.of(
+        {1: [(1, 1, 10), (3, 1, 10)], 2: [(1, 1, 500)], 3: [(9, 1, 10**6)], 4: []}
+    )
     found = owners(curves, cut_off_hour=3 * 24 + 5)
     assert [one.owner for one in found] == [2, 1]
     assert (found[1].least, found[1].most) == (Freed(1, 10), Freed(2, 20))

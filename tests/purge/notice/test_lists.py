@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.plan.making import Row, frame_of
 
-from trimtab.purge.notice.lists import Lines, lines_of
+from trimtab.purge.notice.lists import Lines, lines_of, shown, size_texts
 from trimtab.purge.plan.names import escape, unescape
 from trimtab.units import format_bytes
 
@@ -92,7 +92,7 @@ def read_lines(lines: Lines) -> list[dict[str, object]]:
 def test_a_list_is_in_order_of_age_and_marks_what_is_new() -> None:
     frame = frame_of([Row(b"b", 1, 200), Row(b"a", 1, 100), Row(b"c", 2, 50), Row(b"d/e", 1, 300)])
     known = frame.with_columns(known=pl.col("last_use_s") > 150)
-    ada, bob = lines_of(known, b"/s/")
+    ada, bob = sorted(lines_of(known, b"/s/"), key=lambda lines: lines.uid)
     assert [line[-4:].strip() for line in ada.text.decode().splitlines()] == [
         "/s/a",
         "/s/b",
@@ -116,6 +116,31 @@ def test_hostile_names_keep_one_line_each() -> None:
     assert lines.names.split(b"\0")[:-1] == [b"/s/" + name for name in names]
     for line in lines.text.decode().splitlines():
         assert line.isprintable()
+
+
+near = st.sampled_from([1024**n * k for n in range(6) for k in (1, 1000, 1023, 9.995, 99.95)])
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**20) | near.map(int), min_size=1))
+def test_sizes_are_those_of_one_at_a_time(sizes: list[int]) -> None:
+    sizes = [min(2**64 - 1, size + step) for size in sizes for step in range(3)]
+    found = size_texts(pl.Series(sizes, dtype=pl.UInt64))
+    assert found.to_list() == [format_bytes(size) for size in sizes]
+
+
+def test_so_are_those_where_rounding_is_a_tie() -> None:
+    ties = [k * 1024**n // 1000 + d for n in (1, 2, 3) for k in range(1000, 9995) for d in (0, 1)]
+    found = size_texts(pl.Series(ties, dtype=pl.UInt64))
+    assert found.to_list() == [format_bytes(size) for size in ties]
+
+
+@given(st.lists(st.binary(max_size=8), max_size=8))
+def test_names_are_escaped_as_one_at_a_time(paths: list[bytes]) -> None:
+    found = shown(pl.Series(paths, dtype=pl.Binary))
+    assert found.to_list() == [escape(path) for path in paths]
+    utf8 = [path for path in paths if path.isascii()] + [b"", b" ", b"a b", "ä".encode()]
+    found = shown(pl.Series(utf8, dtype=pl.Binary))
+    assert found.to_list() == [escape(path) for path in utf8]
 
 
 @pytest.mark.parametrize("size", [0, 1023, 1024, 2**40, 2**64 - 1])

@@ -261,6 +261,17 @@ def test_what_is_missing_is_said(plan: LoadedPlan, site: Path, server: MailServe
         send(plan, site, server, notices=notices(site, mail_from="evil\n@example.org"))
 
 
+def test_nothing_is_announced_that_does_not_happen_any_more(
+    plan: LoadedPlan, site: Path, server: MailServer
+) -> None:
+    with (
+        SmtpPostman("127.0.0.1", server.port, SENDER) as postman,
+        pytest.raises(RefusedError, match="expired"),
+    ):
+        mail(plan, notices(site), postman, clock=clock(plan.plan.expires_at))
+    assert server.connections == 0
+
+
 def test_what_a_server_says_is_made_visible() -> None:
     assert Undelivered("\x1b[2J" * 1000).reason[:8] == "\\x1b[2J\\"
     assert len(Undelivered("x" * 1000).reason) == 500

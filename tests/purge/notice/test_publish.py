@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -214,6 +215,14 @@ def test_a_plan_before_that_cannot_be_read_is_said(tmp_path: Path, site: Path) -
     assert found.publication.previous_plan_id is None
 
 
+def test_a_plan_that_can_never_be_carried_out_says_so(tmp_path: Path, site: Path) -> None:
+    index = replace(draft().index, obstacles=("3 subtrees could not be read",))
+    loaded = make(tmp_path / "plan", [Row(b"bob/x", BOB)], draft(index=index))
+    (note,) = run(loaded, site).notes
+    assert note.startswith("nothing can be deleted by this plan")
+    assert "3 subtrees" in note
+
+
 def test_a_site_without_a_directory_is_told(plan: LoadedPlan) -> None:
     with pytest.raises(UsageError, match="directory"):
         publish(plan, KEY, Notices(), accounts=book(), clock=clock())
@@ -298,6 +307,65 @@ def test_a_user_reads_the_own_list_and_no_other(plan: LoadedPlan, site: Path) ->
     assert seen.stdout.split() == ["1", "0", "0", "0", "0"]
 
 
+def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
+    """The command that lists tell, on real files with names of every kind."""
+    root = tmp_path / "root"
+    names = [b"a\nb", b"\xff\xfe", b"-rf", b"--to-command=x", b" a ", b"\\n", b"d/e", b"*"]
+    for name in names:
+        file = root / os.fsdecode(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(name)
+    system = replace(draft().file_system, root=str(root))
+    made = draft(file_system=system)
+    loaded = make(tmp_path / "plan", [Row(name, ADA) for name in names], made)
+    run(loaded, site)
+    place, archive = lists_of(site, loaded), tmp_path / "archive.tar"
+    options = ["--create", "--file", str(archive), "--null", "--files-from", "ada.nul"]
+    subprocess.run(["tar", *options], cwd=place, check=True, capture_output=True)
+    with tarfile.open(archive, errors="surrogateescape", encoding="utf-8") as packed:
+        found = {os.fsencode(one.name): packed.extractfile(one) for one in packed.getmembers()}
+        prefix = os.fsencode(root).lstrip(b"/") + b"/"
+        assert sorted(found) == sorted(prefix + name for name in names)
+        for name in names:
+            content = found[prefix + name]
+            assert content is not None
+            assert content.read() == name
+
+
+def test_memory_does_not_grow_with_the_list(tmp_path: Path) -> None:
+    """Two plans, one three times the other, each by a process of its own."""
+    code = (
+        "import sys; from pathlib import Path; from tests.purge.notice import test_publish as t\n"
+        "t.in_child(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0])\n"
+    )
+    peaks_kib = []
+    for size in (repetitions(250_000, 2_000_000), repetitions(750_000, 6_000_000)):
+        for site in open_directory():
+            loaded = make(tmp_path / f"plan-{size}", many(size))
+            seen = subprocess.run(
+                [sys.executable, "-c", code, str(loaded.directory), str(site)],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            peaks_kib.append(int(seen.stdout.split("VmHWM:")[1].split()[0]))
+    assert peaks_kib[1] < peaks_kib[0] * 1.3
+
+
+def many(rows: int) -> pl.DataFrame:
+    """Return candidates of 50 users, made all at once."""
+    at = pl.int_range(rows, eager=True)
+    return pl.DataFrame({"at": at}).select(
+        parent=pl.lit(b"projects/some/deep/directory/of/one"),
+        name=(pl.lit("wrfout_d01_") + pl.col("at").cast(pl.String)).cast(pl.Binary),
+        id=pl.col("at").cast(pl.String).str.zfill(16).cast(pl.Binary),
+        uid=(20_000 + pl.col("at") % 50).cast(pl.UInt32),
+        size_bytes=(pl.col("at") * 37 % 2**30).cast(pl.UInt64),
+        allocated_bytes=pl.lit(4096, pl.UInt64),
+        nlink=pl.lit(1, pl.UInt32),
+        last_use_s=BEFORE_S - 1 - rows + pl.col("at"),
+    )
+
+
 def test_progress_is_told(plan: LoadedPlan, site: Path) -> None:
     seen: list[tuple[int, int]] = []
     run(plan, site, progress=lambda done, total: seen.append((done, total)))
@@ -336,7 +404,7 @@ def in_child(directory: Path, site: Path) -> None:
     """Publish a plan, saying when it begins."""
     loaded = load_plan(directory, KEY)
     accounts = Book(**{f"u{n}": 20_000 + n for n in range(50)})
-    pl.scan_parquet(loaded.candidates).collect()  # slow the first time, and no moment of interest
+    pl.scan_parquet(loaded.candidates).head(1).collect()  # slow the first time: no moment of ours
     print("begins", flush=True)
     run(loaded, site, accounts=accounts)
 

@@ -45,6 +45,7 @@ class Row:
     size_bytes: int = 1000
     allocated_bytes: int = 4096
     inode: int | None = None
+    nlink: int = 1
 
 
 def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
@@ -63,6 +64,7 @@ def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
             "uid": pl.Series([row.uid for row in ordered], dtype=pl.UInt32),
             "size_bytes": pl.Series([row.size_bytes for row in ordered], dtype=pl.UInt64),
             "allocated_bytes": pl.Series([row.allocated_bytes for row in ordered], dtype=pl.UInt64),
+            "nlink": pl.Series([row.nlink for row in ordered], dtype=pl.UInt32),
             "last_use_s": pl.Series([row.last_use_s for row in ordered], dtype=pl.Int64),
         }
     )

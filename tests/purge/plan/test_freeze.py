@@ -1,5 +1,9 @@
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +22,7 @@ from tests.purge.plan.making import (
     frame_of,
     make,
 )
+from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
 from trimtab.purge.plan import freeze, load_plan, staging
@@ -196,8 +201,16 @@ def test_totals_are_those_of_counting_one_by_one(
         assert user.oldest_use_s == min(one.last_use_s for one in theirs)
         assert user.newest_use_s == max(one.last_use_s for one in theirs)
     assert [user.uid for user in found.users] == sorted({one.uid for one in rows})
-    split = list(pieces(file, rows=piece_rows))
+    split = list(pieces(file, frame_of([]).columns, rows=piece_rows))
     assert pl.concat([*split, frame_of([])]).equals(frame_of(rows))
+
+
+def test_the_bytes_of_a_file_with_several_names_count_once(tmp_path: Path) -> None:
+    names = [Row(b"%d" % n, 1, n, 100, 4096, inode=7, nlink=3) for n in range(3)]
+    alone = [Row(b"x", 1, 5, 100, 4096, nlink=2), Row(b"y", 2, 6, 100, 4096)]
+    candidates = make(tmp_path / "plan", [*names, *alone]).plan.candidates
+    assert (candidates.files, candidates.size_bytes) == (5, 300)
+    assert [user.allocated_bytes for user in candidates.users] == [2 * 4096, 4096]
 
 
 def test_many_pieces_are_one_file(tmp_path: Path) -> None:
@@ -210,6 +223,7 @@ def test_many_pieces_are_one_file(tmp_path: Path) -> None:
             "uid": pl.Series([7], dtype=pl.UInt32).new_from_index(0, rows),
             "size_bytes": pl.Series([1], dtype=pl.UInt64).new_from_index(0, rows),
             "allocated_bytes": pl.Series([512], dtype=pl.UInt64).new_from_index(0, rows),
+            "nlink": pl.Series([1], dtype=pl.UInt32).new_from_index(0, rows),
             "last_use_s": pl.int_range(0, rows, eager=True),
         }
     )
@@ -221,6 +235,54 @@ def test_many_pieces_are_one_file(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="order"):
         make(tmp_path / "other", swapped)
+
+
+def test_a_time_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file can have"):
+        make(tmp_path / "plan", [Row(b"x", last_use_s=-(2**62))])
+
+
+def test_a_plan_killed_at_any_moment_is_whole_or_not_there(tmp_path: Path) -> None:
+    """``kill -9`` of a real process; the next attempt removes what it left."""
+    random = seeded("freeze")
+    code = "import sys; from tests.purge.plan import test_freeze as t; t.in_child(sys.argv[1])"
+    for number in range(repetitions(5, 200)):
+        out = tmp_path / f"plan-{number}"
+        child = subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(random.uniform(0, 0.1))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        if out.exists():
+            assert load_plan(out, KEY).plan.candidates.files == 3000
+        else:
+            assert make(out, ROWS).plan.candidates.files == len(ROWS)
+        names = {one.name for one in tmp_path.iterdir()}
+        assert {name for name in names if name.startswith(f".plan-{number}.")} == set()
+
+
+def in_child(out: str) -> None:
+    """Make a plan, saying when it begins."""
+    frame = frame_of([Row(b"d/%d" % n, n % 7, BEFORE_S - 1 - n) for n in range(3000)])
+    frame.lazy().collect()
+    print("begins", flush=True)
+    make(Path(out), frame)
+
+
+def test_an_attempt_at_work_is_left_alone(tmp_path: Path) -> None:
+    with staging(tmp_path / "plan") as first:
+        with staging(tmp_path / "plan") as second:
+            assert first.directory.is_dir()
+            assert second.directory.is_dir()
+        assert first.directory.is_dir()
+    (tmp_path / ".plan.0123456789ab").mkdir()
+    (tmp_path / ".plan.0123456789ab" / "x").write_text("left")
+    (tmp_path / ".plan.other").mkdir()
+    with staging(tmp_path / "plan"):
+        pass
+    assert [one.name for one in tmp_path.iterdir()] == [".plan.other"]
 
 
 def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None:

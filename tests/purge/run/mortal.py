@@ -62,6 +62,7 @@ def one_run(world: World, die_at: int, rows: int) -> None:
         os.write = mortal.watch(os.write, write=True)
         os.fsync = mortal.watch(os.fsync)
         Path.unlink = mortal.watch(Path.unlink)
+        Path.rename = mortal.watch(Path.rename)
     terms = world.terms
 
     def few(now: Any) -> Any:

@@ -108,6 +108,15 @@ def test_a_user_with_much_old_data_does_not_stop_the_others():
     assert found.stopped_users == {1}
 
 
+def test_a_cap_that_only_rows_behind_the_batch_would_meet_stops_nobody():
+    allowance = Allowance(user_fraction=0.5, user_bytes={1: 20})
+    found = choose(
+        listed([(1, 5), (1, 5), (1, 5)]), spent=Spent(), allowance=allowance, needed_bytes=5
+    )
+    assert found.batch == Batch(Rows(0, 1))
+    assert found.stopped_users == frozenset()
+
+
 def test_the_only_file_of_a_user_may_go_however_large_its_share():
     allowance = Allowance(user_fraction=0.25, user_bytes={1: 100})
     found = choose(listed([(1, 100), (1, 1)]), spent=Spent(), allowance=allowance)

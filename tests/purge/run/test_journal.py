@@ -230,7 +230,7 @@ def test_a_damaged_journal_deletes_nothing_more(tmp_path):
     with pytest.raises(DataError, match=r"journal\.jsonl:2: the journal was changed"):
         write(tmp_path)
     with pytest.raises(DataError):
-        spent_since(tmp_path, AT)
+        spent_since(tmp_path, PLAN.file_system, AT)
 
 
 def test_two_runs_at_once_are_refused(tmp_path):
@@ -250,7 +250,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
         found = subprocess.run(
             [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
         )
-    assert found.stdout.startswith("another run works with the journals of")
+    assert found.stdout == "another run is at work on ext4 /dev/md0 now\n"
     write(tmp_path)
 
 
@@ -329,9 +329,18 @@ def test_caps_count_what_every_run_of_a_day_deleted(tmp_path):
         batch(2, 3), done(2, ("deleted", 3)),
         done(5, ("deleted", 7), apply=False),
     )  # fmt: skip
-    with opened(tmp_path, PlanLine("plan-2", "", 9, "", ""), at=AT, owner=OWNER) as other:
+    with opened(
+        tmp_path, PlanLine("plan-2", "", 9, "/other", PLAN.file_system), at=AT, owner=OWNER
+    ) as other:
         other.write(batch(0, 1))
         other.write(done(0, ("deleted", 1), by_user={7: (1, 10)}))
-    spent = spent_since(tmp_path, AT - timedelta(hours=1))
+    spent = spent_since(tmp_path, PLAN.file_system, AT - timedelta(hours=1))
     assert (spent.files, spent.bytes, dict(spent.by_user)) == (4, 40, {1000: 30, 7: 10})
-    assert spent_since(tmp_path / "none", AT).files == 0
+    assert spent_since(tmp_path, "another", AT - timedelta(hours=1)).files == 0
+    assert spent_since(tmp_path / "none", PLAN.file_system, AT).files == 0
+
+
+def test_runs_on_two_file_systems_do_not_wait_for_each_other(tmp_path):
+    other = PlanLine("plan-2", "", 9, "/other", "another")
+    with opened(tmp_path, PLAN, at=AT, owner=OWNER), opened(tmp_path, other, at=AT, owner=OWNER):
+        pass

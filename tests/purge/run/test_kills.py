@@ -48,6 +48,7 @@ def check(world, kills):
     )
     assert there == set(range(3, world.files, CHANGED))
     assert all(stranger.exists() for stranger in world.strangers)
+    assert list(world.remover.aside.iterdir()) == []
     done = [line for line in chronicle.lines if isinstance(line, DoneLine)]
     assert sum(line.files for line in done) == world.files - len(there)
     # Nothing was begun twice but for what a kill left as it was.

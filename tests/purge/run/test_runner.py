@@ -234,9 +234,10 @@ def test_caps_hold_for_all_runs_of_a_day_together(world):
     world.surroundings.now = replace(world.surroundings.now, policy=policy(target=0.5, caps=caps))
     first = run(world.job(), apply=True)
     assert (first.reason, first.files) == (StopReason.FILES_CAP, 30)
+    world.surroundings.at_s += 19 * 3600.0
     again = run(world.job(id="second"), apply=True)
     assert [one.guard for one in again.objections] == ["caps"]
-    world.surroundings.at_s += 20.1 * 3600.0
+    world.surroundings.at_s += 1.1 * 3600.0
     assert run(world.job(id="third"), apply=True).files == 20
 
 
@@ -313,10 +314,11 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
     assert world.there() == set(range(50, 100))
 
 
-def test_what_was_moved_aside_comes_to_its_end_though_the_plan_has_expired(world):
+def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):
     world.remover.before = failing_at(21)
     with pytest.raises(RuntimeError):
         run(world.job(), apply=True)
+    world.paths[21].rename(world.remover.aside / "21")
     world.remover.before = lambda _what, _row: None
     world.surroundings.now = with_plan(world.surroundings.now, expires_at_s=NOW_S - 1)
     world.remover.asked.clear()

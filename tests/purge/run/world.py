@@ -1,7 +1,8 @@
 """A small world for a run: real files, a slow and obvious remover, surroundings that are made up.
 
-The remover checks nothing but that a file has the size that was planned. What the real one checks
-is tested beside it; here it is how a run goes by what it says.
+The remover checks nothing but that a file has the size that was planned; as the real one it moves a
+file aside before it removes it. What the real one checks is tested beside it; here it is how a run
+goes by what it says.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from trimtab.purge.run.state import Listed, Rows
 NOW_S = 1_790_000_000.0
 DAY_S = 86400.0
 FILE_BYTES = 4096
-CODES = {1: "deleted", 2: "would_delete", 3: "gone", 4: "touched", 20: "failed"}
+CODES = {1: "deleted", 2: "would_delete", 3: "gone", 4: "touched", 15: "too_young", 20: "failed"}
 CODE_OF = {name: code for code, name in CODES.items()}
 EXT4 = FileSystemIdentity("ext4", "/dev/md0", 77)
 
@@ -102,6 +103,10 @@ class SlowRemover:
     ----------
     paths
         One a row.
+    aside
+        Directory that files are moved to.
+    restoring
+        Every file is too young for it.
     asked
         What was asked, in order.
     delay_s
@@ -109,7 +114,9 @@ class SlowRemover:
     """
 
     paths: Sequence[Path]
+    aside: Path
     delay_s: float = 0.0
+    restoring: bool = False
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     before: Callable[[str, int], None] = lambda _what, _row: None
 
@@ -123,14 +130,22 @@ class SlowRemover:
 
     def recover(self, first: int, count: int) -> Answer:
         self.asked.append(("recover", first, count))
-        return self._answer([self._seen(row) for row in range(first, first + count)])
+        return self._answer([self._recover(row) for row in range(first, first + count)])
+
+    def _recover(self, row: int) -> str:
+        aside = self.aside / str(row)
+        if aside.exists():
+            aside.rename(self.paths[row])
+        return self._seen(row) if self.restoring else self._delete(row)
 
     def _seen(self, row: int) -> str:
         try:
             size = self.paths[row].lstat().st_size
         except FileNotFoundError:
             return "gone"
-        return "would_delete" if size == FILE_BYTES else "touched"
+        if size != FILE_BYTES:
+            return "touched"
+        return "too_young" if self.restoring else "would_delete"
 
     def _delete(self, row: int) -> str:
         if self.delay_s:
@@ -139,7 +154,9 @@ class SlowRemover:
         seen = self._seen(row)
         if seen != "would_delete":
             return seen
-        self.paths[row].unlink()
+        self.aside.mkdir(exist_ok=True)
+        self.paths[row].rename(self.aside / str(row))
+        (self.aside / str(row)).unlink()
         return "deleted"
 
     def _answer(self, names: Sequence[str]) -> Answer:
@@ -224,7 +241,8 @@ class World:
         self.tree = self.directory / "tree"
         self.paths = [self.tree / f"d{row % 7}" / f"file-{row}" for row in range(self.files)]
         self.strangers = [self.tree / f"d{row % 7}" / f"other-{row}" for row in range(self.outside)]
-        self.remover = SlowRemover(self.paths, self.delay_s)
+        self.remover = SlowRemover(self.paths, self.directory / "aside", self.delay_s)
+        self.restorer = replace(self.remover, restoring=True, asked=self.remover.asked)
         self.table = Table(
             np.arange(self.files, dtype=np.uint32) % self.users + 1000,
             np.full(self.files, FILE_BYTES, np.uint64),
@@ -249,6 +267,7 @@ class World:
             horizon_s=NOW_S - 60 * DAY_S,
             terms=lambda now: self.terms(now, apply=True),
             remover=lambda: self.remover,
+            restorer=lambda: self.restorer,
             codes=CODES,
             listing=self.table,
             surroundings=self.surroundings,

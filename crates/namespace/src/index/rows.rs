@@ -37,11 +37,12 @@ pub struct Rows {
 impl Shard {
     /// Begins to read at a row.
     pub fn rows_from(&self, first: u64) -> Result<Rows> {
-        let mut rows = Rows { shard: self.clone(), group: 0, columns: None, next: first };
+        let mut rows = Rows { shard: self.clone(), group: 0, columns: None, next: 0 };
         let mut skipped = first;
         while rows.group < self.groups() {
             let length = self.group(rows.group).rows as u64;
             if skipped < length {
+                rows.next = first - skipped;
                 // Less than a group.
                 rows.skip(skipped as usize)?;
                 return Ok(rows);
@@ -73,7 +74,9 @@ impl Rows {
         Ok(rows)
     }
 
-    fn skip(&mut self, mut count: usize) -> Result<()> {
+    /// Passes over rows.
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<()> {
+        self.next += count as u64;
         while count > 0 && self.fill()? {
             let Some(columns) = &mut self.columns else { break };
             let taken = columns.left.min(count).min(4096);

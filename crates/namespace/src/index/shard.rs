@@ -62,6 +62,11 @@ impl Shard {
         (0..self.groups()).map(|number| self.group(number).rows as u64).sum()
     }
 
+    /// The number of the first row of a group.
+    pub(crate) fn first_row(&self, number: usize) -> u64 {
+        (0..number).map(|before| self.group(before).rows as u64).sum()
+    }
+
     /// How many groups of rows it has.
     pub(crate) fn groups(&self) -> usize {
         self.0.metadata.num_row_groups()

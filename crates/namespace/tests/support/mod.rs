@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod twin;
+
 use namespace::index::Row;
-use namespace::{Entry, FileType, Layout, ObjectId, Times};
+use namespace::rules::Counted;
+use namespace::{Entry, FileType, Layout, ObjectId, Rules, Times};
 use proptest::prelude::*;
 
 /// The second at which the scans of the tests ended.
@@ -106,4 +109,49 @@ pub fn row_of(parent: &[u8], name: &[u8], entry: Entry) -> Row {
 pub fn latest(times: &Times) -> Option<i64> {
     let all = [times.access_ns?, times.modification_ns?, times.change_ns?];
     all.iter().max().map(|last| last.div_euclid(1_000_000_000))
+}
+
+/// Rules of all kinds over such a world.
+pub fn rules() -> impl Strategy<Value = Rules> {
+    let counted = prop_oneof![
+        4 => Just(Counted::ALL),
+        2 => (any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(access, modification, change)| Counted { access, modification, change }),
+    ];
+    let path = prop_oneof![
+        4 => "[ab](/[ab]){0,2}".prop_map(String::into_bytes),
+        1 => Just(Vec::new()),
+    ];
+    let ids = || prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0u32..4, 1..3)];
+    let paths = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(path, 0..3)];
+    let times = (AS_OF_S - 300_000..AS_OF_S + 10, prop_oneof![Just(0u64), 0u64..9000]);
+    (counted, times, paths, ids(), ids(), ids(), any::<bool>()).prop_map(
+        |(
+            counted,
+            (old_enough_before_s, minimum_size_bytes),
+            exempt_paths,
+            users,
+            groups,
+            projects,
+            linked,
+        )| {
+            Rules {
+                counted,
+                as_of_s: AS_OF_S,
+                old_enough_before_s,
+                minimum_size_bytes,
+                exempt_paths,
+                exempt_users: sorted(users),
+                exempt_groups: sorted(groups),
+                exempt_projects: sorted(projects),
+                linked,
+            }
+        },
+    )
+}
+
+fn sorted(mut ids: Vec<u32>) -> Vec<u32> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }

@@ -204,11 +204,11 @@ class LustreDriver:
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
-        """Run a program on this host or on a server, and return what came of it."""
+        """Run a program on this host, a server or a client that the site names."""
         if server is None:
             return self._execute(argv, timeout_s=timeout_s)
-        if server not in self._servers.names:
-            return NotAvailable(f"{server} is not among the site's servers")
+        if server not in (*self._servers.names, *self._servers.clients):
+            return NotAvailable(f"{server} is not among the site's servers and clients")
         if self._servers.reach == "local":
             return self._execute(argv, timeout_s=timeout_s)
         found: Mapping[str, ProcessResult] = self._fan_out(

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimtab.errors import UsageError
-from trimtab.loop.purging.measuring import Measure, use_over_time, usage_now
-from trimtab.purge.horizon.curve import AgeCurve, DayCurve
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.loop.purging.measuring import Measure, usage_now
+from trimtab.loop.purging.place import PurgePlace
+from trimtab.loop.purging.site import SiteSays, ask_site
+from trimtab.purge.horizon.answer import Answer, answer
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
-from trimtab.purge.horizon.horizon import (
-    Horizon,
-    OwnedBy,
-    Step,
-    find_horizon,
-    owners,
-    publication_bytes,
-    steps,
-)
-from trimtab.purge.horizon.targets import OstHorizons, find_ost_horizons
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
-from trimtab.purge.rules import HOUR_S, IndexFacts, ReadRecording, RulesInForce, rules_in_force
+from trimtab.purge.rules import IndexFacts, RulesInForce, rules_in_force
+from trimtab.purge.run.journal import journals, read
+from trimtab.purge.run.records import DoneLine
 
 if TYPE_CHECKING:
     from trimtab._core import Tally
@@ -40,75 +35,61 @@ class Question:
     directory
         Of the index.
     policy
-        Its target, rules and ages.
-    reads
-        Whether reads extend life here.
+        Its target, rules and ages; ``None``: the usual ones, for ``target`` or ``target_ost``.
+    target, target_ost
+        In place of the policy's.
     usage
         How full the file system is; ``None``: it is asked now.
-    ost_usages
-        Of each OST by its index, for ``target_ost``.
     site, store_url
-        Whose snapshots tell how use has grown; ``None``: growth is not forecast.
+        Who says whether reads count, how full each OST is and how use has grown; ``None``:
+        nobody.
+    place
+        Whose journals say what purges took: it is added back before growth is forecast.
     ahead_s
         How far the forecast looks; ``None``: as far as the policy's lists.
     """
 
     directory: Path
-    policy: Policy
-    reads: ReadRecording = ReadRecording()
+    policy: Policy | None = None
+    target: float | None = None
+    target_ost: float | None = None
     usage: Usage | None = None
-    ost_usages: dict[int, Usage] | None = None
     site: str | None = None
     store_url: str | None = None
+    place: PurgePlace | None = None
     ahead_s: int | None = None
     threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Found:
     """What an index says of a policy.
 
     Attributes
     ----------
+    policy
+        As it was asked for: target and forecast may be the question's.
     rules
         In force for this index and time.
-    horizon
-        The cut-off that reaches the target as things stand.
-    listed
-        The cut-off of the lists to publish: the forecast's upper bound, times the policy's factor.
-    growth
-        ``None`` where nobody was asked how use has grown.
-    steps
-        What other horizons would free.
-    users, projects
-        What the cut-off takes from whom; of ``listed``.
-    held_bytes
-        What all eligible files of each user take up.
-    osts
-        ``None`` without ``target_ost``.
-    future_files
-        Files with a time beyond the end of the scan.
+    files, allocated_bytes
+        All regular files of the index.
+    notes
+        What a reader should know besides the answer's own words, a sentence each.
     """
 
     manifest: Manifest
     policy: Policy
     rules: RulesInForce
     usage: Usage
-    horizon: Horizon
-    listed: Horizon
-    growth: Growth | None
-    steps: tuple[Step, ...]
-    users: tuple[OwnedBy, ...]
-    projects: tuple[OwnedBy, ...]
-    osts: OstHorizons | None
+    answer: Answer
     files: int
     allocated_bytes: int
-    future_files: int
     latest_future_s: int | None
+    notes: tuple[str, ...] = ()
 
 
-def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_now) -> Answer:
-    """Return the horizon that a policy's target asks for, and the whole curve beside it.
+def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_now) -> Found:
+    """Return the horizon that a target asks for, and the whole curve beside it.
 
     Raises
     ------
@@ -117,41 +98,24 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     UnreadableError
         It cannot be read.
     """
-    policy = question.policy
     manifest = load_manifest(question.directory)
-    rules = rules_in_force(
-        policy, IndexFacts.of(manifest), question.reads, now_s=int(now.timestamp())
-    )
+    policy = _policy(question, manifest)
+    said = SiteSays() if question.site is None else ask_site(question.site, policy.root, now=now)
+    rules = rules_in_force(policy, IndexFacts.of(manifest), said.reads, now_s=int(now.timestamp()))
     usage = question.usage or measure(policy.root)
-    tally = _tally(question, manifest, rules)
-    curve, kept = AgeCurve.from_buffers(*tally.hours()), tally.kept()
-    youngest_hour = rules.old_enough_before_s // HOUR_S
-    osts = _osts(question, tally, curve, usage, youngest_hour)
-    target = _target(policy, osts, usage)
-    horizon = find_horizon(curve, usage, target, youngest_hour=youngest_hour, kept=kept)
-    growth = _growth(question, now)
-    ahead = 0 if growth is None or growth.high_bytes is None else growth.high_bytes
-    wanted = publication_bytes(usage, target, growth_bytes=ahead, factor=policy.publish_factor)
-    listed = find_horizon(
-        curve, usage, target, youngest_hour=youngest_hour, kept=kept, required_bytes=wanted
-    )
-    hour = listed.cut_off_hour
-    return Answer(
+    tally = _tally(question, policy, manifest, rules)
+    growth, notes = _growth(question, policy, said, now)
+    found = answer(policy, rules, tally, usage, ost_usages=said.osts, growth=growth)
+    return Found(
         manifest=manifest,
         policy=policy,
         rules=rules,
         usage=usage,
-        horizon=horizon,
-        listed=listed,
-        growth=growth,
-        steps=steps(curve, usage, as_of_s=rules.as_of_s),
-        users=_owners(tally.users(), tally.days_of_user, hour),
-        projects=_owners(tally.projects(), tally.days_of_project, hour),
-        osts=osts,
+        answer=found,
         files=tally.files,
         allocated_bytes=tally.allocated_bytes,
-        future_files=tally.future_files,
         latest_future_s=tally.latest_future_s,
+        notes=(*_notes(manifest, question), *notes),
     )
 
 
@@ -160,7 +124,40 @@ def shard_paths(directory: Path, manifest: Manifest) -> list[str]:
     return [str(directory / shard.name) for shard in manifest.shards]
 
 
-def _tally(question: Question, manifest: Manifest, rules: RulesInForce) -> Tally:
+def purged_before(place: PurgePlace) -> tuple[tuple[int, int], ...]:
+    """Return what runs of this host freed: seconds since 1970, and bytes.
+
+    Raises
+    ------
+    UnreadableError
+        A journal cannot be read.
+    """
+    return tuple(
+        (int(line.at.timestamp()), line.freed_bytes)
+        for path in journals(place.journals)
+        for line in read(path).lines
+        if isinstance(line, DoneLine) and line.apply
+    )
+
+
+def _policy(question: Question, manifest: Manifest) -> Policy:
+    policy = question.policy
+    if policy is None:
+        if question.target is None and question.target_ost is None:
+            raise UsageError(
+                "how full the file system may be is not said",
+                hint="--target 70%, or --policy POLICY.toml",
+            )
+        root = manifest.root.decode("utf-8", "surrogateescape")
+        policy = Policy("asked", root, target=question.target, target_ost=question.target_ost)
+    elif question.target is not None or question.target_ost is not None:
+        policy = replace(policy, target=question.target, target_ost=question.target_ost)
+    if question.ahead_s is not None:
+        policy = replace(policy, forecast_s=question.ahead_s)
+    return policy
+
+
+def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesInForce) -> Tally:
     from trimtab._core import tally
 
     return tally(
@@ -169,49 +166,42 @@ def _tally(question: Question, manifest: Manifest, rules: RulesInForce) -> Tally
         threads=question.threads,
         users=True,
         projects=Lack.PROJECT not in manifest.lacking,
-        osts=question.policy.target_ost is not None,
+        osts=policy.target_ost is not None and Lack.LAYOUT not in manifest.lacking,
     )
 
 
-def _osts(
-    question: Question, tally: Tally, curve: AgeCurve, usage: Usage, youngest_hour: int
-) -> OstHorizons | None:
-    limit = question.policy.target_ost
-    if limit is None:
-        return None
-    if not question.ost_usages:
-        raise UsageError(
-            "target_ost is set, and how full each OST is is not known",
-            hint="give the site, whose driver asks for it: --site NAME",
-        )
-    curves = {index: AgeCurve.from_buffers(*tally.hours_of_ost(index)) for index in tally.osts()}
-    return find_ost_horizons(
-        curves,
-        question.ost_usages,
-        limit,
-        whole=curve,
-        usage=usage,
-        youngest_hour=youngest_hour,
-    )
-
-
-def _target(policy: Policy, osts: OstHorizons | None, usage: Usage) -> float:
-    if policy.target is not None:
-        return policy.target
-    if osts is not None and osts.target is not None:
-        return osts.target
-    return min(1.0, usage.fullness)
-
-
-def _growth(question: Question, now: datetime) -> Growth | None:
+def _growth(
+    question: Question, policy: Policy, said: SiteSays, now: datetime
+) -> tuple[Growth | None, tuple[str, ...]]:
+    """Return the forecast, and what is to be said of it."""
     if question.site is None:
-        return None
-    ahead_s = question.policy.horizon_ahead_s if question.ahead_s is None else question.ahead_s
-    points = use_over_time(question.site, question.store_url, until=now)
-    return forecast_growth(points, ahead_s=ahead_s)
+        if question.ahead_s is None:
+            return None, ()
+        raise UsageError(
+            "growth is forecast from the snapshots of a site, and none is named",
+            hint="--site NAME, whose snapshots `trimtab watch` keeps",
+        )
+    from trimtab.loop.purging.measuring import use_over_time
+
+    notes: tuple[str, ...] = ()
+    purged: tuple[tuple[int, int], ...] = ()
+    try:
+        points = use_over_time(said.site, question.store_url or said.store_url, until=now)
+    except TrimtabError as error:
+        return None, (f"how use has grown is not known: {error.message}",)
+    try:
+        purged = () if question.place is None else purged_before(question.place)
+    except (TrimtabError, OSError) as error:
+        said_why = getattr(error, "message", None) or str(error)
+        notes = (f"what purges took is not known, and growth may look too small: {said_why}",)
+    return forecast_growth(points, ahead_s=policy.horizon_ahead_s, purged=purged), notes
 
 
-def _owners(known: list[int], days_of, hour: int | None) -> tuple[OwnedBy, ...]:
-    if hour is None:
-        return ()
-    return owners({one: DayCurve.from_buffers(*days_of(one)) for one in known}, hour)
+def _notes(manifest: Manifest, question: Question) -> Iterator[str]:
+    for obstacle in manifest.obstacles:
+        yield f"nothing may be deleted by this index: {obstacle}"
+    if question.site is None:
+        yield (
+            "no site is named: whether reads are recorded is not known, and they do not extend "
+            "life (--site NAME)"
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.errors import TrimtabError
 from trimtab.launch import bounded
 from trimtab.loop.stores import open_store
 from trimtab.purge.horizon.forecast import WINDOW_S
@@ -29,6 +31,18 @@ def usage_now(root: str) -> Usage:
     """
     space = bounded.free_space(root)
     return Usage(space.used_bytes, space.available_bytes, space.capacity_bytes)
+
+
+def inodes_in_use(root: str) -> tuple[int, bool]:
+    """Return the inodes of a root's file system, and whether all of them are beneath the root.
+
+    0 where it does not say; a scan then has no end that could be estimated.
+    """
+    try:
+        space = bounded.free_space(root)
+    except TrimtabError:
+        return 0, False
+    return max(0, space.inodes - space.inodes_free), os.path.ismount(root)
 
 
 def use_over_time(

@@ -13,7 +13,7 @@ from trimtab.purge.notice.accounts import Accounts, SystemAccounts
 from trimtab.purge.notice.mail import Postman, SmtpPostman
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish
-from trimtab.purge.plan import LoadedPlan, load_plan, published_before, read_key
+from trimtab.purge.plan import LoadedPlan, SigningKey, load_plan, published_before, read_key
 from trimtab.purge.policy import Notices, Policy
 from trimtab.purge.policy_file import parse_policy
 
@@ -61,8 +61,7 @@ def notify(
     """
     key = read_key(place.key, owner=place.owner)
     loaded = load_plan(directory, key, owner=place.owner)
-    others = [one for one in sorted(loaded.directory.parent.iterdir()) if _is_plan(one, loaded)]
-    previous, passed_over = published_before(others, loaded.plan, key, owner=place.owner)
+    previous, passed_over = published_beside(loaded, key, place)
     notices = policy_of(loaded).notices
     published = publish(
         loaded,
@@ -93,9 +92,17 @@ def policy_of(loaded: LoadedPlan) -> Policy:
     return parse_policy(loaded.plan.policy.text, "the plan's policy", None).policy
 
 
+def published_beside(
+    loaded: LoadedPlan, key: SigningKey, place: PurgePlace
+) -> tuple[LoadedPlan | None, tuple[str, ...]]:
+    """Return the plan beside one that was published before it, and what was passed over."""
+    others = [one for one in sorted(loaded.directory.parent.iterdir()) if _is_plan(one, loaded)]
+    return published_before(others, loaded.plan, key, owner=place.owner)
+
+
 def _is_plan(path: Path, loaded: LoadedPlan) -> bool:
     return path != loaded.directory and not path.is_symlink() and (path / "plan.json").is_file()
 
 
 def _postman(notices: Notices) -> Postman:
-    return SmtpPostman(notices.smtp_host, notices.smtp_port)
+    return SmtpPostman(notices.smtp_host, notices.smtp_port, notices.mail_from or "")

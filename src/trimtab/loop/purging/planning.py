@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError
-from trimtab.loop.purging.horizons import Answer, Question, ask_horizon, shard_paths
+from trimtab.loop.purging.horizons import Found, Question, ask_horizon, shard_paths
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
+from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
+from trimtab.purge.index import views
+from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.plan import (
     Plan,
     PlanDraft,
@@ -29,6 +33,7 @@ from trimtab.purge.plan import (
 from trimtab.purge.plan.model import rules_of
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.policy_text import policy_text
+from trimtab.purge.run.collect import root_facts
 
 MANIFEST = "manifest.json"
 
@@ -41,15 +46,15 @@ class Made:
     ----------
     directory
         Of the plan.
-    answer
+    found
         The horizon that it follows from.
     new_key
-        Whether the site's key was made for it: keep a copy of it, and it alone.
+        Whether the site's key was made for it.
     """
 
     directory: Path
     plan: Plan
-    answer: Answer
+    found: Found
     new_key: bool
 
 
@@ -61,39 +66,47 @@ def make_plan(
     place: PurgePlace,
     now: datetime,
     measure: Measure = usage_now,
+    progress: Callable[[str, float], None] = lambda step, part: None,
 ) -> Made:
     """Return the plan that a policy makes of an index, written to ``out``.
 
     Raises
     ------
     RefusedError
-        There is nothing that would have to go, or nothing that may; the directories are not
-        root's alone.
+        There is nothing that would have to go, or nothing that may; an exempt path is not there;
+        the directories are not root's alone.
     UsageError
         There is something at ``out`` already, or the index does not fit the policy.
     """
-    answer = ask_horizon(question, now=now, measure=measure)
-    before_s = answer.listed.cut_off_s
+    progress("reading the index", 0.0)
+    require_exempt_paths(
+        policy.policy, look_beneath(policy.policy.root), now_s=int(now.timestamp())
+    )
+    found = ask_horizon(replace(question, policy=policy.policy), now=now, measure=measure)
+    published = found.answer.published
+    before_s = published.cut_off_s
     if before_s is None:
         raise RefusedError(
-            f"nothing has to go: {answer.listed.words(answer.rules.as_of_s)[0]}",
+            f"nothing has to go: {published.words(found.rules.as_of_s)[0]}",
             hint="a plan is made where use is, or is forecast to be, over the target",
         )
-    if not answer.listed.freed.files:
+    if not published.freed.files:
         raise RefusedError(
             "nothing may go: no file is old enough under this policy",
             hint="trimtab purge horizon shows why each is kept",
         )
     key, new_key = signing_key(prepared(place))
     with staging(out, owner=place.owner) as staged:
-        _select(question, answer, before_s, staged.candidates)
+        progress("choosing the candidates", 0.3)
+        _select(question, found, before_s, staged.candidates)
+        progress("freezing and signing", 0.7)
         plan = freeze(
-            _draft(question, policy, answer, before_s, now),
+            _draft(question, policy, found, before_s, now),
             staged,
             key=key,
-            held_bytes={one.owner: one.eligible.allocated_bytes for one in answer.users},
+            held_bytes=held_by_users(question.directory, found.manifest),
         )
-    return Made(staged.out, plan, answer, new_key)
+    return Made(staged.out, plan, found, new_key)
 
 
 def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
@@ -103,13 +116,26 @@ def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
     return create_key(place.key, owner=place.owner), True
 
 
-def _select(question: Question, answer: Answer, before_s: int, out: Path) -> None:
+def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
+    """Return what all files of each user take up, each counted once, by uid.
+
+    Where blocks are not known their lengths stand for them, as in the rest of such an index.
+    """
+    import polars as pl
+
+    rows = views.files(views.names(directory, manifest))
+    held = pl.coalesce("allocated_bytes", "size_bytes").sum().alias("held")
+    totals = rows.group_by("uid").agg(held).collect(engine="streaming")
+    return {int(uid): int(held) for uid, held in totals.select("uid", "held").iter_rows()}
+
+
+def _select(question: Question, found: Found, before_s: int, out: Path) -> None:
     from trimtab._core import select
 
     try:
         select(
-            shard_paths(question.directory, answer.manifest),
-            answer.rules.core(),
+            shard_paths(question.directory, found.manifest),
+            found.rules.core(),
             before_s=before_s,
             out=str(out),
             threads=question.threads,
@@ -121,29 +147,26 @@ def _select(question: Question, answer: Answer, before_s: int, out: Path) -> Non
 
 
 def _draft(
-    question: Question, policy: LoadedPolicy, answer: Answer, before_s: int, now: datetime
+    question: Question, policy: LoadedPolicy, found: Found, before_s: int, now: datetime
 ) -> PlanDraft:
-    horizon, listed = answer.horizon, answer.listed
-    words = (*horizon.words(answer.rules.as_of_s), *listed.words(answer.rules.as_of_s))
-    if answer.growth is not None:
-        words = (*words, answer.growth.words)
+    needed, published = found.answer.needed, found.answer.published
     return PlanDraft(
         id=new_identifier(now),
         made_at=now,
         notice_s=policy.policy.notice_s,
         valid_s=policy.policy.valid_s,
-        file_system=_file_system(answer),
-        index=_index(question, answer),
+        file_system=_file_system(found),
+        index=_index(question, found),
         policy=_policy(policy),
-        rules=_rules(answer),
+        rules=_rules(found),
         horizon=PlannedHorizon(
             before_s=before_s,
-            needed_before_s=horizon.cut_off_s,
-            target=horizon.target,
-            used_bytes=answer.usage.used_bytes,
-            available_bytes=answer.usage.available_bytes,
-            to_free_bytes=listed.required_bytes,
-            words=tuple(dict.fromkeys(words)),
+            needed_before_s=needed.cut_off_s,
+            target=needed.target,
+            used_bytes=found.usage.used_bytes,
+            available_bytes=found.usage.available_bytes,
+            to_free_bytes=published.required_bytes,
+            words=tuple(one for one in found.answer.words if one not in found.rules.words),
         ),
     )
 
@@ -154,18 +177,18 @@ def _policy(policy: LoadedPolicy) -> PlannedPolicy:
     return PlannedPolicy(policy.policy.name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _file_system(answer: Answer) -> PlannedFileSystem:
-    system = answer.manifest.filesystem
+def _file_system(found: Found) -> PlannedFileSystem:
+    system = found.manifest.filesystem
     if system is None:
         raise RefusedError(
             "the index does not say which file system it is of, and nothing may be deleted by it",
-            hint="trimtab purge scan, or import with --file-system",
+            hint="trimtab purge scan, or import while it is mounted",
         )
-    return PlannedFileSystem(system.kind, system.name, system.fsid, answer.policy.root)
+    return PlannedFileSystem(system.kind, system.name, system.fsid, found.policy.root)
 
 
-def _index(question: Question, answer: Answer) -> PlannedIndex:
-    manifest = answer.manifest
+def _index(question: Question, found: Found) -> PlannedIndex:
+    manifest = found.manifest
     data = (question.directory / MANIFEST).read_bytes()
     started = manifest.started_ns
     return PlannedIndex(
@@ -177,11 +200,12 @@ def _index(question: Question, answer: Answer) -> PlannedIndex:
         times=manifest.times.value,
         time_resolution_ns=manifest.time_resolution_ns,
         obstacles=manifest.obstacles,
+        atime_settings=manifest.atime_settings or root_facts(found.policy.root).atime_settings,
     )
 
 
-def _rules(answer: Answer) -> PlannedRules:
-    rules = answer.rules
+def _rules(found: Found) -> PlannedRules:
+    rules = found.rules
     return rules_of(
         counted=rules.counted,
         as_of_s=rules.as_of_s,

@@ -1,4 +1,4 @@
-"""A plan carried out here and now: the facts of this machine, the remover of the core, a journal."""
+"""A plan carried out on this machine: its facts, the remover of the core, a journal."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Final
 
-from trimtab.errors import RefusedError
+from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.process import utc_now
-from trimtab.loop.purging.noticing import policy_of
+from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.plan import LoadedPlan, load_plan, published_before, read_key
+from trimtab.purge.plan import LoadedPlan, load_plan, read_key
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
-from trimtab.purge.run import collect
-from trimtab.purge.run.arming import arm, person_now, read_arming
+from trimtab.purge.run.arming import person_now, read_arming
 from trimtab.purge.run.facts import index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
+from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, Remover, RunResult, run
-from trimtab.purge.run.situation import ArmedBy, PlanFacts, RootFacts, Situation, Totals
-from trimtab.purge.run.state import Usage
+from trimtab.purge.run.situation import PlanFacts, Totals
+from trimtab.purge.run.surroundings import HostSurroundings, Site
 
-_THREAD_BATCHES = 2
+BEFORE_ALL_TIMES_S: Final = -(2**62)
+"""A cut-off that every file is too young for: what a restorer goes by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +53,49 @@ class RunOptions:
     ends_at_s: float | None = None
 
 
-def arm_plan(directory: Path, *, place: PurgePlace, now: datetime) -> ArmedBy:
-    """Return who armed a plan now; it has to be published first, or nobody could have objected."""
-    loaded = load_plan(directory, read_key(place.key, owner=place.owner), owner=place.owner)
-    if loaded.publication is None:
-        raise RefusedError(
-            "the plan is not published: whoever arms it would arm what nobody has seen",
-            hint="trimtab purge notify PLAN",
-        )
-    person = person_now()
-    return arm(
-        prepared(place).journals,
-        loaded.plan.id,
-        loaded.sha256,
-        at_s=now.timestamp(),
-        person=person,
-        owner=place.owner,
-    )
-
-
 def run_plan(
     directory: Path,
     options: RunOptions,
     *,
     place: PurgePlace,
     version: str,
+    site: Site | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> RunResult:
-    """Return what a run of a plan came to; see `trimtab.purge.run.runner.run`."""
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[LoadedPlan, RunResult]:
+    """Return a plan and what a run of it came to; see `trimtab.purge.run.runner.run`.
+
+    Parameters
+    ----------
+    site
+        What only its servers know; ``None``: nobody asks them.
+
+    Raises
+    ------
+    RefusedError
+        The plan is not what was signed, or another run has the journals. What guards object to is
+        in the result (`error_of`).
+    """
     key = read_key(prepared(place).key, owner=place.owner)
     loaded = load_plan(directory, key, owner=place.owner)
-    before = policy_of(loaded)
-    policy = before if options.policy is None else load_policy(options.policy).policy
-    others = [one for one in loaded.directory.parent.iterdir() if one != loaded.directory]
-    previous, _ = published_before(
-        [one for one in others if (one / "plan.json").is_file()],
-        loaded.plan,
-        key,
-        owner=place.owner,
-    )
-    world = Here(loaded, before, policy, previous, place, options)
+    planned = policy_of(loaded)
+    policy = planned if options.policy is None else load_policy(options.policy).policy
     plan = loaded.plan
+    changes = loosened(planned, policy, at_s=int(clock()))
+    previous, _ = published_beside(loaded, key, place)
+    world = HostSurroundings(
+        policy,
+        _plan_facts(loaded, changes, previous),
+        index_facts(plan),
+        read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
+        journals=place.journals,
+        canary=options.apply,
+        site=site,
+        owner=place.owner,
+        clock=clock,
+        sleep=sleep,
+    )
     job = Job(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
@@ -99,7 +103,10 @@ def run_plan(
         terms=lambda now: terms_of(
             now, apply=options.apply, whole_plan=options.whole_plan, ends_at_s=options.ends_at_s
         ),
-        remover=lambda: remover_of(loaded, policy),
+        remover=partial(remover_of, loaded, policy, now_s=int(clock())),
+        restorer=partial(
+            remover_of, loaded, policy, now_s=int(clock()), before_s=BEFORE_ALL_TIMES_S
+        ),
         codes=_codes(),
         listing=CandidatesListing(loaded.candidates, plan.candidates.files),
         surroundings=world,
@@ -109,118 +116,109 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    return run(job, apply=options.apply, progress=progress)
+    return loaded, run(job, apply=options.apply, progress=progress)
 
 
-class Here:
-    """This machine: its clock, its mounts, and the facts that guards judge."""
+def error_of(result: RunResult) -> TrimtabError | None:
+    """Return why a run did not do what was asked; ``None`` where it did as far as it may.
 
-    def __init__(
-        self,
-        loaded: LoadedPlan,
-        before: Policy,
-        policy: Policy,
-        previous: LoadedPlan | None,
-        place: PurgePlace,
-        options: RunOptions,
-    ) -> None:
-        self.loaded, self.before, self.policy = loaded, before, policy
-        self.previous, self.place, self.options = previous, place, options
-        self._canary = None
-        self._first_root: RootFacts | None = None
-
-    def now_s(self) -> float:
-        """Return the time, in seconds since 1970."""
-        return time.time()
-
-    def wait(self, seconds: float) -> None:
-        """Return after a while; signals end it."""
-        time.sleep(seconds)
-
-    def measure(self) -> tuple[Usage, int | None]:
-        """Return how full the file system is; what is still being destroyed is not known here."""
-        return collect.usage(self.root), None
-
-    def situation(self) -> Situation:
-        """Return the facts as they are now; the canary flies once a run."""
-        top = collect.root_facts(self.root)
-        return Situation(
-            now_s=self.now_s(),
-            policy=self.policy,
-            plan=self._plan_facts(top),
-            index=index_facts(self.loaded.plan),
-            root=top,
-            allow_list=collect.allow_list(
-                Path(self.policy.guards.allow_list), owner=self.place.owner
-            ),
-            arming=read_arming(
-                self.place.journals,
-                self.loaded.plan.id,
-                self.loaded.sha256,
-                owner=self.place.owner,
-            ),
-            root_user=os.geteuid() == 0,
-            kill_switch=collect.kill_switch(Path(self.policy.guards.kill_switch)),
-            canary=self._flown(),
-            usage=None if top.trouble else collect.usage(self.root),
-            journal_trouble=collect.journal_trouble(self.place.journals, self.root),
-        )
-
-    @property
-    def root(self) -> str:
-        """Of the plan."""
-        return self.loaded.plan.file_system.root
-
-    def _flown(self):
-        if self.options.apply and self._canary is None:
-            self._canary = collect.canary(self.root)
-        return self._canary
-
-    def _plan_facts(self, top: RootFacts) -> PlanFacts:
-        last = None if self.previous is None else self.previous.plan.candidates
-        return plan_facts(
-            self.loaded.plan,
-            self.loaded.publication,
-            changes=loosened(self.before, self.policy, at_s=int(self.now_s())),
-            previous=None if last is None else Totals(last.files, last.allocated_bytes),
-            atime_settings=top.atime_settings,
-        )
+    A cap that is reached and a plan without more files are how runs end.
+    """
+    match result.reason:
+        case StopReason.REFUSED:
+            return result.refusal()
+        case StopReason.OBJECTION:
+            hint = result.objections[0].hint if result.objections else None
+            return RefusedError(f"the run was stopped: {result.text}", hint=hint)
+        case StopReason.NOT_SETTLED | StopReason.NOT_FREED | StopReason.TROUBLES:
+            return ToolError(f"the run was stopped: {result.text}")
+        case _:
+            return None
 
 
-def remover_of(loaded: LoadedPlan, policy: Policy) -> Remover:
+def remover_of(
+    loaded: LoadedPlan, policy: Policy, *, now_s: int, before_s: int | None = None
+) -> Remover:
     """Return the core's remover for a plan, under the policy in force.
 
-    The rules are the plan's; exemptions that the policy in force adds come on top.
+    The rules are the plan's; what the policy in force keeps comes on top, so that an exemption
+    that was granted since holds at once.
+
+    Parameters
+    ----------
+    before_s
+        The cut-off; ``None``: the plan's.
     """
     from trimtab._core import Removal, Rules
 
-    plan = loaded.plan
-    rules = plan.rules
-    kept = {"path": set(rules.exempt_path_bytes), "user": set(rules.exempt_users)}
-    kept |= {"group": set(rules.exempt_groups), "project": set(rules.exempt_projects)}
-    for one in policy.exemptions:
-        if one.is_in_force(int(time.time())):
-            kept[one.kind].add(one.value)  # pyright: ignore[reportArgumentType]
+    plan, rules = loaded.plan, loaded.plan.rules
+    held = _held(policy, now_s)
+    counted = {*rules.counted, *(name for name in policy.counted if name != "atime")}
     return Removal(
         str(loaded.candidates),
         plan.file_system.root,
         Rules(
-            counted=list(rules.counted),
-            as_of_s=int(time.time()),
-            old_enough_before_s=rules.old_enough_before_s,
+            counted=sorted(counted),
+            as_of_s=now_s,
+            old_enough_before_s=_old_enough_before_s(loaded, policy),
             minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
-            exempt_paths=sorted(kept["path"]),  # pyright: ignore[reportArgumentType]
-            exempt_users=sorted(kept["user"]),  # pyright: ignore[reportArgumentType]
-            exempt_groups=sorted(kept["group"]),  # pyright: ignore[reportArgumentType]
-            exempt_projects=sorted(kept["project"]),  # pyright: ignore[reportArgumentType]
+            exempt_paths=sorted({*rules.exempt_path_bytes, *held.paths}),
+            exempt_users=sorted({*rules.exempt_users, *held.users}),
+            exempt_groups=sorted({*rules.exempt_groups, *held.groups}),
+            exempt_projects=sorted({*rules.exempt_projects, *held.projects}),
             linked=rules.linked and policy.linked_files == "delete",
         ),
-        before_s=plan.horizon.before_s,
+        before_s=plan.horizon.before_s if before_s is None else before_s,
         quarantine=f".trimtab-purge-{plan.id}",
         time_resolution_ns=plan.index.time_resolution_ns,
         threads=policy.throttle.threads,
-        open_files=policy.open_files == "delete",
+        open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
         lustre=plan.file_system.kind == "lustre",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the policy in force exempts at a time."""
+
+    paths: frozenset[bytes]
+    users: frozenset[int]
+    groups: frozenset[int]
+    projects: frozenset[int]
+
+
+def _held(policy: Policy, now_s: int) -> _Held:
+    in_force = [one for one in policy.exemptions if one.is_in_force(now_s)]
+
+    def numbers(kind: str, *always: int) -> frozenset[int]:
+        found = {one.value for one in in_force if one.kind == kind and isinstance(one.value, int)}
+        return frozenset({*found, *always})
+
+    return _Held(
+        paths=frozenset(one.value for one in in_force if isinstance(one.value, bytes)),
+        users=numbers("user", *((0,) if policy.keep_root_files else ())),
+        groups=numbers("group"),
+        projects=numbers("project"),
+    )
+
+
+def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
+    """Return what the plan's rules say, or earlier where the policy's minimum age has risen."""
+    rules = loaded.plan.rules
+    more_s = max(0, policy.minimum_age_s - policy_of(loaded).minimum_age_s)
+    return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)
+
+
+def _plan_facts(
+    loaded: LoadedPlan, changes: tuple[str, ...], previous: LoadedPlan | None
+) -> PlanFacts:
+    last = None if previous is None else previous.plan.candidates
+    return plan_facts(
+        loaded.plan,
+        loaded.publication,
+        changes=changes,
+        previous=None if last is None else Totals(last.files, last.allocated_bytes),
+        atime_settings=loaded.plan.index.atime_settings,
     )
 
 

@@ -107,6 +107,7 @@ def scan_index(
         shards=tuple(_shard(directory, name) for name in result.shards),
         unread=tuple(Unread(path, os.strerror(errno)) for path, errno in result.unread),
         vanished=result.vanished,
+        atime_settings=top.atime_settings,
     )
     save_manifest(manifest, directory)
     return manifest

@@ -25,8 +25,8 @@ from trimtab.purge.horizon.tally import (
     TallyLike,
     curve_of,
     ost_curves,
-    project_curves,
-    user_curves,
+    project_days,
+    user_days,
 )
 from trimtab.purge.horizon.targets import OstHorizons, find_ost_horizons
 from trimtab.purge.horizon.usage import Usage
@@ -129,8 +129,8 @@ def answer(
         growth=growth,
         osts=osts,
         steps=steps(curve, usage, as_of_s=rules.as_of_s, ages_days=ages_days),
-        users=() if cut_off is None else owners(user_curves(tally), cut_off),
-        projects=() if cut_off is None else owners(project_curves(tally), cut_off),
+        users=() if cut_off is None else owners(user_days(tally), cut_off),
+        projects=() if cut_off is None else owners(project_days(tally), cut_off),
         future_files=tally.future_files,
     )
     return replace(found, words=tuple(_words(found, policy, rules, tally)))

@@ -13,7 +13,7 @@ when its last use is before it, so that the hours below the cut-off hold exactly
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -104,11 +104,8 @@ class AgeCurve:
         """
         import numpy as np
 
-        counts = [np.frombuffer(data, np.uint64) for data in (files, allocated_bytes)]
-        if any(bool((values > np.uint64(2**63 - 1)).any()) for values in counts):
-            raise DataError("an age curve holds a number of more than 63 bits")
-        signed = [values.astype(np.int64) for values in counts]
-        return cls(np.frombuffer(hours, np.int64), *signed)
+        own = np.frombuffer(hours, np.int64)
+        return cls(own, _counts(files), _counts(allocated_bytes))
 
     @classmethod
     def empty(cls) -> AgeCurve:
@@ -117,13 +114,8 @@ class AgeCurve:
 
     @cached_property
     def _sums(self) -> tuple[Whole, Whole]:
-        """Files and bytes of all hours before each, and of all at the end: shape (n + 1,)."""
-        import numpy as np
-
-        return tuple(  # type: ignore[return-value]  # two of them
-            np.concatenate((np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)))
-            for values in (self.files, self.allocated_bytes)
-        )
+        """Files and bytes of all hours before each."""
+        return _summed(self.files), _summed(self.allocated_bytes)
 
     @property
     def total(self) -> Freed:
@@ -181,27 +173,124 @@ class AgeCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class DayCurve:
-    """The same of one user, project or OST, by the day: whole days since 1970, UTC.
+class OwnerDays:
+    """The same of every user, or of every project, by the day: whole days since 1970, UTC.
 
-    A cut-off within a day leaves open which part of that day it frees; `freed_before` gives the
-    least and the most.
+    All in one piece: a system has 10^4 users, and as many small arrays take seconds. A cut-off
+    within a day leaves open which part of that day it frees; `freed_before` gives the least and
+    the most.
+
+    Attributes
+    ----------
+    owners
+        Numbers of users or projects; int64, shape (k,).
+    starts
+        Where the days of each begin, and where those of the last end; int64, shape (k + 1,).
+    days
+        Ascending for each owner; int64, shape (n,).
+    files, allocated_bytes
+        Last used on each, and what they hold; int64, shape (n,).
     """
 
-    curve: AgeCurve
+    owners: Whole
+    starts: Whole
+    days: Whole
+    files: Whole
+    allocated_bytes: Whole
 
     @classmethod
-    def from_buffers(cls, days: bytes, files: bytes, allocated_bytes: bytes) -> DayCurve:
-        """Return the curve that the core gives, as `AgeCurve.from_buffers`, with days."""
-        return cls(AgeCurve.from_buffers(days, files, allocated_bytes))
+    def from_buffers(cls, each: Iterable[tuple[int, tuple[bytes, bytes, bytes]]]) -> OwnerDays:
+        """Return what the core gives of each owner: i64 days, u64 files, u64 bytes, ascending.
 
-    def freed_before(self, hour: int) -> tuple[Freed, Freed]:
-        """Return the least and the most that was last used before an hour begins."""
+        Raises
+        ------
+        DataError
+            As `AgeCurve.from_buffers`.
+        """
+        import numpy as np
+
+        owners, buffers = [], []
+        for owner, one in each:
+            owners.append(owner)
+            buffers.append(one)
+        lengths = [len(days) // 8 for days, _, _ in buffers]
+        for one, length in zip(buffers, lengths, strict=True):
+            if any(len(data) != length * 8 for data in one):
+                raise DataError("an age curve has as many days as counts and bytes")
+        days, files, sizes = (b"".join(one[place] for one in buffers) for place in range(3))
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+        own = np.frombuffer(days, np.int64)
+        steps = np.diff(own) > 0
+        edges = starts[1:-1] - 1
+        steps[edges[(edges >= 0) & (edges < len(steps))]] = True  # from one owner to the next
+        if not bool(steps.all()):
+            raise DataError("the days of an age curve are not in ascending order")
+        return cls(np.array(owners, np.int64), starts, own, _counts(files), _counts(sizes))
+
+    @classmethod
+    def of(cls, curves: Mapping[int, Iterable[tuple[int, int, int]]]) -> OwnerDays:
+        """Return it of days with files and bytes, ascending, by owner."""
+        import numpy as np
+
+        def packed(rows: list[tuple[int, int, int]], place: int) -> bytes:
+            kind = np.int64 if place == 0 else np.uint64
+            return np.array([row[place] for row in rows], kind).tobytes()
+
+        listed = {owner: list(rows) for owner, rows in curves.items()}
+        return cls.from_buffers(
+            (owner, (packed(rows, 0), packed(rows, 1), packed(rows, 2)))
+            for owner, rows in listed.items()
+        )
+
+    def freed_before(self, hour: int) -> tuple[list[Freed], list[Freed]]:
+        """Return the least and the most of each owner that was last used before an hour begins."""
         day, within = divmod(hour, HOURS_PER_DAY)
-        least = self.curve.freed_before(day)
-        return least, self.curve.freed_before(day + 1) if within else least
+        least = self._before(day)
+        return least, self._before(day + 1) if within else least
 
     @property
-    def total(self) -> Freed:
-        """All that is eligible."""
-        return self.curve.total
+    def totals(self) -> list[Freed]:
+        """All that is eligible, of each owner."""
+        return self._until(self.starts[1:])
+
+    def _before(self, day: int) -> list[Freed]:
+        # The days of an owner are ascending: those before a day are the first of his.
+        passed = _summed(self.days < day)
+        return self._until(self.starts[:-1] + passed[self.starts[1:]] - passed[self.starts[:-1]])
+
+    def _until(self, ends: Whole) -> list[Freed]:
+        """Return the sums of each owner's days up to places among all days."""
+        begins = self.starts[:-1]
+        files, sizes = ((sums[ends] - sums[begins]).tolist() for sums in self._sums)
+        return [Freed(*one) for one in zip(files, sizes, strict=True)]
+
+    @cached_property
+    def _sums(self) -> tuple[Whole, Whole]:
+        return _summed(self.files), _summed(self.allocated_bytes)
+
+
+def _summed(values: numpy.ndarray) -> Whole:
+    """Return the sums of all values before each, and of all at the end: shape (n + 1,)."""
+    import numpy as np
+
+    sums = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def _counts(data: bytes) -> Whole:
+    """Return the core's u64 numbers; none of them, nor their sum, may leave int64.
+
+    Raises
+    ------
+    DataError
+        One does.
+    """
+    import numpy as np
+
+    values = np.frombuffer(data, np.uint64)
+    if bool((values > np.uint64(2**63 - 1)).any()):
+        raise DataError("an age curve holds a number of more than 63 bits")
+    if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
+        raise DataError("an age curve sums up to more than there can be")
+    return values.astype(np.int64)

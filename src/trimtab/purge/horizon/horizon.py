@@ -14,7 +14,7 @@ from math import ceil
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, DayCurve, Freed
+from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
 from trimtab.units import format_bytes, format_duration, format_percent, plural
@@ -236,17 +236,18 @@ def steps(
     return tuple(found)
 
 
-def owners(curves: Mapping[int, DayCurve], cut_off_hour: int) -> tuple[OwnedBy, ...]:
+def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
     """Return what a cut-off takes from each user or project, most bytes first.
 
     Those from whom it takes nothing are left out.
     """
-    found = []
-    for owner, curve in curves.items():
-        least, most = curve.freed_before(cut_off_hour)
-        if most.files:
-            found.append(OwnedBy(owner, least, most, curve.total))
-    return tuple(sorted(found, key=lambda one: (-one.most.allocated_bytes, one.owner)))
+    least, most = days.freed_before(cut_off_hour)
+    found = [
+        OwnedBy(owner, *freed)
+        for owner, *freed in zip(days.owners.tolist(), least, most, days.totals, strict=True)
+    ]
+    taken = (one for one in found if one.most.files)
+    return tuple(sorted(taken, key=lambda one: (-one.most.allocated_bytes, one.owner)))
 
 
 def _doubts(

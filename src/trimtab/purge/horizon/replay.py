@@ -202,7 +202,9 @@ def _joined(candidates: pl.LazyFrame, later: pl.LazyFrame) -> pl.LazyFrame:
     key = ["id"] if max(devices) <= 1 else ["id", "device"]
     columns = [*key, "atime_ns", "mtime_ns", "ctime_ns", "btime_ns"]
     before = candidates.unique(subset=key, keep="any")
-    after = later.select(columns).unique(subset=key, keep="any")
+    # What is not among the candidates goes first: only they are held in memory.
+    after = later.select(columns).join(before.select(key), on=key, how="semi")
+    after = after.unique(subset=key, keep="any")
     after = after.with_columns(pl.lit(value=True).alias("there"))
     return before.join(after, on=key, how="left", suffix="_later")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from trimtab.purge.horizon.curve import AgeCurve, DayCurve
+from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
 
 Buffers = tuple[bytes, bytes, bytes]
 """Native arrays: hours or days since 1970 (i64), files (u64), allocated bytes (u64)."""
@@ -72,20 +72,18 @@ def curve_of(tally: TallyLike) -> AgeCurve:
     return AgeCurve.from_buffers(*tally.hours())
 
 
-def user_curves(tally: TallyLike) -> dict[int, DayCurve]:
-    """Return the curve of each user of whom something is eligible."""
-    return _days(tally.users(), tally.days_of_user)
+def user_days(tally: TallyLike) -> OwnerDays:
+    """Return what is eligible of each user, by the day."""
+    return OwnerDays.from_buffers((uid, tally.days_of_user(uid)) for uid in tally.users())
 
 
-def project_curves(tally: TallyLike) -> dict[int, DayCurve]:
-    """Return the curve of each project of which something is eligible."""
-    return _days(tally.projects(), tally.days_of_project)
+def project_days(tally: TallyLike) -> OwnerDays:
+    """Return what is eligible of each project, by the day."""
+    return OwnerDays.from_buffers(
+        (project, tally.days_of_project(project)) for project in tally.projects()
+    )
 
 
 def ost_curves(tally: TallyLike) -> dict[int, AgeCurve]:
     """Return the curve of each OST on which something is eligible."""
     return {index: AgeCurve.from_buffers(*tally.hours_of_ost(index)) for index in tally.osts()}
-
-
-def _days(owners: Iterable[int], of: Callable[[int], Buffers]) -> dict[int, DayCurve]:
-    return {owner: DayCurve.from_buffers(*of(owner)) for owner in owners}

@@ -1,11 +1,13 @@
 """Text and other outside values to exact columns: no value is ever rounded, wrapped or guessed.
 
-Each function returns an expression over a column; its value is null where the text is not what it
-should be, and the record is refused then (`trimtab.purge.index.records`).
+Each function takes a column and returns one; its value is null where the text is not what it should
+be, and the record is refused then (`trimtab.purge.index.reading`). They work in steps, a column at
+a time: one large expression would work out its parts again and again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -22,23 +24,52 @@ Fraction = Literal["decimal", "timespec"]
 prints ``tv_sec`` and ``tv_nsec`` of a negative time side by side)."""
 
 
-def whole(text: pl.Expr, kind: type[pl.DataType]) -> pl.Expr:
+def text_of(name: str, values: Sequence[bytes | None]) -> pl.Series:
+    """Return bytes as text; null for what is no UTF-8."""
+    import polars as pl
+
+    series = pl.Series(name, values, dtype=pl.Binary)
+    try:
+        return series.cast(pl.String)
+    except pl.exceptions.ComputeError:  # something in it is no UTF-8: rare, and looked for
+        return pl.Series(name, [_decoded(value) for value in values], dtype=pl.String)
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def whole(text: pl.Series, kind: type[pl.DataType]) -> pl.Series:
     """Return decimal digits as an unsigned number; null for anything else and what does not fit."""
     import polars as pl
 
-    plain = text.str.contains(r"\A[0-9]{1,20}\z")
-    return pl.when(plain).then(text).cast(kind, strict=False)
+    column = pl.col(text.name)
+    # What Polars takes beside digits is a sign: checked against digit by digit in the tests.
+    signed = column.str.starts_with("+") | column.str.starts_with("-")
+    return (
+        text.to_frame().select(pl.when(~signed).then(column).cast(kind, strict=False)).to_series()
+    )
 
 
-def blocks(text: pl.Expr) -> pl.Expr:
-    """Return a number of blocks of 512 bytes as bytes; null where that is no number or too many."""
+def multiples(text: pl.Series, unit_bytes: int) -> pl.Series:
+    """Return a number of units as bytes; null where that is no number or too many."""
     import polars as pl
 
     number = whole(text, pl.UInt64)
-    return pl.when(number <= (2**64 - 1) // 512).then(number) * 512
+    column = pl.col(text.name)
+    fits = column <= (2**64 - 1) // unit_bytes
+    return number.to_frame().select(pl.when(fits).then(column) * unit_bytes).to_series()
 
 
-def seconds(text: pl.Expr, fraction: Fraction = "decimal") -> pl.Expr:
+def blocks(text: pl.Series) -> pl.Series:
+    """Return a number of blocks of 512 bytes as bytes."""
+    return multiples(text, 512)
+
+
+def seconds(text: pl.Series, fraction: Fraction = "decimal") -> pl.Series:
     """Return seconds since 1970 with up to nine places as whole nanoseconds.
 
     Further places have to be zeros (GNU find prints ten). A time that does not fit is the last that
@@ -46,19 +77,32 @@ def seconds(text: pl.Expr, fraction: Fraction = "decimal") -> pl.Expr:
     """
     import polars as pl
 
-    plain = text.str.contains(r"\A-?[0-9]{1,18}(\.[0-9]{1,9}0*)?\z")
-    text = pl.when(plain).then(text)
-    parts = text.str.split_exact(".", 1)
-    whole_s = parts.struct.field("field_0").cast(pl.Int64, strict=False)
-    places = parts.struct.field("field_1").fill_null("0").str.head(9).str.pad_end(9, "0")
-    rest_ns = places.cast(pl.Int64, strict=False)
+    col = pl.col
+    parts = text.alias("text").to_frame().select(
+        col("text").str.starts_with("-").alias("negative"),
+        col("text").str.starts_with("+").alias("odd"),
+        col("text").str.splitn(".", 2).struct.rename_fields(["whole", "places"]).alias("parts"),
+    ).unnest("parts")  # fmt: skip
+    numbers = parts.select(
+        "negative",
+        pl.when(~col("odd")).then("whole").cast(pl.Int64, strict=False).alias("whole_s"),
+        col("places").str.head(9).str.pad_end(9, "0").alias("nine"),
+        col("places").str.slice(9).str.contains(r"[^0]").fill_null(value=False).alias("finer"),
+        (col("places").str.contains(r"\A[0-9]").fill_null(value=True)).alias("digits"),
+    ).select(
+        "negative",
+        "whole_s",
+        col("nine").fill_null("0").cast(pl.UInt64, strict=False).cast(pl.Int64).alias("rest_ns"),
+        (col("digits") & ~col("finer")).alias("plain"),
+    )
+    rest_ns = col("rest_ns")
     if fraction == "decimal":
-        negative = text.str.starts_with("-")
-        rest_ns = pl.when(negative).then(-rest_ns).otherwise(rest_ns)
-    return nanoseconds(whole_s, rest_ns)
+        rest_ns = pl.when("negative").then(-rest_ns).otherwise(rest_ns)
+    both = numbers.select("whole_s", pl.when("plain").then(rest_ns).alias("rest_ns"))
+    return nanoseconds(both["whole_s"], both["rest_ns"]).alias(text.name)
 
 
-def nanoseconds(whole_s: pl.Expr, rest_ns: pl.Expr) -> pl.Expr:
+def nanoseconds(whole_s: pl.Series, rest_ns: pl.Series) -> pl.Series:
     """Return seconds and nanoseconds, both Int64, as nanoseconds; what does not fit is the last.
 
     Parameters
@@ -68,27 +112,35 @@ def nanoseconds(whole_s: pl.Expr, rest_ns: pl.Expr) -> pl.Expr:
     """
     import polars as pl
 
-    near_ns = whole_s.clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S
-    # Both rooms are computed without overflow, and one of them is 0 or more.
-    above_ns = INT64_MAX - near_ns.clip(lower_bound=0)
-    below_ns = INT64_MIN - near_ns.clip(upper_bound=0)
-    sum_ns = near_ns + pl.max_horizontal(pl.min_horizontal(rest_ns, above_ns), below_ns)
-    known = whole_s.is_not_null() & rest_ns.is_not_null()
-    return (
-        pl.when(known & (whole_s > _SECONDS_MAX))
-        .then(pl.lit(INT64_MAX, pl.Int64))
-        .when(known & (whole_s < -_SECONDS_MAX))
-        .then(pl.lit(INT64_MIN, pl.Int64))
-        .when(known)
-        .then(sum_ns)
+    col = pl.col
+    frame = pl.DataFrame({"s": whole_s, "rest_ns": rest_ns}).select(
+        "s",
+        "rest_ns",
+        (col("s").clip(-_SECONDS_MAX, _SECONDS_MAX) * NS_PER_S).alias("near_ns"),
     )
+    # Both rooms are computed without overflow, and one of them is all of 64 bits.
+    above_ns = INT64_MAX - col("near_ns").clip(lower_bound=0)
+    below_ns = INT64_MIN - col("near_ns").clip(upper_bound=0)
+    fitting_ns = pl.max_horizontal(pl.min_horizontal("rest_ns", above_ns), below_ns)
+    known = col("s").is_not_null() & col("rest_ns").is_not_null()
+    value = (
+        pl.when(~known)
+        .then(None)
+        .when(col("s") > _SECONDS_MAX)
+        .then(pl.lit(INT64_MAX, pl.Int64))
+        .when(col("s") < -_SECONDS_MAX)
+        .then(pl.lit(INT64_MIN, pl.Int64))
+        .otherwise(col("near_ns") + fitting_ns)
+    )
+    return frame.select(value.alias(whole_s.name)).to_series()
 
 
-def birth(nanoseconds_: pl.Expr) -> pl.Expr:
+def birth(value_ns: pl.Series) -> pl.Series:
     """Return a birth time; null where it is 0: so it is printed where it is not known.
 
     No file system that tells it is as old as 1970.
     """
     import polars as pl
 
-    return pl.when(nanoseconds_ != 0).then(nanoseconds_)
+    column = pl.col(value_ns.name)
+    return value_ns.to_frame().select(pl.when(column != 0).then(column)).to_series()

@@ -12,21 +12,32 @@ _FID: Final = re.compile(rb"\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-
 
 
 def of_inodes(inodes: pl.Series) -> pl.Series:
-    """Return the identities of inode numbers, big-endian in the last 8 of 16 bytes.
+    """Return the identities of inode numbers, big-endian in the last 8 of 16 bytes; null for null.
 
     Parameters
     ----------
     inodes
-        UInt64, without nulls.
+        UInt64.
     """
     import numpy as np
     import polars as pl
 
     pairs = np.zeros((len(inodes), 2), dtype=">u8")
-    pairs[:, 1] = inodes.to_numpy()
+    pairs[:, 1] = inodes.fill_null(0).to_numpy()
     packed = pairs.tobytes()
     values = [packed[at : at + 16] for at in range(0, len(packed), 16)]
-    return pl.Series("id", values, dtype=pl.Binary)
+    ids = pl.Series(inodes.name, values, dtype=pl.Binary)
+    if not inodes.null_count():
+        return ids
+    return pl.select(pl.when(inodes.is_not_null()).then(ids)).to_series().alias(inodes.name)
+
+
+def of_fids(texts: pl.Series) -> pl.Series:
+    """Return the identities of FIDs as text; null for what is none."""
+    import polars as pl
+
+    values = [None if one is None else of_fid(one.encode()) for one in texts]
+    return pl.Series(texts.name, values, dtype=pl.Binary)
 
 
 def of_fid(text: bytes) -> bytes | None:

@@ -5,6 +5,7 @@ Values only; `trimtab.purge.index.manifest_file` reads and writes them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -202,6 +203,9 @@ class Manifest:
         Names that were gone when they were looked at: no trouble.
     notes
         What else a reader should know, a sentence each.
+    atime_settings
+        What decides how reads are recorded, as it was then: words and values; ``None`` where
+        nobody looked.
     """
 
     index_id: str
@@ -221,6 +225,7 @@ class Manifest:
     refused_examples: tuple[Refused, ...] = ()
     vanished: int = 0
     notes: tuple[str, ...] = ()
+    atime_settings: Mapping[str, str] | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -97,7 +97,7 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
 
 def to_json(manifest: Manifest) -> str:
     """Return a manifest as JSON: ASCII, keys in the order of the dataclass."""
-    system = manifest.filesystem
+    system, settings = manifest.filesystem, manifest.atime_settings
     document = {
         "schema_version": manifest.schema_version,
         "index_id": manifest.index_id,
@@ -132,6 +132,7 @@ def to_json(manifest: Manifest) -> str:
         ],
         "vanished": manifest.vanished,
         "notes": list(manifest.notes),
+        "atime_settings": None if settings is None else dict(settings),
         "rows": manifest.rows,
         "size_bytes": manifest.size_bytes,
         "shards": [
@@ -247,6 +248,17 @@ class _Object:
             raise DataError(f"{self._name(key)} holds something that is not text")
         return values
 
+    def texts_by_name_or_none(self, key: str) -> dict[str, str] | None:
+        def read(key: str) -> dict[str, str]:
+            values = self.take(key)
+            if not isinstance(values, dict):
+                raise DataError(f"{self._name(key)} is not an object")
+            if not all(isinstance(value, str) for value in values.values()):
+                raise DataError(f"{self._name(key)} holds something that is not text")
+            return dict(values)
+
+        return self._or_none(key, read)
+
     def end(self) -> None:
         if self._rest:
             raise DataError(f"{self._name(visible(min(self._rest)))} is not known")
@@ -285,6 +297,7 @@ def _manifest(at: _Object) -> Manifest:
         refused_examples=tuple(_each(at, "refused_examples", _refused)),
         vanished=at.whole("vanished"),
         notes=tuple(at.texts("notes")),
+        atime_settings=at.texts_by_name_or_none("atime_settings"),
         shards=tuple(_each(at, "shards", _shard)),
     )
 

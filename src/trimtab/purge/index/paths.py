@@ -6,7 +6,6 @@ A path is taken as it stands, never normalised by meaning: ``a/../b`` may be som
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,14 +13,10 @@ ROOT_ITSELF: Final = ""
 """Stands instead of a reason where a path is the root, which has no name in an index."""
 
 
-_ODD: Final = re.compile(rb"\A\.|/\.|//|\A/|/\Z|\x00")
-"""What a plain path does not have, though names that begin with a full stop look like it."""
-
-
 def split_paths(
     paths: Iterable[bytes], root: bytes, *, beneath: bytes = b""
-) -> tuple[list[bytes], list[bytes], list[str | None]]:
-    """Return directory, name and ``None`` of each path, or why it is not to be had.
+) -> tuple[list[bytes], list[bytes], dict[int, str]]:
+    """Return directory and name of each path, and by its index why one is not to be had.
 
     Parameters
     ----------
@@ -35,53 +30,58 @@ def split_paths(
     Examples
     --------
     >>> split_paths([b"/scratch/a/b", b"./c", b"/etc/passwd"], b"/scratch")
-    ([b'a', b'', b''], [b'b', b'c', b''], [None, None, 'it is not beneath the root'])
+    ([b'a', b'', b''], [b'b', b'c', b''], {2: 'it is not beneath the root'})
     """
-    parents, names, reasons = [], [], []
+    parents: list[bytes] = []
+    names: list[bytes] = []
+    reasons: dict[int, str] = {}
     top = root.rstrip(b"/") + b"/"
     length = len(top)
-    prefix = beneath.rstrip(b"/") + b"/" if beneath else b""
     for path in paths:
-        reason: str | None = None
-        rest = path
-        if path.startswith(top):
-            rest = path[length:]
-        elif path.startswith(b"/") or prefix or path.startswith(b".") or not path:
-            rest, reason = _relative(path, top, prefix)
-        # Rare enough to be looked at a second time: most paths have none of these.
-        if reason is None and (not rest or _ODD.search(rest)):
-            rest, reason = _plain(rest)
-        if reason is not None:
-            parents.append(b"")
-            names.append(b"")
+        # Nearly all paths are absolute and plain; whatever is odd is looked at with more care.
+        if path.startswith(top) and not (
+            b"/." in path or b"//" in path or b"\0" in path or path.endswith(b"/")
+        ):
+            parent, _, name = path[length:].rpartition(b"/")
         else:
-            parent, _, name = rest.rpartition(b"/")
-            parents.append(parent)
-            names.append(name)
-        reasons.append(reason)
+            try:
+                parent, name = _with_care(path, top, beneath)
+            except _Unplaced as error:
+                reasons[len(parents)] = error.reason
+                parent = name = b""
+        parents.append(parent)
+        names.append(name)
     return parents, names, reasons
 
 
-def _relative(path: bytes, top: bytes, prefix: bytes) -> tuple[bytes, str | None]:
-    """Return what a path that does not begin with the root is relative to it."""
+class _Unplaced(Exception):
+    """A path is not to be had beneath the root."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _with_care(path: bytes, top: bytes, beneath: bytes) -> tuple[bytes, bytes]:
+    """Return directory and name, without doubled slashes and ``.``, which mean nothing anywhere."""
     if not path:
-        return b"", "it has no path"
-    if path + b"/" == top or path == b"." or (prefix and path + b"/" == prefix):
-        return b"", ROOT_ITSELF
-    if prefix and path.startswith(prefix):
-        return path[len(prefix) :], None
-    if path.startswith(b"/") or prefix:
-        return b"", "it is not beneath the root"
-    return path, None
+        raise _Unplaced("it has no path")
+    if b"\0" in path:
+        raise _Unplaced("there is a NUL in its path")
+    *parts, name = _parts(path, top, beneath)
+    if b".." in (*parts, name):
+        raise _Unplaced("its path goes through .., which may lead anywhere")
+    return b"/".join(parts), name
 
 
-def _plain(rest: bytes) -> tuple[bytes, str | None]:
-    """Return a path without doubled slashes and ``.``, which mean nothing in any file system."""
-    if b"\0" in rest:
-        return b"", "there is a NUL in its path"
-    parts = [part for part in rest.split(b"/") if part not in (b"", b".")]
-    if b".." in parts:
-        return b"", "its path goes through .., which may lead anywhere"
-    if not parts:
-        return b"", ROOT_ITSELF
-    return b"/".join(parts), None
+def _parts(path: bytes, top: bytes, beneath: bytes) -> list[bytes]:
+    """Return the components of a path beneath the root, at least one."""
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    before = top if path.startswith(b"/") else beneath
+    common = [part for part in before.split(b"/") if part not in (b"", b".")]
+    if parts[: len(common)] != common:
+        raise _Unplaced("it is not beneath the root")
+    rest = parts[len(common) :]
+    if not rest:
+        raise _Unplaced(ROOT_ITSELF)
+    return rest

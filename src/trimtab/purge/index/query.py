@@ -30,6 +30,7 @@ _CHANGING: Final = re.compile(
     r"\b(create|drop|delete|insert|update|truncate|alter|into|copy)\b", re.IGNORECASE
 )
 _FUNCTION_OF_FILES: Final = re.compile(r"\b((?:read|scan)_\w+)\s*\(", re.IGNORECASE)
+_USER: Final = re.compile(rf"{_QUOTED.pattern}|\buser\b", re.DOTALL | re.IGNORECASE)
 _FIRST: Final = re.compile(r"\s*\(*\s*(select|with|from|explain)\b", re.IGNORECASE)
 
 
@@ -87,7 +88,7 @@ def ask(
     rows = views.names(directory, manifest, user=user, group=group)
     context = pl.SQLContext(names=rows, files=views.files(rows))
     try:
-        result = context.execute(statement, eager=False)
+        result = context.execute(_user_quoted(statement), eager=False)
         return answer(result, manifest, rows_maximum)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise UsageError(
@@ -114,6 +115,11 @@ def only_reads(statement: str) -> None:
         found = pattern.search(bare)
         if found is not None:
             raise UsageError(f"the question {said}: {visible(found[1])}", hint=hint)
+
+
+def _user_quoted(statement: str) -> str:
+    """Return a statement in which ``user`` is a column, which SQL has as a function."""
+    return _USER.sub(lambda word: '"user"' if word[0].lower() == "user" else word[0], statement)
 
 
 def answer(result: pl.LazyFrame, manifest: Manifest, rows_maximum: int) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -89,26 +89,52 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One record of a list as it stands.
+class Records:
+    """Some records of a list as they stand; where one is, is worked out only to refuse it.
 
     Attributes
     ----------
-    number
-        From 1.
-    offset
-        Where it begins, in bytes.
+    texts
+        Of each its bytes, or as much of them as is to be shown.
+    locate
+        Number (from 1) and offset of the record at an index; the offset is ``None`` where it is
+        not known.
     """
 
-    number: int
-    offset: int
-    text: bytes
+    texts: Sequence[bytes]
+    locate: Callable[[int], tuple[int, int | None]]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.texts)
+
+    def part(self, first: int, last: int | None = None) -> Records:
+        """Return those from ``first`` to before ``last``."""
+        return Records(self.texts[first:last], lambda at: self.locate(first + at))
+
+    def at(self, indices: Sequence[int]) -> Records:
+        """Return those at some indices."""
+        return Records([self.texts[i] for i in indices], lambda at: self.locate(indices[at]))
+
+    def refuse(self, at: int, reason: str, reading: Reading) -> None:
+        """Refuse one of them."""
+        number, offset = self.locate(at)
+        reading.refuse(reason, record=number, offset=offset, text=self.texts[at])
+
+
+def one_after_another(texts: Sequence[bytes], number: int, offset: int) -> Records:
+    """Return records that follow one another, each with one byte behind it."""
+
+    def locate(at: int) -> tuple[int, int]:
+        return number + at, offset + sum(len(text) + 1 for text in texts[:at])
+
+    return Records(texts, locate)
 
 
 def records(
     file: BinaryIO, terminator: bytes, reading: Reading, *, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[list[Record]]:
-    """Yield the records of a list, as many at once as a chunk of the file holds.
+) -> Iterator[tuple[bool, Records]]:
+    """Yield the records of a list, a chunk of them at once, and whether they are the first.
 
     What follows the last terminator is a record that was cut off, and is refused. A record that is
     too long is passed over, whatever its length, in bounded memory.
@@ -116,38 +142,36 @@ def records(
     rest, number, offset = b"", 1, 0
     passing = False  # over the rest of a record that is too long
     while chunk := file.read(chunk_bytes):
-        pieces = (rest + chunk).split(terminator)
-        rest = pieces.pop()
-        found = []
-        for piece in pieces:
-            if passing:
-                passing = False
-            else:
-                found.append(Record(number, offset, piece))
-            number += 1
-            offset += len(piece) + 1
+        texts = (rest + chunk).split(terminator)
+        rest = texts.pop()
+        if texts and passing:
+            passing = False
+            number, offset = number + 1, offset + len(texts[0]) + 1
+            del texts[0]
+        if texts:
+            yield number == 1, one_after_another(texts, number, offset)
+            number += len(texts)
+            offset += sum(map(len, texts)) + len(texts)
         if len(rest) > RECORD_MAX_BYTES:
             if not passing:
                 reading.refuse("it has no end", record=number, offset=offset, text=rest)
             passing = True
             offset += len(rest)
             rest = b""
-        if found:
-            yield found
     if rest and not passing:
         reading.refuse("the list ends within it", record=number, offset=offset, text=rest)
 
 
 def placed(
-    frame: pl.DataFrame, found: list[Record], paths: list[bytes], reading: Reading
+    frame: pl.DataFrame, found: Records, paths: Sequence[bytes], reading: Reading
 ) -> pl.DataFrame:
     """Return the rows of a frame whose values are all right, with ``parent`` and ``name``.
 
     Parameters
     ----------
     frame
-        A row for each record; a null in a column that `schema.REQUIRED` names is a value that is
-        not what it should be, and so is one in a time that `Reading.columns` names.
+        A row for each record; a null in a column that has to have a value is a value that is not
+        what it should be.
     paths
         Of each record, as it stands in the list.
     """
@@ -162,15 +186,15 @@ def placed(
     # A project that cannot be read could be an exempt one; a layout or a birth is no such matter.
     needed = [name for name in frame.columns if name in (*REQUIRED, *TIMES, "project")]
     good = frame.select(pl.all_horizontal(pl.col(needed).is_not_null())).to_series()
-    good &= pl.Series([reason is None for reason in reasons], dtype=pl.Boolean)
+    if reasons:
+        out = pl.Series(list(reasons), dtype=pl.UInt64)
+        good &= ~pl.int_range(frame.height, dtype=pl.UInt64, eager=True).is_in(out.implode())
     if good.all():
         return frame
     for at in (~good).arg_true().to_list():
-        reason = reasons[at]
+        reason = reasons.get(at)
         if reason != ROOT_ITSELF:  # the root has no name, and is no trouble
-            record = found[at]
-            why = reason or _wrong(frame, at, needed)
-            reading.refuse(why, record=record.number, offset=record.offset, text=record.text)
+            found.refuse(at, reason or _wrong(frame, at, needed), reading)
     return frame.filter(good)
 
 

@@ -17,8 +17,8 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     import polars as pl
 
-SHARD_ROWS: Final = 1_000_000
-SHARD_BYTES: Final = 256 * 1024**2
+SHARD_ROWS: Final = 500_000
+SHARD_BYTES: Final = 128 * 1024**2
 """Of a shard's columns in memory: a path may have hundreds of kilobytes."""
 
 GROUP_ROWS: Final = 131_072

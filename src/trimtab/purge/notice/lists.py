@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
-_LISTED: Final = {True: "before", False: "new", None: "-"}
+_BEFORE, _NEW, _UNKNOWN = "before", "new   ", "-     "
+_NOT_PLAIN: Final = r"[^ -\[\]-~]|\A | \z"
+"""What `trimtab.purge.plan.names.PLAIN` does not take, in the words of Polars."""
+_SCALE: Final = 1024.0 * 0.9995
+_POWER_MAX: Final = 6
+"""Of `format_bytes`: EiB, and from when on the next unit serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,73 +58,97 @@ def lines_of(piece: pl.DataFrame, prefix: bytes) -> Iterator[Lines]:
     prefix
         The root with a slash at its end.
     """
-    ordered = piece.sort("uid", maintain_order=True)
-    paths = _paths(ordered, prefix)
-    shown = [escape(path) for path in paths]
-    text = _text(ordered, shown)
-    encoded = _json(ordered, paths, shown)
-    known = ordered["known"].to_list()
-    start = 0
-    for uid, count in _runs(ordered["uid"]):
-        part = slice(start, start + count)
-        start += count
+    import polars as pl
+
+    lines = _with_lines(piece, prefix)
+    by_user = lines.group_by("uid", maintain_order=True).agg(
+        pl.len(),
+        (~pl.col("known")).sum().alias("new"),
+        pl.col("text").str.join("\n"),
+        pl.col("line").str.join("\n"),
+        pl.col("path"),
+    )
+    for uid, files, new, text, line, paths in by_user.iter_rows():
         yield Lines(
             uid=uid,
-            files=count,
-            new_files=known[part].count(False),
-            text="".join(text[part]).encode("utf-8"),
-            lines=("\n".join(encoded[part]) + "\n").encode("utf-8"),
-            names=b"\0".join(paths[part]) + b"\0",
+            files=files,
+            new_files=new,
+            text=f"{text}\n".encode(),
+            lines=f"{line}\n".encode(),
+            names=b"\0".join(paths) + b"\0",
         )
 
 
-def _paths(frame: pl.DataFrame, prefix: bytes) -> list[bytes]:
-    pairs = zip(frame["parent"].to_list(), frame["name"].to_list(), strict=True)
-    return [
-        b"%b%b/%b" % (prefix, parent, name) if parent else prefix + name for parent, name in pairs
-    ]
-
-
-def _text(frame: pl.DataFrame, shown: list[str]) -> list[str]:
-    rows = zip(
-        _days(frame), frame["size_bytes"].to_list(), frame["known"].to_list(), shown, strict=True
-    )
-    return [
-        f"{day}  {format_bytes(size):>8}  {_LISTED[known]:6}  {path}\n"
-        for day, size, known, path in rows
-    ]
-
-
-def _json(frame: pl.DataFrame, paths: list[bytes], shown: list[str]) -> list[str]:
-    """Return one JSON object a row; ``path_base64`` stands only where ``path`` is not the bytes."""
-    import base64
-
+def shown(paths: pl.Series) -> pl.Series:
+    """Return `escape` of every path: most need none, and are looked at all at once."""
     import polars as pl
 
-    exact = [
-        None if text.encode() == path else base64.b64encode(path).decode()
-        for path, text in zip(paths, shown, strict=True)
-    ]
-    fields = frame.select(
-        path=pl.Series(shown, dtype=pl.String),
-        path_base64=pl.Series(exact, dtype=pl.String),
+    try:
+        text = paths.cast(pl.String)
+    except pl.exceptions.PolarsError:  # one of them is not UTF-8
+        return pl.Series(paths.name, [escape(path) for path in paths.to_list()], dtype=pl.String)
+    odd = text.str.contains(_NOT_PLAIN).arg_true()
+    if len(odd):
+        text = text.scatter(odd, [escape(path) for path in paths.gather(odd).to_list()])
+    return text
+
+
+def size_texts(sizes: pl.Series) -> pl.Series:
+    """Return `format_bytes` of every size: three figures leave few texts, each is made once."""
+    import numpy as np
+    import polars as pl
+
+    value = sizes.to_numpy().astype(np.float64)
+    power = np.zeros(len(value), np.int64)
+    for _ in range(_POWER_MAX):
+        large = value >= _SCALE
+        value[large] /= 1024.0
+        power[large] += 1
+    digits = np.where(power == 0, 0, np.where(value < 9.995, 2, np.where(value < 99.95, 1, 0)))
+    scaled = value * 10.0**digits
+    # Close to a tie the product may be rounded to its other side: these by themselves.
+    tied = np.flatnonzero(np.abs(scaled - np.floor(scaled) - 0.5) < 1e-6)
+    figures = np.rint(scaled).astype(np.int64)
+    codes = (figures * (_POWER_MAX + 1) + power) * 3 + digits
+    _, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    made = [format_bytes(int(sizes[int(one)])) for one in first]
+    texts = pl.Series(made, dtype=pl.String).gather(place)
+    if len(tied):
+        exact = [format_bytes(int(sizes[int(one)])) for one in tied]
+        texts = texts.scatter(tied, exact)
+    return texts
+
+
+def _with_lines(piece: pl.DataFrame, prefix: bytes) -> pl.DataFrame:
+    """Return the rows with ``path`` (bytes), ``text`` (for people) and ``line`` (JSON)."""
+    import polars as pl
+
+    slash = pl.when(pl.col("parent").bin.size() == 0).then(pl.lit(b"")).otherwise(pl.lit(b"/"))
+    rows = piece.with_columns(path=pl.lit(prefix) + pl.col("parent") + slash + pl.col("name"))
+    rows = rows.with_columns(shown=shown(rows["path"]), size=size_texts(rows["size_bytes"]))
+    used = pl.from_epoch("last_use_s", time_unit="s")
+    listed = pl.when("known").then(pl.lit(_BEFORE)).otherwise(pl.lit(_NEW))
+    escaped = pl.col("shown").cast(pl.Binary) != pl.col("path")
+    fields = pl.struct(
+        path="shown",
+        path_base64=pl.when(escaped).then(pl.col("path").bin.encode("base64")),
         size_bytes="size_bytes",
         allocated_bytes="allocated_bytes",
         last_use_s="last_use_s",
-        last_use=pl.from_epoch("last_use_s", time_unit="s").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        last_use=used.dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
         listed_before="known",
     )
-    return fields.select(pl.struct(pl.all()).struct.json_encode()).to_series().to_list()
-
-
-def _days(frame: pl.DataFrame) -> list[str]:
-    import polars as pl
-
-    days = pl.from_epoch("last_use_s", time_unit="s").dt.strftime("%Y-%m-%d")
-    return frame.select(days).to_series().to_list()
-
-
-def _runs(uids: pl.Series) -> Iterator[tuple[int, int]]:
-    """Yield each number of a sorted column with how often it stands there."""
-    runs = uids.rle().struct.unnest()
-    yield from zip(runs["value"].to_list(), runs["len"].to_list(), strict=True)
+    return rows.select(
+        "uid",
+        "known",
+        "path",
+        text=pl.concat_str(
+            used.dt.strftime("%Y-%m-%d  "),
+            pl.col("size").str.pad_start(8),
+            pl.lit("  "),
+            pl.when(pl.col("known").is_null()).then(pl.lit(_UNKNOWN)).otherwise(listed),
+            pl.lit("  "),
+            "shown",
+        ),
+        line=fields.struct.json_encode(),
+    )

@@ -28,6 +28,7 @@ from trimtab.purge.plan.publication import (
 )
 from trimtab.purge.plan.trusted import trusted_directory
 from trimtab.purge.policy import Notices
+from trimtab.visible import visible
 
 Clock = Callable[[], datetime]
 
@@ -45,7 +46,8 @@ class Published:
     fresh
         Whether it was made public now; else it was before, and no list was touched.
     notes
-        What a reader should know, a sentence each: users who could not be told.
+        What a reader should know, a sentence each: users who could not be told, and why the plan
+        can never be carried out, if so.
     """
 
     loaded: LoadedPlan
@@ -103,32 +105,24 @@ def publish(
             accept_unknown=accept_unknown,
         )
         notice_of = _facts(loaded, found, before, (at, promised), notices.contact)
-        addressees = {
-            uid: Addressee(
-                account=found[uid],
-                name=facts.name,
-                header=list_header(facts),
-                files=facts.user.files,
-                gone_files=None if facts.change is None else facts.change.gone,
-            )
-            for uid, facts in notice_of.items()
-        }
         lists = write_lists(
-            loaded, addressees, place, before=before, owner=owner, progress=progress
+            loaded,
+            _addressees(found, notice_of),
+            place,
+            before=before,
+            owner=owner,
+            progress=progress,
         )
-        published_at = max(at, _now(clock))
-        publication = Publication(
-            plan_id=loaded.plan.id,
-            plan_sha256=loaded.sha256,
-            published_at=published_at,
-            not_before=max(promised, published_at + timedelta(seconds=loaded.plan.notice_s)),
-            directory=str(place),
+        publication = _evidence(
+            loaded,
+            place,
+            lists,
+            promised=promised,
+            published_at=max(at, _now(clock)),
             previous_plan_id=None if before is None or previous is None else previous.plan.id,
-            lists=lists,
         )
-        _refuse_late(loaded.plan, publication.not_before)
         write_publication(opened, publication, key)
-    notes += _without_account(publication)
+    notes += _obstacles(loaded.plan) + _without_account(publication)
     return Published(replace(loaded, publication=publication), publication, True, notes)
 
 
@@ -153,7 +147,7 @@ def mail(
     UsageError
         No sender is set, or neither a pattern nor a map of addresses.
     RefusedError
-        The plan is not published, or another notify is at work.
+        The plan is not published, or has expired, or another notify is at work.
     UnreadableError
         What became of the mails cannot be kept.
     """
@@ -163,6 +157,8 @@ def mail(
             "the plan is not published: a mail would name lists that are not there",
             hint="write the lists first",
         )
+    if _now(clock) >= loaded.plan.expires_at:
+        raise RefusedError("the plan has expired: a mail would announce what does not happen")
     if notices.mail_from is None:
         raise UsageError("no sender of mails is set", hint='[notices] mail_from = "..."')
     if notices.mail_to is None and notices.mail_map is None:
@@ -233,6 +229,43 @@ def _refuse_late(plan: Plan, not_before: datetime) -> None:
         )
 
 
+def _addressees(
+    found: Mapping[int, Account | None], notice_of: Mapping[int, Facts]
+) -> dict[int, Addressee]:
+    return {
+        uid: Addressee(
+            account=found[uid],
+            name=facts.name,
+            header=list_header(facts),
+            files=facts.user.files,
+            gone_files=None if facts.change is None else facts.change.gone,
+        )
+        for uid, facts in notice_of.items()
+    }
+
+
+def _evidence(
+    loaded: LoadedPlan,
+    place: Path,
+    lists: tuple[UserList, ...],
+    *,
+    promised: datetime,
+    published_at: datetime,
+    previous_plan_id: str | None,
+) -> Publication:
+    whole = published_at + timedelta(seconds=loaded.plan.notice_s)
+    _refuse_late(loaded.plan, max(promised, whole))
+    return Publication(
+        plan_id=loaded.plan.id,
+        plan_sha256=loaded.sha256,
+        published_at=published_at,
+        not_before=max(promised, whole),
+        directory=str(place),
+        previous_plan_id=previous_plan_id,
+        lists=lists,
+    )
+
+
 def _place(plan: Plan, notices: Notices) -> Path:
     if notices.directory is None:
         raise UsageError(
@@ -299,6 +332,13 @@ def _change(one: UserList) -> Change | None:
 
 def _name(account: Account | None) -> str | None:
     return None if account is None else account.name
+
+
+def _obstacles(plan: Plan) -> tuple[str, ...]:
+    return tuple(
+        f"nothing can be deleted by this plan: of its index, {visible(one)}"
+        for one in plan.index.obstacles
+    )
 
 
 def _without_account(publication: Publication) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,21 +76,8 @@ def list_header(facts: Facts) -> str:
 
 def which_files(plan: Plan) -> Iterator[str]:
     """Yield the policy in words and how the cut-off came about, a paragraph each."""
-    rules = plan.rules
-    yield (
-        f"Regular files that were last used before {_time(plan.before)}. A file is used when "
-        f"{' or '.join(uses(rules))}."
-    )
-    if not rules.reads_count:
-        yield "READING A FILE DOES NOT COUNT as use on this file system."
-    yield from (visible(words) for words in rules.words)
-    oldest = datetime.fromtimestamp(rules.old_enough_before_s, UTC)
-    kept = [f"Whatever was used since {_time(oldest)} is too young to be deleted"]
-    if rules.minimum_size_bytes:
-        kept.append(f"files smaller than {format_bytes(rules.minimum_size_bytes)} stay")
-    if not rules.linked:
-        kept.append("files with several names (hard links) stay")
-    yield "; ".join(kept) + "; so does what the site has exempted."
+    yield f"Regular files that were last used before {_time(plan.before)}."
+    yield " ".join(visible(words) for words in plan.rules.words or _rules(plan.rules))
     yield from (visible(words) for words in plan.horizon.words)
 
 
@@ -167,14 +155,23 @@ def mail_text(facts: Facts, directory: str) -> str:
     return "\n".join(parts)
 
 
-def uses(rules: PlannedRules) -> tuple[str, ...]:
-    """Return what counts as use, a clause each."""
+def _rules(rules: PlannedRules) -> Iterator[str]:
+    """Yield the rules as their values say them, where whoever made the plan gave no words."""
     found = [_READ] if rules.reads_count else []
     if "ctime" in rules.counted:
         found.append(_CHANGED)
     elif "mtime" in rules.counted:
         found.append(_WRITTEN)
-    return tuple(found)
+    yield f"A file is used when {' or '.join(found)}."
+    if not rules.reads_count:
+        yield "Reading a file does not count as use on this file system."
+    oldest = datetime.fromtimestamp(rules.old_enough_before_s, UTC)
+    yield f"Whatever was used since {_time(oldest)} is too young to be deleted."
+    if rules.minimum_size_bytes:
+        yield f"Files smaller than {format_bytes(rules.minimum_size_bytes)} stay."
+    if not rules.linked:
+        yield "Files with several names (hard links) stay."
+    yield "So does what the site has exempted."
 
 
 def _totals(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -203,7 +200,7 @@ def _how_written(facts: Facts) -> Iterator[str]:
         "One file a line, the least recently used first: day of its last use (UTC), length, "
         "whether the list before named it too, name. In names \\n, \\t, \\r, \\\\ and \\xHH (a "
         "byte) stand for what cannot be shown; printf '%b' NAME in bash turns them back. The same "
-        f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines) and {facts.name}{NAMES_SUFFIX}."
+        f"list for programs: {facts.name}{LINES_SUFFIX} (JSON lines), {facts.name}{NAMES_SUFFIX}."
     )
 
 
@@ -211,6 +208,7 @@ def _section(title: str, paragraphs: Iterator[str]) -> str:
     return title + "\n" + "\n".join(_wrapped(one) for one in paragraphs)
 
 
+@functools.lru_cache(maxsize=1000)  # most paragraphs are the same for every user
 def _wrapped(paragraph: str) -> str:
     if paragraph.startswith("  "):  # a command, to be taken as it is
         return paragraph + "\n"

@@ -14,9 +14,11 @@ from trimtab.purge.plan.model import Candidates, UserTotals
 if TYPE_CHECKING:
     import polars as pl
 
-PIECE_ROWS: Final = 1 << 18
+PIECE_ROWS: Final = 1 << 17
 COLUMNS: Final = ("parent", "name", "id", "uid", "size_bytes", "allocated_bytes", "last_use_s")
 """What a plan needs of each candidate; none of it may be missing."""
+_EARLIEST_S: Final = -(2**63) // 10**9
+"""The year 1677: an index keeps times as nanoseconds in 64 bits."""
 
 
 def pieces(
@@ -48,6 +50,8 @@ def pieces(
 def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
     """Return what a file of candidates comes to, its order and its times looked at on the way.
 
+    A file with several names is as many files, since each is listed, and its bytes count once.
+
     Parameters
     ----------
     sha256
@@ -64,10 +68,12 @@ def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
 
     partial: list[pl.DataFrame] = []
     last: int | None = None
-    for piece in pieces(path):
+    seen: set[bytes] = set()
+    for piece in pieces(path, (*COLUMNS, "nlink")):
         _check_piece(piece, path.name, last, before_s)
         last = piece["last_use_s"][-1]
-        partial.append(_by_user([piece.with_columns(files=pl.lit(1, pl.Int64))], first=True))
+        once = _once(piece, seen).with_columns(files=pl.lit(1, pl.Int64))
+        partial.append(_by_user([once], first=True))
         if len(partial) >= 64:
             partial = [_by_user(partial)]
     users = _totals(_by_user(partial)) if partial else ()
@@ -94,8 +100,28 @@ def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int
     used = piece["last_use_s"]
     if not used.is_sorted() or (last is not None and used[0] < last):
         raise DataError("its rows are not in order of their last use", file=file)
+    if used[0] < _EARLIEST_S:
+        raise DataError("it names a time that no file can have", file=file)
     if used[-1] >= before_s:
         raise DataError("it names a file that was used since the cut-off", file=file)
+
+
+def _once(piece: pl.DataFrame, seen: set[bytes]) -> pl.DataFrame:
+    """Return a piece whose names of objects that were seen before take up nothing."""
+    import polars as pl
+
+    places = (piece["nlink"] > 1).arg_true()
+    again: list[int] = []
+    for place, identity in zip(places, piece["id"].gather(places), strict=True):
+        if identity in seen:
+            again.append(place)
+        seen.add(identity)
+    if not again:
+        return piece
+    zero = pl.Series(again, dtype=pl.UInt32)
+    return piece.with_columns(
+        piece[name].scatter(zero, 0) for name in ("size_bytes", "allocated_bytes")
+    )
 
 
 def _by_user(frames: list[pl.DataFrame], *, first: bool = False) -> pl.DataFrame:

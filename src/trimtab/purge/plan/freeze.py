@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -66,9 +68,11 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
     place = Path(os.path.abspath(out))  # noqa: PTH100 - follows nothing
     with trusted_directory(place.parent, "the directory of the plan", owner=owner) as parent:
         _refuse_present(place, parent)
+        _remove_left(place.name, parent)
         name = f".{place.name[:200]}.{secrets.token_hex(6)}"
         try:
             os.mkdir(name, 0o700, dir_fd=parent)
+            held = _held(name, parent)
         except OSError as error:
             raise UnreadableError(
                 f"the plan cannot be written to {visible(str(place))}: {error.strerror}"
@@ -76,7 +80,8 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
         try:
             yield Staging(place, place.parent / name, owner)
         finally:
-            shutil.rmtree(place.parent / name, ignore_errors=True)
+            shutil.rmtree(name, ignore_errors=True, dir_fd=parent)
+            os.close(held)
 
 
 def freeze(
@@ -183,6 +188,27 @@ def _put(staged: Staging) -> None:
             raise UnreadableError(
                 f"the plan could not be put to {visible(str(staged.out))}: {error.strerror}"
             ) from error
+
+
+def _held(name: str, parent: int) -> int:
+    """Return a descriptor that says, as long as its process lives, that somebody is at work."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def _remove_left(name: str, parent: int) -> None:
+    """Remove what attempts at this plan left that were killed; those at work hold a lock."""
+    left = re.compile(rf"\.{re.escape(name[:200])}\.[0-9a-f]{{12}}\Z")
+    for one in filter(left.match, os.listdir(parent)):
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            descriptor = os.open(one, flags, dir_fd=parent)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(one, ignore_errors=True, dir_fd=parent)
+            finally:
+                os.close(descriptor)
 
 
 def _refuse_present(place: Path, parent: int) -> None:

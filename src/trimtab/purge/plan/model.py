@@ -6,6 +6,7 @@ another way is another `FORMAT`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
@@ -76,6 +77,9 @@ class PlannedIndex:
         Times of the index are multiples of it.
     obstacles
         Why nothing may be deleted by it (it is incomplete, it names no objects); empty: it may.
+    atime_settings
+        How reads were recorded when the metadata were taken, or where that was not looked at,
+        when the plan was made; it must not change until a run.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -88,6 +92,7 @@ class PlannedIndex:
     times: str
     time_resolution_ns: int
     obstacles: tuple[str, ...] = ()
+    atime_settings: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +218,9 @@ class UserTotals:
     uid
         The user's number.
     files
-        Candidates.
-    size_bytes
-        Their lengths together.
-    allocated_bytes
-        What they take up.
+        Names; a file with several has as many.
+    size_bytes, allocated_bytes
+        Their lengths together, and what they take up; of a file with several names once.
     oldest_use_s, newest_use_s
         The first and the last of their last uses, in seconds since 1970.
     held_bytes
@@ -244,7 +247,7 @@ class Candidates:
     files
         Its rows.
     size_bytes, allocated_bytes
-        Their sums.
+        Their sums, of a file with several names once.
     sha256
         Of the file.
     users

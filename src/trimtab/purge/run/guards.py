@@ -35,8 +35,8 @@ class Guard:
     each_batch
         Asked again before every batch: the world may change while a run lasts.
     to_recover
-        Has to hold even before an interrupted batch is brought to its end. The others need not:
-        files that were moved aside must not stay there because the plan has expired since.
+        Has to hold even before an interrupted batch is recovered, which deletes nothing. The others
+        need not: files that were moved aside must not stay there because the plan has expired.
     in_dry_run
         Whether a dry run can tell; it changes nothing, so it makes no canary.
     """
@@ -271,7 +271,7 @@ def before_batch() -> tuple[Guard, ...]:
 
 
 def before_recovery() -> tuple[Guard, ...]:
-    """Return the guards that hold back even the end of an interrupted batch."""
+    """Return the guards that hold back even the recovery of an interrupted batch."""
     return tuple(guard for guard in GUARDS if guard.to_recover)
 
 

@@ -12,14 +12,15 @@
     ...
     end target-reached
 
-One file a plan, in a directory that only root can write to. One process at a time has the
-directory, since two runs on one file system would each delete what the other was about to.
+One file a plan, in a directory that only root can write to. One process at a time is at work on a
+file system, since two would each delete what the other was about to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -47,7 +48,6 @@ from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_
 from trimtab.visible import visible
 
 SUFFIX: Final = ".journal.jsonl"
-_LOCK: Final = ".lock"
 _PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 _TORN_SHOWN_MAX: Final = 200
 
@@ -136,15 +136,18 @@ def journals(directory: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in directory.iterdir() if path.name.endswith(SUFFIX)))
 
 
-def spent_since(directory: Path, since: datetime) -> Spent:
-    """Return what every run of a directory's journals deleted since a time.
+def spent_since(directory: Path, file_system: str, since: datetime) -> Spent:
+    """Return what every run on a file system deleted since a time, by a directory's journals.
 
     Caps are of a day's work and not of a process: a run that is started again and again, by hand or
     by a timer gone wrong, must not delete a cap's worth each time.
     """
     total = Spent()
     for path in journals(directory):
-        for line in read(path).lines:
+        chronicle = read(path)
+        if chronicle.plan is None or chronicle.plan.file_system != file_system:
+            continue
+        for line in chronicle.lines:
             if isinstance(line, DoneLine) and line.apply and line.at >= since:
                 total += line.spent
     return total
@@ -214,7 +217,8 @@ def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> 
     Raises
     ------
     RefusedError
-        Another run has the directory; it is not root's alone; the journal is of another plan.
+        Another run is at work on the file system; the directory is not root's alone; the journal
+        is of another plan.
     DataError
         The journal was changed or damaged.
     UnreadableError
@@ -231,7 +235,7 @@ def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> 
         held = stack.enter_context(
             trusted_directory(directory, "the journals' directory", owner=owner)
         )
-        _lock(stack, held, directory)
+        _lock(stack, held, plan.file_system)
         path = directory / f"{plan.plan}{SUFFIX}"
         file = _open(path.name, held, path, owner)
         stack.callback(os.close, file)
@@ -273,20 +277,22 @@ def _content(file: int) -> bytes:
         return stream.read()
 
 
-def _lock(stack: contextlib.ExitStack, directory: int, path: Path) -> None:
+def _lock(stack: contextlib.ExitStack, directory: int, file_system: str) -> None:
+    name = f".lock-{hashlib.sha256(file_system.encode()).hexdigest()[:16]}"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        file = os.open(_LOCK, flags, 0o600, dir_fd=directory)
+        file = os.open(name, flags, 0o600, dir_fd=directory)
         stack.callback(os.close, file)  # which also unlocks, as does the end of the process
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise RefusedError(
-            f"another run works with the journals of {visible(os.fspath(path))} now",
+            f"another run is at work on {visible(file_system)} now",
             hint="two runs at once would each delete what the other is about to: wait for it",
         ) from error
     except OSError as error:
-        shown = visible(os.fspath(path))
-        raise UnreadableError(f"cannot lock {shown}: {error.strerror}") from error
+        raise UnreadableError(
+            f"the lock of {visible(file_system)} cannot be had: {error.strerror}"
+        ) from error
 
 
 def _open(name: str, directory: int, path: Path, owner: int) -> int:

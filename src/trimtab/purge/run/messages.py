@@ -66,7 +66,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """Bring to its end what an interrupted run had begun."""
+    """Put back what an interrupted run had moved aside, and say what became of its batch."""
 
     batch: Batch
 

@@ -36,7 +36,7 @@ class PaceLimits:
     rows_max: int = 1000
     rows_step: int = 100
     latency_s_max: float = 0.05
-    batch_s_max: float = 10.0
+    batch_s_max: float = 2.0
     pause_s_step: float = 0.25
     pause_s_max: float = 60.0
 
@@ -58,8 +58,8 @@ class Pace:
 
 
 def first_pace(limits: PaceLimits) -> Pace:
-    """Return the pace of a first batch, of which nothing is known yet: a quarter of the most."""
-    return Pace(max(limits.rows_min, limits.rows_max // 4))
+    """Return the pace of a first batch, of which nothing is known yet: a hundredth of the most."""
+    return Pace(max(limits.rows_min, limits.rows_max // 100))
 
 
 def next_pace(pace: Pace, limits: PaceLimits, outcome: Outcome) -> Pace:

@@ -6,7 +6,8 @@
                                              └──────────────────────────────────────────────┘
 
 A batch is shielded from signals: whatever arrives, its outcome is journalled before the run ends.
-`kill -9` may come anywhere; the next run finds the batch that has no end and recovers it.
+`kill -9` may come anywhere; the next run finds the batch that has no end and recovers it. That
+deletes nothing: what was moved aside is put back, and goes again with the others if guards let it.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ CAPS_WINDOW: Final = timedelta(hours=20)
 timer starts every minute does not."""
 
 
+INTACT: Final = frozenset({"too_young", WOULD_DELETE})
+"""What a restorer says of a file that nothing was done to, or that it has put back."""
+
+
 class RemovalBatch(Protocol):
     """What a remover says of some rows."""
 
@@ -106,8 +111,8 @@ class Remover(Protocol):
     def recover(self, first: int, count: int) -> RemovalBatch:
         """Say what became of rows that an interrupted process had begun to delete.
 
-        What was moved aside is deleted or put back. A row that is found as the plan has it is
-        ``would_delete`` or ``not_begun``: it is done again.
+        What was moved aside is put back, or deleted if it may still go; so is every other row of
+        them. Asked of a remover for which nothing may go, it only puts back.
         """
         ...
 
@@ -149,10 +154,14 @@ class Job:
         (`trimtab.purge.run.facts.terms_of`).
     remover
         Makes the remover, once the guards have nothing to object.
+    restorer
+        Makes a remover with a cut-off before all times, so that every file is too young for it.
+        What an interrupted run had begun is recovered by this one: that deletes nothing, and may
+        happen though a guard objects to the run.
     codes
         What the remover's codes mean, by code.
     journals
-        Directory of the journals, one for a file system.
+        Directory of the journals; those of several file systems may share it.
     version, host, who
         Of what made the run, for the journal.
     owner
@@ -164,6 +173,7 @@ class Job:
     horizon_s: float
     terms: Callable[[Situation], Terms]
     remover: Callable[[], Remover]
+    restorer: Callable[[], Remover]
     codes: Mapping[int, str]
     listing: Listing
     surroundings: Surroundings
@@ -247,7 +257,7 @@ def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = 
     Raises
     ------
     RefusedError
-        Another run has the journals, or they are not root's alone.
+        Another run is at work on the file system, or the journals are not root's alone.
     Interrupted
         A signal came; the batch that was under way is journalled.
     DataError
@@ -340,7 +350,7 @@ class _Run:
     def _situation(self) -> Situation:
         now = self.job.surroundings.situation()
         since = _moment(now.now_s) - CAPS_WINDOW
-        return replace(now, spent=spent_since(self.job.journals, since))
+        return replace(now, spent=spent_since(self.job.journals, self.job.plan.file_system, since))
 
     def _look(self, instruction: Look) -> Looked:
         known = {one.guard for one in self.objections}
@@ -370,7 +380,8 @@ class _Run:
         batch = instruction.batch
         listed = self.job.listing.listed(batch.rows)
         with shielded():
-            outcome = self._asked(batch, listed, self._remover().recover, recovered=True)
+            # Kept nowhere: it has the place to itself where files are moved aside.
+            outcome = self._asked(batch, listed, self.job.restorer().recover, recovered=True)
             self.recovered_rows += batch.rows.count
             return self._done(outcome)
 
@@ -502,8 +513,8 @@ def _named(
         )
     names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}
     if recovered:
-        # It was looked at and found as the plan has it: nobody had come to it yet.
-        names = {code: NOT_BEGUN if n == WOULD_DELETE else n for code, n in names.items()}
+        # It is where it was, and too young for the restorer as every file is: it is done again.
+        names = {code: NOT_BEGUN if n in INTACT else n for code, n in names.items()}
     return [names[code] for code in answer.outcomes]
 
 

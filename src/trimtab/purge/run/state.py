@@ -101,10 +101,13 @@ class Batch:
 
     def taken(self) -> tuple[Rows, ...]:
         """Return the stretches that are not left alone, in order."""
-        rest: tuple[Rows, ...] = (self.rows,)
-        for one in self.leave:
-            rest = without(rest, one)
-        return rest
+        taken: list[Rows] = []
+        first = self.rows.first
+        for one in joined(self.leave):
+            taken.append(Rows(first, max(0, min(one.first, self.rows.end) - first)))
+            first = max(first, one.end)
+        taken.append(Rows(first, max(0, self.rows.end - first)))
+        return tuple(one for one in taken if one.count)
 
 
 Stretch = tuple[str, int]

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UsageError
 from trimtab.purge.index import fields, identity
 from trimtab.purge.index.importers.gufi_trace import type_of_mode
-from trimtab.purge.index.reading import Reading, Record, placed
+from trimtab.purge.index.importers.printf import Reader
+from trimtab.purge.index.reading import Reading, Records, placed
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ _WORDS: Final = {
     "b": ("b", "block", "block device", "blk"),
     "c": ("c", "char", "character device", "chr"),
 }
+_BYTES: Final = {"B": 1, "blocks": 512, "KiB": 1024, "MiB": 1024**2}
 _RESOLUTION_NS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 1}
 _ISO: Final = (
-    r"\A([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"\A([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-5][0-9])(?:\.([0-9]{1,9}))?"
     r"(Z|[+-][0-9]{2}:?[0-9]{2})\z"
 )
 
@@ -157,7 +159,7 @@ def learn(mapping: Sequence[Mapped], reading: Reading) -> None:
 def frame_of(
     texts: Mapping[str, pl.Series],
     mapping: Sequence[Mapped],
-    found: list[Record],
+    found: Records,
     reading: Reading,
     names: Names = NO_NAMES,
 ) -> pl.DataFrame:
@@ -172,19 +174,19 @@ def frame_of(
     """
     import polars as pl
 
-    columns: dict[str, pl.Series] = {}
+    columns: list[pl.Series] = []
     paths: dict[str, list[bytes | None]] = {}
     for one in mapping:
-        values = texts[one.column]
+        values = texts[one.column].to_list()
         if one.target in ("path", "parent", "name"):
             paths[one.target] = _decoded(values, one.unit)
         else:
-            text = values.cast(pl.String, strict=False).to_frame("text")
-            reader = _reader(one, names)
-            columns[one.target] = text.select(reader(pl.col("text")).alias(one.target)).to_series()
-    frame = pl.DataFrame(list(columns.values()))
-    if "id" in frame.columns:
-        frame = _with_identity(frame, next(one.unit for one in mapping if one.target == "id"))
+            text = fields.text_of(one.target, values)
+            columns.append(_reader(one, names)(text).alias(one.target))
+    frame = pl.DataFrame(columns)
+    for one in mapping:
+        if one.target == "id":
+            frame = frame.with_columns(id_kind=pl.lit(one.unit))
     # b"" is refused by what splits paths; a value that cannot be decoded becomes one.
     return placed(frame, found, _joined(paths), reading)
 
@@ -200,12 +202,11 @@ def _joined(paths: Mapping[str, list[bytes | None]]) -> list[bytes]:
     ]  # fmt: skip
 
 
-def _decoded(values: pl.Series, unit: str) -> list[bytes | None]:
+def _decoded(values: list[bytes | None], unit: str) -> list[bytes | None]:
     decode = _DECODERS.get(unit)
-    listed = values.to_list()
     if decode is None:
-        return listed
-    return [None if value is None else decode(value) for value in listed]
+        return values
+    return [None if value is None else decode(value) for value in values]
 
 
 def _base64(value: bytes) -> bytes | None:
@@ -229,118 +230,100 @@ _DECODERS: Final[Mapping[str, Callable[[bytes], bytes | None]]] = {
 }
 
 
-def _with_identity(frame: pl.DataFrame, unit: str) -> pl.DataFrame:
+def _reader(one: Mapped, names: Names) -> Reader:
     import polars as pl
 
-    if unit == "fid":
-        ids = [None if one is None else identity.of_fid(one.encode()) for one in frame["id"]]
-        series = pl.Series("id", ids, dtype=pl.Binary)
-    else:
-        known = frame["id"].is_not_null()
-        series = identity.of_inodes(frame["id"].fill_null(0))
-        series = pl.select(pl.when(known).then(series)).to_series()
-    return frame.with_columns(series.alias("id"), id_kind=pl.lit(unit))
-
-
-def _reader(one: Mapped, names: Names) -> Callable[[pl.Expr], pl.Expr]:
-    import polars as pl
-
+    if one.target == "btime_ns":
+        return lambda text: fields.birth(_time(text, one.unit))
     if one.target.endswith("time_ns"):
-        return _birth(one.unit) if one.target == "btime_ns" else _time(one.unit)
+        return lambda text: _time(text, one.unit)
     if one.unit == "name":
         numbers = names.users if one.target == "uid" else names.groups
         return lambda text: text.replace_strict(
             list(numbers), list(numbers.values()), default=None, return_dtype=pl.UInt32
         )
     if one.target == "id":
-        return (lambda text: text) if one.unit == "fid" else _whole(pl.UInt64)
+        return identity.of_fids if one.unit == "fid" else _inodes
     if one.target in ("size_bytes", "allocated_bytes"):
-        return _bytes({"B": 1, "blocks": 512, "KiB": 1024, "MiB": 1024**2}[one.unit])
+        return lambda text: fields.multiples(text, _BYTES[one.unit])
     if one.target == "type":
-        return _type(one.unit)
+        return lambda text: _type(text, one.unit)
     if one.target == "osts":
         return _osts
-    return _whole(pl.UInt64 if one.target == "device" else pl.UInt32)
-
-
-def _whole(kind: type[pl.DataType]) -> Callable[[pl.Expr], pl.Expr]:
+    kind = pl.UInt64 if one.target == "device" else pl.UInt32
     return lambda text: fields.whole(text, kind)
 
 
-def _bytes(unit: int) -> Callable[[pl.Expr], pl.Expr]:
+def _inodes(text: pl.Series) -> pl.Series:
     import polars as pl
 
-    def read(text: pl.Expr) -> pl.Expr:
-        number = fields.whole(text, pl.UInt64)
-        return pl.when(number <= (2**64 - 1) // unit).then(number) * unit
-
-    return read
+    return identity.of_inodes(fields.whole(text, pl.UInt64))
 
 
-def _time(unit: str) -> Callable[[pl.Expr], pl.Expr]:
+def _time(text: pl.Series, unit: str) -> pl.Series:
     import polars as pl
 
     if unit == "s":
-        return fields.seconds
+        return fields.seconds(text)
     if unit == "iso":
-        return _iso
+        return _iso(text)
     parts = 10**9 // _RESOLUTION_NS[unit]
-
-    def read(text: pl.Expr) -> pl.Expr:
-        number = pl.when(text.str.contains(r"\A-?[0-9]{1,19}\z")).then(text)
-        number = number.cast(pl.Int64, strict=False)
-        # Floor division: what is left is never negative.
-        return fields.nanoseconds(number // parts, number % parts * _RESOLUTION_NS[unit])
-
-    return read
+    column = pl.col(text.name)
+    plain = pl.when(~column.str.starts_with("+")).then(column).cast(pl.Int64, strict=False)
+    number = text.to_frame().select(plain).to_series()
+    # Floor division: what is left is never negative.
+    return fields.nanoseconds(number // parts, number % parts * _RESOLUTION_NS[unit])
 
 
-def _birth(unit: str) -> Callable[[pl.Expr], pl.Expr]:
-    return lambda text: fields.birth(_time(unit)(text))
-
-
-def _iso(text: pl.Expr) -> pl.Expr:
+def _iso(text: pl.Series) -> pl.Series:
     """Return RFC 3339 as nanoseconds; a time without a zone is null, for it could be any."""
     import polars as pl
 
-    parts = text.str.extract_groups(_ISO)
-    date, clock, places, zone = (parts.struct.field(str(number)) for number in range(1, 5))
-    moment = pl.concat_str(date, clock, separator=" ")
-    local_s = moment.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False).dt.epoch(
-        "s"
+    col = pl.col
+    parts = text.str.extract_groups(_ISO).struct.unnest()
+    parts.columns = ["date", "clock", "places", "zone"]
+    numbers = parts.select(
+        pl.concat_str("date", "clock", separator=" ")
+        .str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False)
+        .dt.epoch("s")
+        .alias("local_s"),
+        pl.when(col("zone") != "Z")
+        .then("zone")
+        .fill_null("+0000")
+        .str.replace(":", "")
+        .alias("zone"),
+        col("places").fill_null("0").str.pad_end(9, "0").cast(pl.Int64).alias("rest_ns"),
     )
-    digits = zone.str.replace_all(":", "", literal=True)
-    offset_s = (
-        digits.str.slice(1, 2).cast(pl.Int64, strict=False) * 3600
-        + digits.str.slice(3, 2).cast(pl.Int64, strict=False) * 60
+    distance_s = (
+        col("zone").str.slice(1, 2).cast(pl.Int64) * 3600
+        + col("zone").str.slice(3, 2).cast(pl.Int64) * 60
     )
-    offset_s = (
-        pl.when(zone == "Z").then(0).when(zone.str.starts_with("-")).then(-offset_s)
-        .otherwise(offset_s)
-    )  # fmt: skip
-    rest_ns = places.fill_null("0").str.pad_end(9, "0").cast(pl.Int64, strict=False)
-    return fields.nanoseconds(local_s - offset_s, rest_ns)
+    east = pl.when(col("zone").str.starts_with("-")).then(-1).otherwise(1)
+    both = numbers.select(s=col("local_s") - east * distance_s, rest_ns="rest_ns")
+    return fields.nanoseconds(both["s"], both["rest_ns"])
 
 
-def _type(unit: str) -> Callable[[pl.Expr], pl.Expr]:
+def _type(text: pl.Series, unit: str) -> pl.Series:
     import polars as pl
 
     if unit == "mode":
-        return lambda text: type_of_mode(fields.whole(text, pl.UInt32))
+        return type_of_mode(fields.whole(text, pl.UInt32))
+    words = {letter: letter for letter in "fdlpsbc?"}
     if unit == "word":
         words = {word: letter for letter, known in _WORDS.items() for word in known}
-        return lambda text: text.str.to_lowercase().replace_strict(
-            list(words), list(words.values()), default=None, return_dtype=pl.String
-        )
-    return lambda text: pl.when(text.str.contains(r"\A[fdlpsbc?]\z")).then(text)
+        text = text.str.to_lowercase()
+    return text.replace_strict(
+        list(words), list(words.values()), default=None, return_dtype=pl.String
+    )
 
 
-def _osts(text: pl.Expr) -> pl.Expr:
+def _osts(text: pl.Series) -> pl.Series:
+    """Return all numbers in a text; null where there is none, or one is not to be had."""
     import polars as pl
 
-    listed = text.str.extract_all(r"[0-9]{1,10}")
-    numbers = listed.cast(pl.List(pl.UInt32), strict=False)
-    return pl.when(numbers.list.len() > 0).then(numbers)
+    found = [[int(i) for i in re.findall(r"[0-9]+", one or "")] for one in text]
+    plain = [ids if ids and max(ids) < 2**32 else None for ids in found]
+    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))
 
 
 def read_names(passwd: str) -> dict[str, int]:

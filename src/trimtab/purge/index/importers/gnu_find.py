@@ -7,7 +7,6 @@ time before 1970 is printed as ``tv_sec`` and ``tv_nsec`` side by side, so that 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -16,6 +15,7 @@ from trimtab.purge.index import fields
 from trimtab.purge.index.importers.printf import (
     GNU,
     Format,
+    Reader,
     choose,
     frame_of,
     parse_format,
@@ -23,7 +23,7 @@ from trimtab.purge.index.importers.printf import (
     take_head,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Record, records
+from trimtab.purge.index.reading import Reading, Records, records
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -73,42 +73,49 @@ def read(
     terminator = b"\0" if form is None else form.terminator
     reading.plain_names = terminator == b"\0"
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
-    ends, headed, directory = False, False, b""
-    for found in records(file, terminator, reading):
-        if found[0].number == 1:
-            headed, _ = take_head(found[0], reading)
-            found = found[1:] if headed else found  # noqa: PLW2901
-        if found and ends:
-            _refuse_after_end(found[0], reading)
-        ends = ends or (headed and bool(found) and take_end(found[-1], reading))
-        found = found[:-1] if ends else found  # noqa: PLW2901
-        if not found:
-            continue
-        form = form or _fitting(found)
-        reading.columns |= form.columns
-        frame = frame_of(found, form, reading, _special())
-        if "type" not in form.columns:
-            directory = _no_directories(frame, directory)
-        yield frame
-    if headed and not ends:
+    headed, directory = False, b""
+    for first, found in records(file, terminator, reading):
+        if first:
+            headed, _ = take_head(found, reading)
+            found = found.part(int(headed))  # noqa: PLW2901
+        found = _before_end(found, headed, reading)  # noqa: PLW2901
+        if len(found):
+            form = form or _fitting(found)
+            reading.columns |= form.columns
+            frame = frame_of(found, form, reading, _special())
+            if "type" not in form.columns:
+                directory = _no_directories(frame, directory)
+            yield frame
+    if headed and not reading.ended_well:
         reading.refuse("the list has no end: find failed, or the list was cut off")
     if "type" not in reading.columns:
         reading.note("the list does not tell types: all were taken to be regular files (-type f)")
 
 
-def _fitting(found: list[Record]) -> Format:
+def _before_end(found: Records, headed: bool, reading: Reading) -> Records:
+    """Return records without the one that ends the list; nothing may come after that."""
+    if reading.ended_well and len(found):
+        reading.ended_well = False
+        found.refuse(0, "it comes after the end of the list", reading)
+        return found.part(len(found))
+    if headed and len(found) and take_end(found.texts[-1], reading):
+        return found.part(0, -1)
+    return found
+
+
+def _fitting(found: Records) -> Format:
     known = [parse_format(text, GNU) for text in (FULL, SHORT)]
-    form = choose(known, [record.text for record in itertools.islice(found, _LOOKED_AT)])
+    form = choose(known, found.texts[:_LOOKED_AT])
     if form is None:
         raise DataError(
             "this is no list of GNU find in a format that is known here",
-            hint=f"name the one that was given to -printf with --format; Trimtab's own is {FULL}",
+            hint=f"name the one that was given to -printf with --printf; Trimtab's own is {FULL}",
         )
     return form
 
 
-def _special():
-    def time(text: pl.Expr) -> pl.Expr:
+def _special() -> dict[str, Reader]:
+    def time(text: pl.Series) -> pl.Series:
         return fields.seconds(text, "timespec")
 
     return {
@@ -133,11 +140,3 @@ def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
             )
         directory = parent + b"/" + name if parent else name
     return directory
-
-
-def _refuse_after_end(record: Record, reading: Reading) -> None:
-    reading.ended_well = False
-    reading.refuse(
-        "it comes after the end of the list",
-        record=record.number, offset=record.offset, text=record.text,
-    )  # fmt: skip

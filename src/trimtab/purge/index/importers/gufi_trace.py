@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from trimtab.errors import DataError
 from trimtab.purge.index import fields, identity
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Record, placed
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Records, placed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,25 +60,28 @@ def read(file: BinaryIO, reading: Reading) -> Iterator[pl.DataFrame]:
     reading.columns |= _COLUMNS
     if not reading.beneath:
         reading.beneath = reading.root.rstrip(b"/").rpartition(b"/")[2]
-    found: list[Record] = []
+    texts: list[bytes] = []
+    places: list[tuple[int, int | None]] = []
     rows: list[Row] = []
-    for record, row in _rows(file, reading):
-        found.append(record)
+    for number, offset, text, row in _rows(file, reading):
+        texts.append(text)
+        places.append((number, offset))
         rows.append(row)
         if len(rows) >= _BATCH_ROWS:
-            yield _frame(found, rows, reading)
-            found, rows = [], []
+            yield _frame(Records(texts, places.__getitem__), rows, reading)
+            texts, places, rows = [], [], []
     if rows:
-        yield _frame(found, rows, reading)
+        yield _frame(Records(texts, places.__getitem__), rows, reading)
 
 
-def _rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[Record, Row]]:
+def _rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, int, bytes, Row]]:
+    """Yield number and offset of each record, its beginning and what is in it."""
     data, at, offset, number = file.read(CHUNK_BYTES), 0, 0, 0
     if not data:
         return
     parse, ended = _Parser(_delimiter(data)), False
     while not (ended and at >= len(data)):
-        row, reason = (), "the list ends within it, or one of its lengths is wrong"
+        row, reason = (), ""
         try:
             row, after = parse(data, at)
         except _Short:
@@ -86,17 +89,16 @@ def _rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[Record, Row]]:
                 more = file.read(CHUNK_BYTES)
                 data, at, offset, ended = data[at:] + more, 0, offset + at, not more
                 continue
-            broken, after = True, _next_line(data, at)
+            after = _next_line(data, at)
+            reason = "the list ends within it, or one of its lengths is wrong"
         except _Broken as error:
-            broken, after, reason = True, _next_line(data, at), str(error)
-        else:
-            broken = False
+            after, reason = _next_line(data, at), str(error)
         number += 1
-        record = Record(number, offset + at, data[at : min(after, at + _KEPT_BYTES)])
-        if broken:
-            reading.refuse(reason, record=number, offset=record.offset, text=record.text)
+        text = data[at : min(after, at + _KEPT_BYTES)]
+        if reason:
+            reading.refuse(reason, record=number, offset=offset + at, text=text)
         elif row:
-            yield record, row
+            yield number, offset + at, text, row
         at = after
 
 
@@ -175,42 +177,36 @@ class _Parser:
         return found
 
 
-def _frame(found: list[Record], rows: list[Row], reading: Reading) -> pl.DataFrame:
+def _frame(found: Records, rows: list[Row], reading: Reading) -> pl.DataFrame:
     import polars as pl
 
     paths, letters, *numbers, births = zip(*rows, strict=True)
     texts = {
-        name: pl.Series(name, values, dtype=pl.Binary).cast(pl.String)
+        name: fields.text_of(name, values)
         for name, values in zip((*_NUMBERS, "btime_ns"), (*numbers, births), strict=True)
     }
-    texts["letter"] = pl.Series("letter", letters, dtype=pl.Binary).cast(pl.String)
-    col = pl.col
-    frame = pl.DataFrame(list(texts.values())).select(
-        fields.whole(col("id"), pl.UInt64),
-        fields.whole(col("nlink"), pl.UInt32),
-        fields.whole(col("uid"), pl.UInt32),
-        fields.whole(col("gid"), pl.UInt32),
-        fields.whole(col("size_bytes"), pl.UInt64),
-        fields.blocks(col("allocated_bytes")),
-        fields.seconds(col("atime_ns")),
-        fields.seconds(col("mtime_ns")),
-        fields.seconds(col("ctime_ns")),
-        fields.birth(fields.seconds(col("btime_ns"))),
-        type_of_mode(fields.whole(col("mode"), pl.UInt32), col("letter")).alias("type"),
+    mode = fields.whole(texts["mode"], pl.UInt32)
+    frame = pl.DataFrame(
+        [
+            identity.of_inodes(fields.whole(texts["id"], pl.UInt64)),
+            *(fields.whole(texts[name], pl.UInt32) for name in ("nlink", "uid", "gid")),
+            fields.whole(texts["size_bytes"], pl.UInt64),
+            fields.blocks(texts["allocated_bytes"]),
+            *(fields.seconds(texts[name]) for name in ("atime_ns", "mtime_ns", "ctime_ns")),
+            fields.birth(fields.seconds(texts["btime_ns"])),
+            type_of_mode(mode, fields.text_of("letter", letters)).alias("type"),
+        ]
     )
-    known = frame["id"].is_not_null()
-    ids = identity.of_inodes(frame["id"].fill_null(0))
-    frame = frame.with_columns(pl.when(known).then(ids).alias("id"), id_kind=pl.lit("inode"))
-    return placed(frame, found, list(paths), reading)
+    return placed(frame.with_columns(id_kind=pl.lit("inode")), found, paths, reading)
 
 
-def type_of_mode(mode: pl.Expr, letter: pl.Expr | None = None) -> pl.Expr:
+def type_of_mode(mode: pl.Series, letter: pl.Series | None = None) -> pl.Series:
     """Return the letter of the type that ``st_mode`` tells; another column's where it tells none.
 
     Parameters
     ----------
     mode
-        UInt32 or UInt64.
+        Whole numbers without a sign.
     letter
         What stands for a mode without a type; ``None``: ``?``.
     """
@@ -230,4 +226,5 @@ def type_of_mode(mode: pl.Expr, letter: pl.Expr | None = None) -> pl.Expr:
         list(letters), list(letters.values()), default=None, return_dtype=pl.String
     )
     other = pl.lit("?") if letter is None else letter
-    return pl.when(mode.is_not_null()).then(pl.coalesce(told, other))
+    known = pl.when(mode.is_not_null()).then(pl.coalesce(told, other))
+    return pl.select(known.alias(mode.name)).to_series()

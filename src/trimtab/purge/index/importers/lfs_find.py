@@ -19,8 +19,7 @@ symbolic link that of its target, so both are passed over; OSTs are printed comp
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError
@@ -36,7 +35,7 @@ from trimtab.purge.index.importers.printf import (
     take_head,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import RECORD_MAX_BYTES, Reading, Record, records
+from trimtab.purge.index.reading import RECORD_MAX_BYTES, Reading, Records, records
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -51,20 +50,17 @@ _LOOKED_AT: Final = 1000
 _INDEX: Final = re.compile(r"[0-9]+")
 
 
-def script(root: str, token: str | None = None) -> str:
+def script(root: str) -> str:
     """Return shell commands that print a complete list of what is beneath a directory.
 
-    Parameters
-    ----------
-    token
-        Hexadecimal digits that nobody knows yet; ``None``: new ones.
+    The list says when it was begun and, if lfs came to its end without an error, when that was.
     """
-    token = secrets.token_hex(16) if token is None else token
-    find = shell_text(["lfs", "find", root, "--printf", rf"{token}\t{FULL}"])
+    find = shell_text(["lfs", "find", root, "--printf"])
     return (
-        f"printf 'trimtab-list 1 started=%s token={token}\\n' \"$(date +%s)\"\n"
-        f"{find} &&\n"
-        f"printf '{token}\\ttrimtab-end ended=%s\\n' \"$(date +%s)\"\n"
+        "token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')\n"
+        'printf \'trimtab-list 1 started=%s token=%s\\n\' "$(date +%s)" "$token"\n'
+        f'{find} "$token\\t{FULL}" &&\n'
+        'printf \'%s\\ttrimtab-end ended=%s\\n\' "$token" "$(date +%s)"\n'
     )
 
 
@@ -90,18 +86,18 @@ def read(
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
     headed, token = False, None
     joiner: _Joiner | None = None
-    for lines in records(file, b"\n", reading):
-        if lines[0].number == 1:
-            headed, token = take_head(lines[0], reading)
-            lines = lines[1:] if headed else lines  # noqa: PLW2901
-        if lines and joiner is None:
-            form = form or _fitting(lines, token)
+    for first, lines in records(file, b"\n", reading):
+        if first:
+            headed, token = take_head(lines, reading)
+            lines = lines.part(int(headed))  # noqa: PLW2901
+        if len(lines) and joiner is None:
+            form = form or _fitting(lines.texts, token)
             reading.columns |= form.columns
             reading.plain_names = token is not None
             joiner = _Joiner(reading, form, token)
-        if joiner is not None and form is not None and (found := joiner.add(lines)):
+        if joiner is not None and form is not None and len(found := joiner.add(lines)):
             yield _frame(found, form, reading)
-    if joiner is not None and form is not None and (found := joiner.last()):
+    if joiner is not None and form is not None and len(found := joiner.last()):
         yield _frame(found, form, reading)
     if headed and not reading.ended_well:
         reading.refuse("the list has no end: lfs find failed, or the list was cut off")
@@ -118,114 +114,100 @@ class _Joiner:
 
     def __init__(self, reading: Reading, form: Format, token: bytes | None) -> None:
         self._reading = reading
-        self._token = None if token is None else token + b"\t"
+        self._token = b"" if token is None else token + b"\t"
         begins = form.begins().match
         self._begins: Callable[[bytes], object] = (
-            begins if self._token is None else lambda text: text.startswith(self._token or b"")
+            (lambda text: text.startswith(self._token)) if self._token else begins
         )
-        self._lines: list[Record] = []
+        self._lines: list[bytes] = []
         self._length = 0
+        self._place: tuple[int, int | None] = (0, 0)
 
-    def add(self, lines: list[Record]) -> list[Record]:
+    def add(self, lines: Records) -> Records:
         """Return the records that are whole now."""
-        found = []
-        for line in lines:
-            if self._begins(line.text):
-                self._close(found)
-            self._length += len(line.text) + 1
+        texts: list[bytes] = []
+        places: list[tuple[int, int | None]] = []
+        number, offset = lines.locate(0) if len(lines) else (0, 0)
+        for text in lines.texts:
+            if self._begins(text) and self._lines:
+                self._close(texts, places)
+            if not self._lines:
+                self._place = number, offset
+            self._length += len(text) + 1
             # What is far too long is no path: count on, but keep no more of it.
             if self._length <= RECORD_MAX_BYTES or not self._lines:
-                self._lines.append(line)
-        return found
+                self._lines.append(text)
+            number, offset = number + 1, (offset or 0) + len(text) + 1
+        return Records(texts, places.__getitem__)
 
-    def last(self) -> list[Record]:
+    def last(self) -> Records:
         """Return the record that the list ends with."""
-        found: list[Record] = []
-        self._close(found)
-        return found
+        texts: list[bytes] = []
+        places: list[tuple[int, int | None]] = []
+        if self._lines:
+            self._close(texts, places)
+        return Records(texts, places.__getitem__)
 
-    def _close(self, found: list[Record]) -> None:
+    def _close(self, texts: list[bytes], places: list[tuple[int, int | None]]) -> None:
+        """Take the lines so far as a record, or refuse it."""
         lines, self._lines = self._lines, []
         length, self._length = self._length, 0
-        if not lines:
-            return
-        first = lines[0]
-        text = b"\n".join(line.text for line in lines)
-        whole = Record(first.number, first.offset, text)
-        if not self._begins(first.text):
-            self._refuse(whole, "it is no record of this format")
+        text = b"\n".join(lines)
+        reason = ""
+        if not self._begins(lines[0]):
+            reason = "it is no record of this format"
         elif length > RECORD_MAX_BYTES:
-            self._refuse(whole, "it has no end")
-        elif self._token is None:
-            if len(lines) > 1:
-                self._refuse(whole, "a line feed in its name, or a line that is no record after it")
-            else:
-                found.append(whole)
-        else:
-            self._take(Record(first.number, first.offset, text[len(self._token) :]), found)
-
-    def _take(self, record: Record, found: list[Record]) -> None:
-        if self._reading.ended_well:
+            reason = "it has no end"
+        elif self._reading.ended_well:
             self._reading.ended_well = False
-            self._refuse(record, "it comes after the end of the list")
-        elif not (record.text.startswith(END_WORD) and take_end(record, self._reading)):
-            found.append(record)
+            reason = "it comes after the end of the list"
+        elif not self._token and len(lines) > 1:
+            reason = "a line feed in its name, or a line that is no record after it"
+        if reason:
+            number, offset = self._place
+            self._reading.refuse(reason, record=number, offset=offset, text=text)
+            return
+        text = text[len(self._token) :]
+        if not (self._token and text.startswith(END_WORD) and take_end(text, self._reading)):
+            texts.append(text)
+            places.append(self._place)
 
-    def _refuse(self, record: Record, reason: str) -> None:
-        self._reading.refuse(reason, record=record.number, offset=record.offset, text=record.text)
 
-
-def _fitting(lines: list[Record], token: bytes | None) -> Format:
+def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
     known = [parse_format(text, LFS) for text in (FULL, SHORT)]
     skip = 0 if token is None else len(token) + 1
-    form = choose(known, [line.text[skip:] for line in lines[:_LOOKED_AT]])
+    form = choose(known, [line[skip:] for line in lines[:_LOOKED_AT]])
     if form is None:
-        if token is not None and lines[0].text[skip:].startswith(END_WORD):
+        if token is not None and lines[0][skip:].startswith(END_WORD):
             return known[0]  # nothing at all beneath the root
         raise DataError(
             "this is no list of lfs find in a format that is known here",
-            hint=f"name the one that was given to --printf with --format; Trimtab's own is {FULL}",
+            hint=f"name the one that was given to --printf with --printf; Trimtab's own is {FULL}",
         )
     return form
 
 
-def _frame(found: list[Record], form: Format, reading: Reading) -> pl.DataFrame:
+def _frame(found: Records, form: Format, reading: Reading) -> pl.DataFrame:
     import polars as pl
 
     if form.directives[0].column == "id":
-        there = [record for record in found if not record.text.startswith(b"\t")]
-        reading.vanished += len(found) - len(there)  # lfs prints no FID of what is gone
-        found = there
-    frame = frame_of(found, form, reading, {"id": _fids, "osts": _osts})
+        # lfs prints no FID of what is gone.
+        there = [at for at, text in enumerate(found.texts) if not text.startswith(b"\t")]
+        reading.vanished += len(found) - len(there)
+        found = found.at(there) if len(there) < len(found) else found
+    special = {"id": identity.of_fids, "osts": _osts}
+    frame = frame_of(found, form, reading, special)
     for name in ("stripe_count", "osts"):
         if name in frame.columns and "type" in frame.columns:
-            frame = frame.with_columns(
-                pl.when(pl.col("type") == "f").then(pl.col(name)).alias(name)
-            )
+            of_file = pl.when(pl.col("type") == "f").then(pl.col(name))
+            frame = frame.with_columns(of_file.alias(name))
     return frame
 
 
-def _fids(text: pl.Expr) -> pl.Expr:
-    import polars as pl
-
-    def of(series: pl.Series) -> pl.Series:
-        values = [None if one is None else identity.of_fid(one.encode()) for one in series]
-        return pl.Series(series.name, values, dtype=pl.Binary)
-
-    return text.map_batches(of, return_dtype=pl.Binary)
-
-
-def _osts(text: pl.Expr) -> pl.Expr:
+def _osts(text: pl.Series) -> pl.Series:
     """Return the OSTs of all components, in their order; null where none is named."""
     import polars as pl
 
-    def of(series: pl.Series) -> pl.Series:
-        values = [None if one is None else [int(i) for i in _INDEX.findall(one)] for one in series]
-        plain = [ids if ids and max(ids) < 2**32 else None for ids in map(_or_empty, values)]
-        return pl.Series(series.name, plain, dtype=pl.List(pl.UInt32))
-
-    return text.map_batches(of, return_dtype=pl.List(pl.UInt32))
-
-
-def _or_empty(values: list[int] | None) -> list[int]:
-    return values or []
+    found = [[int(i) for i in _INDEX.findall(one or "")] for one in text]
+    plain = [ids if ids and max(ids) < 2**32 else None for ids in found]
+    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))

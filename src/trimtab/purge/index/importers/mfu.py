@@ -24,7 +24,7 @@ from trimtab.errors import DataError
 from trimtab.purge.index import fields
 from trimtab.purge.index.importers.gufi_trace import type_of_mode
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Record, placed
+from trimtab.purge.index.reading import CHUNK_BYTES, RECORD_MAX_BYTES, Reading, Records, placed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,36 +117,31 @@ def _frame(
 
     kind = np.dtype([("path", f"S{characters}"), *((name, ">u8") for name in _NUMBERS)])
     array = np.frombuffer(data, dtype=kind)
-    columns = {name: pl.Series(name, array[name].astype(np.uint64)) for name in _NUMBERS}
-    # A time is a signed number that was written as one without a sign.
-    signed = {
-        name: pl.Series(name, array[name].astype(np.uint64).view(np.int64))
-        for name in _NUMBERS
-        if "time" in name
-    }
-    col = pl.col
-    frame = pl.DataFrame(list({**columns, **signed}.values())).select(
-        _small(col("uid")),
-        _small(col("gid")),
-        col("size_bytes"),
-        *(_time(name) for name in ("atime", "mtime", "ctime")),
-        type_of_mode(pl.when(col("mode") < 2**32).then(col("mode"))).alias("type"),
+    numbers = pl.DataFrame(
+        # A time is a signed number that was written as one without a sign.
+        {
+            name: array[name].astype(np.uint64).view(np.int64 if "time" in name else np.uint64)
+            for name in _NUMBERS
+        }
     )
-    size = characters + 8 * len(_NUMBERS)
+    col = pl.col
+    small = numbers.select(
+        *(pl.when(col(name) < 2**32).then(col(name)).cast(pl.UInt32) for name in ("uid", "gid")),
+        "size_bytes",
+        pl.when(col("mode") < 2**32).then("mode"),
+    )
+    times = [_time(numbers, name) for name in ("atime", "mtime", "ctime")]
+    frame = small.drop("mode").with_columns(*times, type_of_mode(small["mode"]).alias("type"))
+    size = kind.itemsize
     paths = array["path"].tolist()
-    found = [Record(number + i + 1, offset + i * size, path) for i, path in enumerate(paths)]
+    found = Records(paths, lambda at: (number + at + 1, offset + at * size))
     return placed(frame, found, paths, reading)
 
 
-def _small(column: pl.Expr) -> pl.Expr:
-    import polars as pl
-
-    return pl.when(column < 2**32).then(column).cast(pl.UInt32)
-
-
-def _time(name: str) -> pl.Expr:
+def _time(numbers: pl.DataFrame, name: str) -> pl.Series:
     import polars as pl
 
     rest_ns = pl.col(f"{name}_rest")
     plain_ns = pl.when((rest_ns >= 0) & (rest_ns < fields.NS_PER_S)).then(rest_ns)
-    return fields.nanoseconds(pl.col(name), plain_ns).alias(f"{name}_ns")
+    rest = numbers.select(plain_ns.alias("rest")).to_series()
+    return fields.nanoseconds(numbers[name], rest).alias(f"{name}_ns")

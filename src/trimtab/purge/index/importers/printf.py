@@ -15,13 +15,13 @@ It then says itself when it was made, and that the tool came to its end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.purge.index import fields, identity
-from trimtab.purge.index.reading import Reading, Record, placed
+from trimtab.purge.index.reading import Reading, Records, placed
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -157,24 +157,22 @@ def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
     return best if score else None
 
 
-def take_head(record: Record, reading: Reading) -> tuple[bool, bytes | None]:
-    """Return whether a record is the head of a list, and the token that it names."""
-    if not record.text.startswith(_HEAD_WORD):
+def take_head(first: Records, reading: Reading) -> tuple[bool, bytes | None]:
+    """Return whether the first of some records is the head of a list, and the token it names."""
+    text = first.texts[0]
+    if not text.startswith(_HEAD_WORD):
         return False, None
-    found = _HEAD.fullmatch(record.text)
+    found = _HEAD.fullmatch(text)
     if found is None:
-        reading.refuse(
-            "it is no head of a list that this program knows",
-            record=record.number, offset=record.offset, text=record.text,
-        )  # fmt: skip
+        first.refuse(0, "it is no head of a list that this program knows", reading)
         return True, None
     reading.started_ns = int(found[1]) * fields.NS_PER_S
     return True, found[2]
 
 
-def take_end(record: Record, reading: Reading) -> bool:
+def take_end(text: bytes, reading: Reading) -> bool:
     """Return whether a record is the end of a list that says so."""
-    found = _END.fullmatch(record.text)
+    found = _END.fullmatch(text)
     if found is None:
         return False
     # The tool ended within that second.
@@ -183,11 +181,11 @@ def take_end(record: Record, reading: Reading) -> bool:
     return True
 
 
-Reader = Callable[["pl.Expr"], "pl.Expr"]
+Reader = Callable[["pl.Series"], "pl.Series"]
 
 
 def frame_of(
-    found: list[Record], form: Format, reading: Reading, special: dict[str, Reader]
+    found: Records, form: Format, reading: Reading, special: Mapping[str, Reader]
 ) -> pl.DataFrame:
     """Return the rows of records, the columns in their types.
 
@@ -199,32 +197,25 @@ def frame_of(
     import polars as pl
 
     count = len(form.directives)
-    parted: list[list[bytes]] = []
-    kept: list[Record] = []
-    for record in found:
-        parts = record.text.split(b"\t", count)
-        if len(parts) > count:
-            parted.append(parts)
-            kept.append(record)
-        else:
-            reading.refuse(
-                f"it has {len(parts)} fields instead of {count + 1}",
-                record=record.number, offset=record.offset, text=record.text,
-            )  # fmt: skip
+    parted = [text.split(b"\t", count) for text in found.texts]
+    short = [at for at, parts in enumerate(parted) if len(parts) <= count]
+    if short:
+        for at in short:
+            reason = f"it has {len(parted[at])} fields instead of {count + 1}"
+            found.refuse(at, reason, reading)
+        left = [at for at, parts in enumerate(parted) if len(parts) > count]
+        found, parted = found.at(left), [parted[at] for at in left]
     columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
-    texts = {
-        one.column: pl.Series(one.column, values, dtype=pl.Binary).cast(pl.String, strict=False)
+    readers = {**_readers(), **special}
+    series = [
+        readers[one.column](fields.text_of(one.column, values))
         for one, values in zip(form.directives, columns, strict=False)
         if one.column is not None
-    }
-    readers = {**_READERS(), **special}
-    frame = pl.DataFrame(list(texts.values())).select(
-        readers[name](pl.col(name)).alias(name) for name in texts
-    )
-    return placed(_with_identity(frame, form), kept, list(columns[-1]), reading)
+    ]
+    return placed(_with_identity(pl.DataFrame(series)), found, columns[-1], reading)
 
 
-def _with_identity(frame: pl.DataFrame, form: Format) -> pl.DataFrame:
+def _with_identity(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame whose inode numbers, as numbers, have become identities."""
     import polars as pl
 
@@ -232,14 +223,10 @@ def _with_identity(frame: pl.DataFrame, form: Format) -> pl.DataFrame:
         return frame
     if frame["id"].dtype == pl.Binary:
         return frame.with_columns(id_kind=pl.lit("fid"))
-    known = frame["id"].is_not_null()
-    ids = identity.of_inodes(frame["id"].fill_null(0))
-    return frame.with_columns(
-        pl.when(known).then(ids).alias("id"), id_kind=pl.lit("inode", dtype=pl.String)
-    )
+    return frame.with_columns(identity.of_inodes(frame["id"]), id_kind=pl.lit("inode"))
 
 
-def _READERS() -> dict[str, Reader]:  # noqa: N802 (a table that needs Polars)
+def _readers() -> dict[str, Reader]:
     import polars as pl
 
     def number(kind: type[pl.DataType]) -> Reader:
@@ -259,9 +246,15 @@ def _READERS() -> dict[str, Reader]:  # noqa: N802 (a table that needs Polars)
         "mtime_ns": fields.seconds,
         "ctime_ns": fields.seconds,
         "btime_ns": lambda text: fields.birth(fields.seconds(text)),
-        "type": lambda text: (
-            pl.when(text.str.contains(r"\A[fdlpsbc]\z"))
-            .then(text)
-            .otherwise(pl.when(text.str.contains(r"\A.\z")).then(pl.lit("?")))
-        ),
+        "type": _letters,
     }
+
+
+def _letters(text: pl.Series) -> pl.Series:
+    """Return the letters of types; what else a tool prints with one letter is ``?``."""
+    import polars as pl
+
+    column = pl.col(text.name)
+    known = pl.when(column.str.contains(r"\A[fdlpsbc]\z")).then(column)
+    other = pl.when(column.str.contains(r"\A.\z")).then(pl.lit("?"))
+    return text.to_frame().select(known.otherwise(other).alias(text.name)).to_series()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.index.importers.column_map import NO_NAMES, Mapped, Names, frame_of, learn
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import Reading, Record
+from trimtab.purge.index.reading import Reading, Records, one_after_another
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ def read_csv(
     except csv.Error as error:
         raise DataError(f"its first line is no CSV: {error}", line=1) from error
     at = _places(mapping, head)
+    roots = {one.column for one in mapping if one.target == "parent"}
     taken: list[list[str]] = []
-    found: list[Record] = []
+    numbers: list[int] = []
     length = 0
     for number, row in _rows(rows, reading):
         if len(row) != len(head):
@@ -65,14 +66,15 @@ def read_csv(
             reading.refuse(reason, record=number, text=whole)
             continue
         taken.append(row)
-        shown = delimiter.join(row)[:_SHOWN].encode("utf-8", "surrogateescape")
-        found.append(Record(number, 0, shown))
+        numbers.append(number)
         length += sum(map(len, row))
         if len(taken) >= _ROWS or length > _TEXT_BYTES:
-            yield frame_of(_texts(taken, at), mapping, found, reading, names)
-            taken, found, length = [], [], 0
+            texts, found = _texts(taken, at, roots), _found(taken, numbers)
+            yield frame_of(texts, mapping, found, reading, names)
+            taken, numbers, length = [], [], 0
     if taken:
-        yield frame_of(_texts(taken, at), mapping, found, reading, names)
+        texts, found = _texts(taken, at, roots), _found(taken, numbers)
+        yield frame_of(texts, mapping, found, reading, names)
     text.detach()
 
 
@@ -91,14 +93,22 @@ def _rows(rows: Iterator[list[str]], reading: Reading) -> Iterator[tuple[int, li
             yield number, row
 
 
-def _texts(taken: list[list[str]], at: dict[str, int]) -> dict[str, pl.Series]:
+def _found(taken: list[list[str]], numbers: list[int]) -> Records:
+    shown = [",".join(row)[:_SHOWN].encode("utf-8", "surrogateescape") for row in taken]
+    return Records(shown, lambda at: (numbers[at], None))
+
+
+def _texts(taken: list[list[str]], at: dict[str, int], roots: set[str]) -> dict[str, pl.Series]:
+    """Return the columns of rows; an empty field is no value, but as a directory the root."""
     import polars as pl
 
     return {
         column: pl.Series(
             column,
-            # An empty field is no value: CSV has no other way to say so.
-            [row[i].encode("utf-8", "surrogateescape") or None for row in taken],
+            [
+                row[i].encode("utf-8", "surrogateescape") or (b"" if column in roots else None)
+                for row in taken
+            ],
             dtype=pl.Binary,
         )
         for column, i in at.items()
@@ -132,7 +142,7 @@ def read_parquet(
             batch = table.slice(first, _ROWS).collect()
             if not batch.height:
                 return
-            found = [Record(first + i + 1, 0, b"") for i in range(batch.height)]
+            found = one_after_another([b""] * batch.height, first + 1, 0)
             texts = {column: batch[column] for column in at}
             yield frame_of(texts, mapping, found, reading, names)
             first += batch.height

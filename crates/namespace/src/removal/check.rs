@@ -1,0 +1,133 @@
+//! Whether what a name stands for now is the file of the plan, and may still go: pure.
+
+use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
+
+use super::candidates::Candidate;
+use super::outcome::Outcome;
+use crate::entry::{Entry, FileType, Times};
+use crate::rules::{Kept, Rules};
+
+/// What every row is held against.
+#[derive(Clone, Debug)]
+pub(super) struct Checks {
+    pub(super) rules: Rules,
+    /// The cut-off: only what was last used before it goes.
+    pub(super) before_s: i64,
+    /// How finely the source of the index knew the times.
+    pub(super) time_resolution_ns: i64,
+    /// The device number that the root has now; it may differ from that of the scan.
+    pub(super) device: u64,
+}
+
+impl Checks {
+    /// Whether the file that is there now may go; identity first, so that a reason is about the
+    /// right file.
+    pub(super) fn allow(&self, row: &Candidate, present: &Entry) -> Result<(), Outcome> {
+        if present.kind != FileType::Regular {
+            return Err(Outcome::ChangedType);
+        }
+        self.is_same(row, present)?;
+        self.is_unchanged(row, present)?;
+        self.is_eligible(&row.parent, &row.name, present)
+    }
+
+    /// Whether it is the same object, whatever was done to it.
+    pub(super) fn is_same(&self, row: &Candidate, present: &Entry) -> Result<(), Outcome> {
+        if present.device != self.device {
+            return Err(Outcome::Moved);
+        }
+        let birth = (row.entry.times.birth_ns, present.times.birth_ns);
+        if row.entry.id != present.id || !self.may_be_one_time(birth) {
+            return Err(Outcome::NotSame);
+        }
+        Ok(())
+    }
+
+    fn is_unchanged(&self, row: &Candidate, present: &Entry) -> Result<(), Outcome> {
+        let (then, now) = (&row.entry, present);
+        let project_changed = then.project.is_some() && then.project != now.project;
+        if (then.uid, then.gid) != (now.uid, now.gid) || project_changed {
+            return Err(Outcome::ChangedOwner);
+        }
+        if then.size_bytes != now.size_bytes || !self.are_same_times(&then.times, &now.times) {
+            return Err(Outcome::Touched);
+        }
+        if then.links != now.links {
+            // A new name changes ctime too; this is for sources without it.
+            return Err(if now.links > 1 { Outcome::OtherLinks } else { Outcome::Touched });
+        }
+        Ok(())
+    }
+
+    /// Whether the rules let go what is at a path now, and it was last used before the cut-off.
+    pub(super) fn is_eligible(
+        &self,
+        parent: &[u8],
+        name: &[u8],
+        present: &Entry,
+    ) -> Result<(), Outcome> {
+        match self.rules.judge(parent, name, present) {
+            Ok(last_use_s) if last_use_s < self.before_s => Ok(()),
+            Ok(_) => Err(Outcome::TooYoung),
+            Err(kept) => Err(of_kept(kept)),
+        }
+    }
+
+    fn are_same_times(&self, then: &Times, now: &Times) -> bool {
+        self.may_be_one_time((then.access_ns, now.access_ns))
+            && self.may_be_one_time((then.modification_ns, now.modification_ns))
+            && self.may_be_one_time((then.change_ns, now.change_ns))
+    }
+
+    /// Whether two times are the same as far as the source of the first knew it. A time that only
+    /// one of them knows says nothing; the rules insist on those that count.
+    fn may_be_one_time(&self, times: (Option<i64>, Option<i64>)) -> bool {
+        let (Some(then), Some(now)) = times else { return true };
+        let whole = |time: i64| time.div_euclid(self.time_resolution_ns.max(1));
+        whole(then) == whole(now)
+    }
+}
+
+fn of_kept(kept: Kept) -> Outcome {
+    match kept {
+        Kept::NotRegular => Outcome::ChangedType,
+        Kept::ExemptPath | Kept::ExemptUser | Kept::ExemptGroup | Kept::ExemptProject => {
+            Outcome::Exempt
+        }
+        Kept::OtherLinks => Outcome::OtherLinks,
+        Kept::TooSmall => Outcome::TooSmall,
+        Kept::TimeUnknown => Outcome::TimeUnknown,
+        Kept::TooYoung => Outcome::TooYoung,
+    }
+}
+
+/// Whether a file, or a directory that it would be taken from, refuses to be changed.
+pub(super) fn is_fixed(stat: &Statx) -> bool {
+    stat.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
+}
+
+/// Whether a file in quarantine is the one that was looked at before, and nobody did anything to it
+/// since but what moves only its ctime, as the move into quarantine does.
+pub(super) fn is_as_before(before: &Statx, now: &Statx) -> Result<(), Outcome> {
+    let time = |time: StatxTimestamp| (time.tv_sec, time.tv_nsec);
+    let object = |stat: &Statx| {
+        let device = (stat.stx_dev_major, stat.stx_dev_minor);
+        (device, stat.stx_ino, time(stat.stx_btime), stat.stx_mode & 0o170_000)
+    };
+    if object(before) != object(now) {
+        return Err(Outcome::NotSame);
+    }
+    if (before.stx_uid, before.stx_gid) != (now.stx_uid, now.stx_gid) {
+        return Err(Outcome::ChangedOwner);
+    }
+    let use_of = |stat: &Statx| {
+        (stat.stx_size, stat.stx_mode, time(stat.stx_atime), time(stat.stx_mtime))
+    };
+    if use_of(before) != use_of(now) {
+        return Err(Outcome::Touched);
+    }
+    if before.stx_nlink != now.stx_nlink {
+        return Err(if now.stx_nlink > 1 { Outcome::OtherLinks } else { Outcome::Touched });
+    }
+    Ok(())
+}

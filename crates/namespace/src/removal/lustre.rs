@@ -1,0 +1,255 @@
+//! Deletion by FID, for Lustre.
+//!
+//! | step | what it proves |
+//! |---|---|
+//! | 1. the identifier is one of a file that clients see | the call below answers 0 to any other and does nothing |
+//! | 2. `.lustre/fid/FID` is asked, servers included: type, device, birth, owner, size, every time, links; the rules again | it is the planned file, unused and unchanged since the plan |
+//! | 3. every path that it has now, as many as it has links | the planned path is among them, all lie beneath the root and none is exempt |
+//! | 4. `LL_IOC_RMFID` on a few files at once | a file that is open anywhere is refused by the server; each name is looked up again under a lock |
+//! | 5. `.lustre/fid/FID` is asked again | it is gone, whatever step 4 answered |
+//!
+//! An identifier is never used again, so what is removed is what was checked, whatever its name.
+//! What is left: the call looks at no time and removes every name, so a file that is used, linked
+//! or moved between steps 2 and 4 is removed all the same. [`FIDS_PER_CALL`] keeps that to some
+//! milliseconds; a reader who is still at it then makes the call refuse.
+//!
+//! After `kill -9`, rows that the interrupted batch removed are `gone`: by this run or by their
+//! owner, nothing on the file system tells.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use rustix::io::Errno;
+
+use super::Settings;
+use super::batch::Batch;
+use super::candidates::{Candidate, Candidates};
+use super::check::Checks;
+use super::hand::{Refusal, Verdict};
+use super::outcome::Outcome;
+use crate::beneath::Root;
+use crate::error::{Error, Result};
+use crate::rmfid::{ByFid, Fid};
+use crate::rules::Rules;
+
+/// How many files are checked and then removed together. More would save calls, and lengthen the
+/// time between the check of the first and its removal.
+pub const FIDS_PER_CALL: usize = 64;
+
+/// The deletion of one plan's candidates by their FIDs.
+pub struct RemovalByFid<F> {
+    lustre: F,
+    candidates: Candidates,
+    checks: Checks,
+    threads: usize,
+}
+
+/// What all threads share.
+struct Job<'a, F> {
+    lustre: &'a F,
+    checks: &'a Checks,
+    rows: &'a [Candidate],
+    remove: bool,
+}
+
+/// A file that passed every check, and the rows that are names of it.
+struct Passed<'a> {
+    fid: Fid,
+    rows: &'a [usize],
+    allocated_bytes: u64,
+    spent_s: f32,
+}
+
+impl<F: ByFid> RemovalByFid<F> {
+    /// Opens a plan's candidates.
+    pub fn open(
+        candidates: &Path,
+        root: &Root,
+        lustre: F,
+        rules: Rules,
+        settings: &Settings,
+    ) -> Result<Self> {
+        if settings.threads == 0 || settings.time_resolution_ns < 1 {
+            let what = "threads and time_resolution_ns are 1 at least";
+            return Err(Error::Usage(what.into()));
+        }
+        let (before_s, time_resolution_ns) = (settings.before_s, settings.time_resolution_ns);
+        let checks = Checks { rules, before_s, time_resolution_ns, device: root.device() };
+        let candidates = Candidates::open(candidates)?;
+        Ok(Self { lustre, candidates, checks, threads: settings.threads })
+    }
+
+    /// How many candidates the plan has.
+    pub fn rows(&self) -> u64 {
+        self.candidates.rows()
+    }
+
+    /// What a deletion of these rows would come to; nothing is touched.
+    pub fn check(&mut self, first: u64, count: u64) -> Result<Batch> {
+        self.go(first, count, false)
+    }
+
+    /// Deletes these rows, each if every check passes.
+    pub fn delete(&mut self, first: u64, count: u64) -> Result<Batch> {
+        self.go(first, count, true)
+    }
+
+    /// Deletes these rows after a run was interrupted while it did so. There is nothing to end: a
+    /// file is removed as a whole or not at all.
+    pub fn recover(&mut self, first: u64, count: u64) -> Result<Batch> {
+        self.go(first, count, true)
+    }
+
+    fn go(&mut self, first: u64, count: u64, remove: bool) -> Result<Batch> {
+        let began = Instant::now();
+        let end = first.checked_add(count).ok_or_else(|| Error::Usage("too many rows".into()))?;
+        let rows = self.candidates.read(first..end)?;
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|row| rows[*row].entry.id);
+        let same = |one: &usize, other: &usize| rows[*one].entry.id == rows[*other].entry.id;
+        let files: Vec<&[usize]> = order.chunk_by(same).collect();
+        let job = Job { lustre: &self.lustre, checks: &self.checks, rows: &rows, remove };
+        let verdicts = job.spread(&files, self.threads);
+        Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
+    }
+}
+
+impl<F: ByFid> Job<'_, F> {
+    fn spread(&self, files: &[&[usize]], threads: usize) -> Vec<Verdict> {
+        let calls: Vec<_> = files.chunks(FIDS_PER_CALL).collect();
+        let next = AtomicUsize::new(0);
+        let task = || {
+            let mut verdicts = Vec::new();
+            while let Some(files) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.call(files, &mut verdicts);
+            }
+            verdicts
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(task)).collect();
+            let mut verdicts = Vec::new();
+            for thread in threads {
+                match thread.join() {
+                    Ok(mut part) => verdicts.append(&mut part),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            verdicts
+        })
+    }
+
+    fn call(&self, files: &[&[usize]], verdicts: &mut Vec<Verdict>) {
+        let mut passed = Vec::with_capacity(files.len());
+        for &rows in files {
+            let began = Instant::now();
+            let looked = self.look(rows);
+            let spent_s = began.elapsed().as_secs_f32();
+            match looked {
+                Ok((fid, allocated_bytes)) => {
+                    passed.push(Passed { fid, rows, allocated_bytes, spent_s });
+                }
+                Err(refusal) => end(rows, refusal, 0, spent_s, verdicts),
+            }
+        }
+        if !self.remove {
+            let would = Refusal::from(Outcome::WouldDelete);
+            passed.iter().for_each(|file| end(file.rows, would, 0, file.spent_s, verdicts));
+            return;
+        }
+        self.settle(&passed, verdicts);
+    }
+
+    /// Steps 1 to 3 for the rows that are names of one file.
+    fn look(&self, rows: &[usize]) -> std::result::Result<(Fid, u64), Refusal> {
+        let planned = &self.rows[rows[0]];
+        let fid = Fid::of_file(planned.entry.id)
+            .ok_or(Refusal { outcome: Outcome::Failed, errno: libc::EINVAL })?;
+        let mut found = self.lustre.stat(fid)?;
+        // Not part of a stat; a change of it moves ctime.
+        found.entry.project = planned.entry.project;
+        self.checks.allow(planned, &found.entry)?;
+        if found.fixed {
+            return Err(Outcome::Immutable.into());
+        }
+        let paths = self.lustre.paths(fid)?;
+        if paths.len() as u64 != u64::from(found.entry.links) {
+            return Err(Outcome::NamesUnknown.into());
+        }
+        let paths: Option<HashSet<Vec<u8>>> = paths.into_iter().collect();
+        let paths = paths.ok_or(Outcome::Moved)?;
+        for path in &paths {
+            let (parent, name) = split(path);
+            self.checks.is_eligible(parent, name, &found.entry)?;
+        }
+        let planned_path = |row: &usize| joined(&self.rows[*row]);
+        if !rows.iter().all(|row| paths.contains(&planned_path(row))) {
+            return Err(Outcome::Moved.into());
+        }
+        Ok((fid, found.entry.allocated_bytes))
+    }
+
+    /// Steps 4 and 5.
+    fn settle(&self, files: &[Passed<'_>], verdicts: &mut Vec<Verdict>) {
+        if files.is_empty() {
+            return;
+        }
+        let began = Instant::now();
+        let fids: Vec<Fid> = files.iter().map(|file| file.fid).collect();
+        let answers = match self.lustre.remove(&fids) {
+            Ok(answers) => answers,
+            // Of the whole call: rights that are missing, a Lustre before 2.13.
+            Err(errno) => vec![Err(errno); files.len()],
+        };
+        let each_s = began.elapsed().as_secs_f32() / files.len() as f32;
+        let none = Err(Errno::IO);
+        for (place, file) in files.iter().enumerate() {
+            let answer = answers.get(place).copied().unwrap_or(none);
+            let became = match (answer, self.lustre.stat(file.fid)) {
+                (Ok(()), Err(Errno::NOENT)) => Outcome::Deleted.into(),
+                // It answered that all went well, and there it is.
+                (Ok(()), _) => Refusal { outcome: Outcome::Failed, errno: 0 },
+                (Err(errno), _) => of_answer(errno),
+            };
+            end(file.rows, became, file.allocated_bytes, file.spent_s + each_s, verdicts);
+        }
+    }
+}
+
+fn of_answer(errno: Errno) -> Refusal {
+    let outcome = match errno {
+        Errno::BUSY => Outcome::Open,
+        Errno::NOENT => Outcome::Gone,
+        // `EREMCHG`: a name stands for another file by now.
+        errno if errno.raw_os_error() == libc::EREMCHG => Outcome::Moved,
+        Errno::ACCESS | Errno::PERM => Outcome::Denied,
+        _ => Outcome::Failed,
+    };
+    Refusal { outcome, errno: errno.raw_os_error() }
+}
+
+/// The same outcome for every name of a file; its room is counted once.
+fn end(rows: &[usize], became: Refusal, bytes: u64, latency_s: f32, verdicts: &mut Vec<Verdict>) {
+    let deleted = became.outcome == Outcome::Deleted;
+    for (place, &row) in rows.iter().enumerate() {
+        let freed_bytes = if deleted && place == 0 { bytes } else { 0 };
+        let Refusal { outcome, errno } = became;
+        let errno = if matches!(outcome, Outcome::Denied | Outcome::Failed) { errno } else { 0 };
+        verdicts.push(Verdict { row, outcome, freed_bytes, errno, latency_s });
+    }
+}
+
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+fn joined(row: &Candidate) -> Vec<u8> {
+    if row.parent.is_empty() {
+        return row.name.clone();
+    }
+    [&*row.parent, &row.name].join(&b'/')
+}

@@ -1,0 +1,281 @@
+//! Deletion of planned files, each verified at the last moment, by the identity of the object.
+//!
+//! # By name, on any POSIX file system
+//!
+//! | step | what it proves |
+//! |---|---|
+//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts | it has the planned path, and a path that is exempt now is seen |
+//! | 2. `statx` of the name: type, inode, birth, device, owner, size, every time, links; the rules again | the name stands for the planned file, nobody used or changed it since the plan, and it may still go |
+//! | 3. opened, `statx` again, `F_SETLEASE` | nobody has it open on this host; whoever wants to must wait |
+//! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
+//! | 5. the directory's path is resolved again | it was in place before and after step 4 |
+//! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole | what is removed next is what was checked, and nobody wanted it meanwhile |
+//! | 7. `unlinkat` in quarantine | |
+//!
+//! Between a check of a name and `unlinkat` of that name another file can come to have it: by an
+//! attacker, or by an editor that saves through a rename. Step 4 takes that gap away, for in
+//! quarantine nobody can exchange anything. What was taken by mistake in the gap between steps 2
+//! and 4 is seen in step 6 and put back, again without replacing; if its name is taken by then it
+//! stays in quarantine and is reported.
+//!
+//! What is left, and can be left by no sequence of calls:
+//!
+//! - a change of extended attributes or ACLs in the microseconds between steps 2 and 4: they move
+//!   only ctime, which step 4 moves too. Modes, owners, links, size and data are seen in step 6;
+//! - a write through a descriptor from before, where policy lets open files go, or where other
+//!   hosts mount the file system and leases say nothing about them;
+//! - a time or a link set through an `O_PATH` descriptor from before, between steps 6 and 7;
+//! - a file that was taken by mistake and put back was out of sight for about a millisecond, and
+//!   its ctime is now;
+//! - a directory that its owner moves away and back between steps 1 and 5.
+//!
+//! After `kill -9` at any moment, what was in quarantine is still there: [`Removal::recover`] ends
+//! what was begun. What no row explains is reported and never removed.
+//!
+//! # By FID, on Lustre
+//!
+//! [`lustre`] has the steps and what they leave.
+
+mod batch;
+mod candidates;
+mod check;
+mod hand;
+mod lease;
+pub mod lustre;
+mod outcome;
+mod parent;
+mod quarantine;
+mod recovery;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+pub use batch::Batch;
+pub use outcome::Outcome;
+
+use candidates::{Candidate, Candidates};
+use check::Checks;
+use hand::{Hand, Job, Verdict};
+use quarantine::{Cell, Quarantine};
+
+use crate::beneath::Root;
+use crate::entry::{Entry, ObjectId};
+use crate::error::{Error, Result};
+use crate::rules::Rules;
+
+/// Rows of one directory that one thread takes at once: a directory is locked by whoever changes
+/// it, so that two threads in it would wait for each other.
+const UNIT_ROWS: usize = 1024;
+
+/// How files are deleted.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The cut-off: only what was last used before this goes.
+    pub before_s: i64,
+    /// The name of the directory beneath the root where files are looked at for the last time.
+    pub quarantine: Vec<u8>,
+    /// How finely the source of the index knew the times: 1 for `statx`, 10^9 for whole seconds.
+    pub time_resolution_ns: i64,
+    /// Threads at work.
+    pub threads: usize,
+    /// Whether files may go that somebody has, or may have, open.
+    pub open_files: bool,
+}
+
+/// The deletion of one plan's candidates.
+pub struct Removal {
+    root: Root,
+    candidates: Candidates,
+    checks: Checks,
+    settings: Settings,
+    leases: bool,
+    quarantine: Option<(Quarantine, Vec<Cell>)>,
+    /// How files with several names were left that a batch has taken a name from.
+    left: HashMap<ObjectId, Entry>,
+}
+
+impl Removal {
+    /// Opens a plan's candidates; nothing is touched yet.
+    pub fn open(candidates: &Path, root: Root, mut rules: Rules, settings: Settings) -> Result<Self> {
+        let name = settings.quarantine.as_slice();
+        if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
+            return Err(Error::Usage("quarantine is the name of a directory, not a path".into()));
+        }
+        if settings.threads == 0 || settings.time_resolution_ns < 1 {
+            let what = "threads and time_resolution_ns are 1 at least";
+            return Err(Error::Usage(what.into()));
+        }
+        // What waits there for a person must not be taken for somebody's old files.
+        rules.exempt_paths.push(name.to_vec());
+        lease::ignore_signal();
+        let leases = lease::speaks_for_all(root.descriptor());
+        let (before_s, time_resolution_ns) = (settings.before_s, settings.time_resolution_ns);
+        let checks = Checks { rules, before_s, time_resolution_ns, device: root.device() };
+        let candidates = Candidates::open(candidates)?;
+        let left = HashMap::new();
+        Ok(Self { root, candidates, checks, settings, leases, quarantine: None, left })
+    }
+
+    /// How many candidates the plan has.
+    pub fn rows(&self) -> u64 {
+        self.candidates.rows()
+    }
+
+    /// What a deletion of these rows would come to, as far as can be told without touching them.
+    pub fn check(&mut self, first: u64, count: u64) -> Result<Batch> {
+        let began = Instant::now();
+        let rows = self.read(first, count)?;
+        let job = self.job(&rows, first);
+        let verdicts = spread(&job, &order(&rows, |_| true), self.settings.threads);
+        Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
+    }
+
+    /// Deletes these rows, each if every check passes.
+    pub fn delete(&mut self, first: u64, count: u64) -> Result<Batch> {
+        let began = Instant::now();
+        let rows = self.read(first, count)?;
+        self.settle_in()?;
+        let verdicts = self.remove(&rows, first, &|_| true);
+        Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
+    }
+
+    /// Deletes these rows after a run was interrupted while it did so: ends what was begun in
+    /// quarantine, then goes through the other rows. Nothing is deleted twice.
+    pub fn recover(&mut self, first: u64, count: u64) -> Result<Batch> {
+        let began = Instant::now();
+        let rows = self.read(first, count)?;
+        self.settle_in()?;
+        let found = self.end_what_was_begun(&rows, first)?;
+        let ended: Vec<usize> = found.verdicts.iter().map(|verdict| verdict.row).collect();
+        let mut verdicts = self.remove(&rows, first, &|row| !ended.contains(&row));
+        for verdict in &mut verdicts {
+            // It came into quarantine and is nowhere now: only we could remove it there.
+            if verdict.outcome == Outcome::Gone && found.taken.contains(&verdict.row) {
+                let entry = &rows[verdict.row].entry;
+                verdict.outcome = Outcome::Deleted;
+                verdict.freed_bytes = if entry.links == 1 { entry.allocated_bytes } else { 0 };
+            }
+        }
+        verdicts.extend(found.verdicts);
+        Batch::new(first, rows.len(), verdicts, found.unexplained, began.elapsed())
+    }
+
+    fn end_what_was_begun(&self, rows: &[Candidate], first: u64) -> Result<recovery::Recovered> {
+        let Some((quarantine, cells)) = &self.quarantine else { return Ok(Default::default()) };
+        let own: Vec<&Cell> = cells.iter().collect();
+        let left = quarantine
+            .leftovers(&own)
+            .map_err(|errno| Error::system("read", self.root.path(), errno))?;
+        Ok(recovery::recover(&self.job(rows, first), quarantine, &left))
+    }
+
+    fn read(&mut self, first: u64, count: u64) -> Result<Vec<Candidate>> {
+        let end = first.checked_add(count).ok_or_else(|| Error::Usage("too many rows".into()))?;
+        self.candidates.read(first..end)
+    }
+
+    fn job<'a>(&'a self, rows: &'a [Candidate], first: u64) -> Job<'a> {
+        let open_files = self.settings.open_files;
+        Job { root: &self.root, checks: &self.checks, rows, first, open_files, leases: self.leases }
+    }
+
+    /// Makes the quarantine and a cell for each thread, once.
+    fn settle_in(&mut self) -> Result<()> {
+        if self.quarantine.is_some() {
+            return Ok(());
+        }
+        let quarantine = Quarantine::open(&self.root, &self.settings.quarantine)?;
+        let cell = |number| quarantine.cell(&self.root, number);
+        let cells = (0..self.settings.threads).map(cell).collect::<Result<Vec<_>>>()?;
+        self.quarantine = Some((quarantine, cells));
+        Ok(())
+    }
+
+    fn remove(
+        &mut self,
+        rows: &[Candidate],
+        first: u64,
+        wanted: &dyn Fn(usize) -> bool,
+    ) -> Vec<Verdict> {
+        let Some((quarantine, mut cells)) = self.quarantine.take() else { return Vec::new() };
+        let left = std::mem::take(&mut self.left);
+        let job = self.job(rows, first);
+        let alone = order(rows, |row| wanted(row) && rows[row].entry.links == 1);
+        cells.iter_mut().for_each(|cell| cell.begin(rows.len()));
+        let mut verdicts = spread_over(&job, &alone, &quarantine, &mut cells);
+        // What has several names comes last and on one thread: each name changes the others' ctime.
+        let mut names: Vec<usize> =
+            (0..rows.len()).filter(|row| wanted(*row) && rows[*row].entry.links != 1).collect();
+        names.sort_by_key(|row| rows[*row].entry.id);
+        let cell = cells.first_mut().map(|cell| (&quarantine, cell));
+        let mut hand = Hand::new(&job, cell, left);
+        hand.names(&names);
+        let Hand { left, verdicts: mut of_names, .. } = hand;
+        verdicts.append(&mut of_names);
+        self.left = left;
+        self.quarantine = Some((quarantine, cells));
+        verdicts
+    }
+}
+
+impl Drop for Removal {
+    /// Leaves nothing behind but what waits for a person.
+    fn drop(&mut self) {
+        let Some((quarantine, cells)) = self.quarantine.take() else { return };
+        cells.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
+        quarantine.remove(&self.root);
+    }
+}
+
+/// The wanted rows, directory by directory and in the order of their inodes, which is that of the
+/// inode table; cut into what one thread does at once.
+fn order(rows: &[Candidate], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let mut sorted: Vec<usize> = (0..rows.len()).filter(|row| wanted(*row)).collect();
+    sorted.sort_by(|one, other| {
+        let (one, other) = (&rows[*one], &rows[*other]);
+        one.parent.cmp(&other.parent).then(one.entry.id.cmp(&other.entry.id))
+    });
+    let same = |one: &usize, other: &usize| rows[*one].parent == rows[*other].parent;
+    sorted.chunk_by(same).flat_map(|run| run.chunks(UNIT_ROWS)).map(<[usize]>::to_vec).collect()
+}
+
+/// Looks at every unit, touching nothing.
+fn spread(job: &Job<'_>, units: &[Vec<usize>], threads: usize) -> Vec<Verdict> {
+    let hands = (0..threads).map(|_| Hand::new(job, None, HashMap::new())).collect();
+    work(hands, units)
+}
+
+/// Removes what every unit has, one cell a thread.
+fn spread_over(
+    job: &Job<'_>,
+    units: &[Vec<usize>],
+    quarantine: &Quarantine,
+    cells: &mut [Cell],
+) -> Vec<Verdict> {
+    let hand = |cell| Hand::new(job, Some((quarantine, cell)), HashMap::new());
+    work(cells.iter_mut().map(hand).collect(), units)
+}
+
+fn work(hands: Vec<Hand<'_>>, units: &[Vec<usize>]) -> Vec<Verdict> {
+    let next = AtomicUsize::new(0);
+    let task = |mut hand: Hand<'_>| {
+        while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+            hand.directory(unit);
+        }
+        hand.verdicts
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = hands.into_iter().map(|hand| scope.spawn(|| task(hand))).collect();
+        let mut verdicts = Vec::new();
+        for thread in threads {
+            match thread.join() {
+                Ok(mut part) => verdicts.append(&mut part),
+                // A bug: no row of this batch may be said to have ended well.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        verdicts
+    })
+}

@@ -1,0 +1,98 @@
+//! What became of a row of the plan: one code each, and its name.
+
+/// What became of one candidate. The codes are kept in journals: they never change their meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Outcome {
+    /// It was the planned file, unused since, and its name is gone.
+    Deleted = 1,
+    /// It would have been deleted; nothing was touched.
+    WouldDelete = 2,
+    /// Nothing has this name any more; whoever removed it, it was not this run.
+    Gone = 3,
+    /// A time or the size is not what it was: used or changed since the plan.
+    Touched = 4,
+    /// Owner, group or project changed.
+    ChangedOwner = 5,
+    /// The name stands for something that is not a file with data.
+    ChangedType = 6,
+    /// The name stands for another file than the planned one.
+    NotSame = 7,
+    /// Its directory is not where it was, or another file system is mounted on the way.
+    Moved = 8,
+    /// It has other names, and the policy keeps such files.
+    OtherLinks = 9,
+    /// Somebody has it open.
+    Open = 10,
+    /// Nobody can say here whether somebody has it open, and the policy keeps such files.
+    OpenUnknown = 11,
+    /// It or its directory is immutable or append-only.
+    Immutable = 12,
+    /// Path, owner, group or project are exempt now.
+    Exempt = 13,
+    /// It is smaller than what is worth deleting.
+    TooSmall = 14,
+    /// It was used since the cut-off or is younger than the minimum age.
+    TooYoung = 15,
+    /// A time that counts is not known.
+    TimeUnknown = 16,
+    /// It could be taken out of its directory but not put back, which the check needs: project
+    /// quotas or an overlay forbid it.
+    CannotReturn = 17,
+    /// It stays in quarantine: something else took its name while it was looked at.
+    InQuarantine = 18,
+    /// This run may not do it: missing rights, a squashed root.
+    Denied = 19,
+    /// The system said something else; the batch has its error number.
+    Failed = 20,
+    /// Another of its names could not be accounted for, so none of them was removed.
+    NamesUnknown = 21,
+}
+
+impl Outcome {
+    /// Every outcome and the name that is shown for it.
+    pub const TABLE: [(Self, &'static str); 21] = [
+        (Self::Deleted, "deleted"),
+        (Self::WouldDelete, "would_delete"),
+        (Self::Gone, "gone"),
+        (Self::Touched, "touched"),
+        (Self::ChangedOwner, "changed_owner"),
+        (Self::ChangedType, "changed_type"),
+        (Self::NotSame, "not_same"),
+        (Self::Moved, "moved"),
+        (Self::OtherLinks, "other_links"),
+        (Self::Open, "open"),
+        (Self::OpenUnknown, "open_unknown"),
+        (Self::Immutable, "immutable"),
+        (Self::Exempt, "exempt"),
+        (Self::TooSmall, "too_small"),
+        (Self::TooYoung, "too_young"),
+        (Self::TimeUnknown, "time_unknown"),
+        (Self::CannotReturn, "cannot_return"),
+        (Self::InQuarantine, "in_quarantine"),
+        (Self::Denied, "denied"),
+        (Self::Failed, "failed"),
+        (Self::NamesUnknown, "names_unknown"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_one_name() {
+        let mut names: Vec<_> = Outcome::TABLE.iter().map(|(outcome, _)| outcome.name()).collect();
+        for (place, (outcome, name)) in Outcome::TABLE.iter().enumerate() {
+            assert_eq!((*outcome as usize, outcome.name()), (place + 1, *name));
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Outcome::TABLE.len());
+    }
+}

@@ -1,0 +1,138 @@
+//! The directory of a candidate, opened beneath the root, and whether it is still there.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
+
+use super::check::is_fixed;
+use super::outcome::Outcome;
+use crate::beneath::{Identity, Root};
+
+/// An open directory of the plan.
+#[derive(Debug)]
+pub(super) struct Parent {
+    path: Arc<[u8]>,
+    pub(super) descriptor: OwnedFd,
+    identity: Identity,
+    /// Nothing can be taken out of it.
+    pub(super) fixed: bool,
+    /// The project that everything put into it must have.
+    pub(super) project: Option<u32>,
+}
+
+impl Parent {
+    /// Opens the directory at a path beneath the root.
+    pub(super) fn open(root: &Root, path: &Arc<[u8]>) -> Result<Self, (Outcome, Errno)> {
+        let told = |errno| (of_errno(errno), errno);
+        let descriptor = root.directory(path, OFlags::RDONLY).map_err(told)?;
+        let identity = Identity::of(descriptor.as_fd()).map_err(told)?;
+        let flags = AtFlags::EMPTY_PATH;
+        let stat = statx(&descriptor, c"", flags, StatxFlags::BASIC_STATS).map_err(told)?;
+        let project = project_of(&descriptor).filter(|project| project.inherited);
+        Ok(Self {
+            path: Arc::clone(path),
+            descriptor,
+            identity,
+            fixed: is_fixed(&stat),
+            project: project.map(|project| project.number),
+        })
+    }
+
+    /// Whether its path leads to it still, or again.
+    pub(super) fn is_in_place(&self, root: &Root) -> bool {
+        let found = root.directory(&self.path, OFlags::PATH);
+        found.and_then(|found| Identity::of(found.as_fd())).is_ok_and(|now| now == self.identity)
+    }
+}
+
+fn of_errno(errno: Errno) -> Outcome {
+    match errno {
+        Errno::NOENT => Outcome::Gone,
+        // Something else has its place: a file, a link, a mount.
+        Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Outcome::Moved,
+        Errno::ACCESS | Errno::PERM => Outcome::Denied,
+        _ => Outcome::Failed,
+    }
+}
+
+/// To which project an inode belongs, for quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Project {
+    /// Its number; 0 where none was given.
+    pub(super) number: u32,
+    /// Whether what is made in the directory belongs to it too.
+    pub(super) inherited: bool,
+}
+
+/// `struct fsxattr` of `linux/fs.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct ExtendedFlags {
+    flags: u32,
+    extent_bytes: u32,
+    extents: u32,
+    project: u32,
+    copy_extent_bytes: u32,
+    padding: [u8; 8],
+}
+
+/// `FS_IOC_FSGETXATTR`: `_IOR('X', 31, struct fsxattr)`.
+const GET: libc::c_ulong = 0x801C_581F;
+/// `FS_IOC_FSSETXATTR`: `_IOW('X', 32, struct fsxattr)`.
+const SET: libc::c_ulong = 0x401C_5820;
+/// `FS_XFLAG_PROJINHERIT`.
+const INHERIT: u32 = 0x200;
+
+/// The project of an open file or directory; `None` where the file system knows none.
+pub(super) fn project_of(file: &OwnedFd) -> Option<Project> {
+    let flags = flags_of(file)?;
+    Some(Project { number: flags.project, inherited: flags.flags & INHERIT != 0 })
+}
+
+/// Lets a directory take files of any project; `false` where that could not be done.
+pub(super) fn take_any_project(directory: &OwnedFd) -> bool {
+    let Some(mut flags) = flags_of(directory) else { return true };
+    if flags.flags & INHERIT == 0 {
+        return true;
+    }
+    flags.flags &= !INHERIT;
+    // SAFETY: the descriptor is open; the kernel reads one whole `fsxattr` from a valid pointer.
+    unsafe { libc::ioctl(directory.as_raw_fd(), SET, &flags) == 0 }
+}
+
+fn flags_of(file: &OwnedFd) -> Option<ExtendedFlags> {
+    let mut flags = ExtendedFlags::default();
+    // SAFETY: the descriptor is open; the kernel writes one `fsxattr`, of which `flags` is one,
+    // exclusively borrowed.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), GET, &mut flags) };
+    (answer == 0).then_some(flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_the_calls_hold_the_size_of_what_they_pass() {
+        assert_eq!(size_of::<ExtendedFlags>(), 28);
+        assert_eq!((GET >> 16 & 0x3FFF, SET >> 16 & 0x3FFF), (28, 28));
+    }
+
+    #[test]
+    fn a_directory_that_was_exchanged_is_not_in_place() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("a/b")).unwrap();
+        let root = Root::open(tree.path()).unwrap();
+        let parent = Parent::open(&root, &Arc::from(&b"a/b"[..])).unwrap();
+        assert!(parent.is_in_place(&root));
+        std::fs::rename(tree.path().join("a"), tree.path().join("c")).unwrap();
+        assert!(!parent.is_in_place(&root));
+        std::fs::create_dir_all(tree.path().join("a/b")).unwrap();
+        assert!(!parent.is_in_place(&root));
+        std::fs::remove_dir_all(tree.path().join("a")).unwrap();
+        std::fs::rename(tree.path().join("c"), tree.path().join("a")).unwrap();
+        assert!(parent.is_in_place(&root));
+    }
+}

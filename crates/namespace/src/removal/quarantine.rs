@@ -1,0 +1,337 @@
+//! Where a file is looked at for the last time: a directory that nobody else can reach into.
+//!
+//! ```text
+//!   ROOT/QUARANTINE/            owned by whoever runs this, 0700, locked while it is in use
+//!       cell-PID-TIME-N/        one for each thread of one run
+//!           00 .. 31            files that are being looked at
+//!           taken               the rows that came this far, for a run that was interrupted
+//!       stranded/               files that could not be put back; a person decides
+//! ```
+//! A name in a user's directory can be made to stand for another file at any moment. A name in here
+//! cannot: so the file that is looked at here is the file that is removed.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Statx, StatxFlags, flock,
+    fstat, mkdirat, openat, renameat_with, statx, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::parent::take_any_project;
+use crate::beneath::{Identity, Root};
+use crate::error::{Error, Result};
+
+/// What a system call answers.
+type Answer<T> = std::result::Result<T, Errno>;
+
+/// How many files a thread takes before it looks again whether their directory is in place.
+pub(super) const ROUND: usize = 32;
+
+const STRANDED: &[u8] = b"stranded";
+const TAKEN: &[u8] = b"taken";
+
+/// What is asked about every file.
+pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// The directory beneath the root, open and locked.
+#[derive(Debug)]
+pub(super) struct Quarantine {
+    name: Vec<u8>,
+    descriptor: OwnedFd,
+    stranded: OwnedFd,
+}
+
+impl Quarantine {
+    /// Makes or opens it, after the root was found to be a place where nobody can move it away.
+    pub(super) fn open(root: &Root, name: &[u8]) -> Result<Self> {
+        is_kept_by_us(root)?;
+        let descriptor = private_directory(root, root.descriptor(), name)?;
+        let busy = |_| {
+            let path = root.path().join(crate::beneath::as_path(name));
+            Error::Refused(format!("{}: another run is using it", path.display()))
+        };
+        match flock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
+            Err(errno @ Errno::WOULDBLOCK) => return Err(busy(errno)),
+            // Not every file system has locks; the journal of a run is locked besides.
+            Ok(()) | Err(_) => {}
+        }
+        let stranded = private_directory(root, descriptor.as_fd(), STRANDED)?;
+        Ok(Self { name: name.to_vec(), descriptor, stranded })
+    }
+
+    /// A new cell for one thread.
+    pub(super) fn cell(&self, root: &Root, number: usize) -> Result<Cell> {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
+        let name = format!("cell-{}-{since:x}-{number}", std::process::id()).into_bytes();
+        let directory = private_directory(root, self.descriptor.as_fd(), &name)?;
+        may_rename_without_replacing(root, &directory)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let log = openat(&directory, TAKEN, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|errno| Error::system("create", root.path(), errno))?;
+        Ok(Cell { name, directory, log: Some(File::from(log)), logged: 0, blocked: [false; ROUND] })
+    }
+
+    /// The cells that another run has left, with what it noted and what lies in them.
+    pub(super) fn leftovers(&self, own: &[&Cell]) -> Answer<Vec<Leftover>> {
+        let mut found = Vec::new();
+        for name in names(&self.descriptor)? {
+            if name == STRANDED || own.iter().any(|cell| cell.name == name) {
+                continue;
+            }
+            found.push(Leftover::open(&self.descriptor, name)?);
+        }
+        Ok(found)
+    }
+
+    /// Moves a file that could not be put back to where it waits for a person, named by its row.
+    pub(super) fn strand(&self, from: Place<'_>, row: u64) {
+        let moved = |attempt: u32| {
+            let kept = format!("{row}-{attempt}");
+            let flags = RenameFlags::NOREPLACE;
+            renameat_with(from.directory, from.name, &self.stranded, kept.as_bytes(), flags).is_ok()
+        };
+        // Where even that fails it stays in its slot, which is not used again.
+        (0..100).any(moved);
+    }
+
+    /// Puts a file back under its name, unless something has that name by now.
+    pub(super) fn put_back(&self, place: Place<'_>, to: &OwnedFd, name: &[u8], row: u64) -> bool {
+        let flags = RenameFlags::NOREPLACE;
+        if renameat_with(place.directory, place.name, to, name, flags).is_ok() {
+            return true;
+        }
+        self.strand(place, row);
+        false
+    }
+
+    /// Removes a cell that is empty; what is in one that is not stays.
+    pub(super) fn remove_cell(&self, directory: &OwnedFd, name: &[u8]) {
+        let rest = names(directory).unwrap_or_default();
+        if rest.iter().all(|name| name == TAKEN) {
+            // Both may fail without harm: an empty cell is found and removed the next time.
+            let _ = unlinkat(directory, TAKEN, AtFlags::empty());
+            let _ = unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR);
+        }
+    }
+
+    /// The path of something in here, relative to the root.
+    pub(super) fn path_of(&self, cell: &[u8], name: &[u8]) -> Vec<u8> {
+        [&self.name, cell, name].join(&b'/')
+    }
+
+    /// Removes the directory itself if nothing is left in it.
+    pub(super) fn remove(self, root: &Root) {
+        let _ = unlinkat(&self.descriptor, STRANDED, AtFlags::REMOVEDIR);
+        let _ = unlinkat(root.descriptor(), self.name.as_slice(), AtFlags::REMOVEDIR);
+    }
+}
+
+/// A name in a directory of the quarantine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) directory: &'a OwnedFd,
+    pub(super) name: &'a [u8],
+}
+
+impl Place<'_> {
+    /// What lies there.
+    pub(super) fn stat(self) -> Answer<Statx> {
+        statx(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW, WANTED)
+    }
+
+    /// Removes what lies there.
+    pub(super) fn remove(self) -> Answer<()> {
+        unlinkat(self.directory, self.name, AtFlags::empty())
+    }
+}
+
+/// The directory of one thread.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) name: Vec<u8>,
+    pub(super) directory: OwnedFd,
+    /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
+    log: Option<File>,
+    logged: u64,
+    /// Slots whose file could be neither put back nor moved away.
+    blocked: [bool; ROUND],
+}
+
+impl Cell {
+    /// Forgets the rows of earlier batches: their outcomes are in the journal of the run.
+    pub(super) fn begin(&mut self, rows: usize) {
+        self.logged = 0;
+        let Some(log) = &self.log else { return };
+        // Room is set aside now: a full file system must not take the note away half-way.
+        let room = libc::off_t::try_from(rows * 8).unwrap_or(0);
+        let ready = log.set_len(0).is_ok() && allocate(log, room);
+        if !ready {
+            self.log = None;
+        }
+    }
+
+    /// Notes that these rows are in here now, before the first of them is removed.
+    pub(super) fn note(&mut self, rows: impl Iterator<Item = u64>) {
+        let Some(log) = &self.log else { return };
+        // One more than the row: a hole in the file reads as 0.
+        let words: Vec<u8> = rows.flat_map(|row| (row + 1).to_le_bytes()).collect();
+        if log.write_all_at(&words, self.logged).is_err() {
+            self.log = None;
+        }
+        self.logged += words.len() as u64;
+    }
+
+    /// The slots that can be used.
+    pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<> {
+        let blocked = self.blocked;
+        (0..ROUND).filter(move |slot| !blocked[*slot])
+    }
+
+    /// Moves a file into a slot.
+    pub(super) fn take(&self, from: &OwnedFd, name: &[u8], slot: usize) -> Answer<()> {
+        let to = slot_name(slot);
+        renameat_with(from, name, &self.directory, to, RenameFlags::NOREPLACE)
+    }
+
+    /// A slot as a place.
+    pub(super) fn place(&self, slot: usize) -> Place<'_> {
+        Place { directory: &self.directory, name: slot_name(slot) }
+    }
+
+    /// Gives a slot up if something is still in it.
+    pub(super) fn look_after(&mut self, slot: usize) {
+        self.blocked[slot] = !matches!(self.place(slot).stat(), Err(Errno::NOENT));
+    }
+}
+
+/// What an interrupted run has left of one thread.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    pub(super) name: Vec<u8>,
+    pub(super) directory: OwnedFd,
+    /// The rows that it had taken.
+    pub(super) taken: Vec<u64>,
+    /// The names of the files that lie there.
+    pub(super) files: Vec<Vec<u8>>,
+}
+
+impl Leftover {
+    fn open(quarantine: &OwnedFd, name: Vec<u8>) -> Answer<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = openat(quarantine, name.as_slice(), flags, Mode::empty())?;
+        let files = names(&directory)?.into_iter().filter(|name| name != TAKEN).collect();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let taken = match openat(&directory, TAKEN, flags, Mode::empty()) {
+            Ok(log) => rows_of(&File::from(log)),
+            Err(_) => Vec::new(),
+        };
+        Ok(Self { name, directory, taken, files })
+    }
+}
+
+fn rows_of(log: &File) -> Vec<u64> {
+    let mut words = Vec::new();
+    let mut word = [0; 8];
+    let mut at = 0;
+    while log.read_exact_at(&mut word, at).is_ok() {
+        words.extend(u64::from_le_bytes(word).checked_sub(1));
+        at += 8;
+    }
+    words
+}
+
+fn slot_name(slot: usize) -> &'static [u8] {
+    const NAMES: &[u8; 2 * ROUND] =
+        b"0001020304050607080910111213141516171819202122232425262728293031";
+    &NAMES[2 * slot..2 * slot + 2]
+}
+
+fn allocate(file: &File, bytes: libc::off_t) -> bool {
+    use rustix::fs::{FallocateFlags, fallocate};
+    bytes == 0 || fallocate(file, FallocateFlags::empty(), 0, bytes as u64).is_ok()
+}
+
+fn names(directory: &OwnedFd) -> Answer<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether nobody else can rename what is in the root: else the quarantine could be moved away,
+/// and what an interrupted run has left in it would not be found again.
+fn is_kept_by_us(root: &Root) -> Result<()> {
+    let stat = fstat(root.descriptor()).map_err(|e| Error::system("fstat", root.path(), e))?;
+    let (uid, mode) = (stat.st_uid, Mode::from_raw_mode(stat.st_mode));
+    if uid != 0 && uid != geteuid().as_raw() {
+        let message = format!("{}: it belongs to user {uid}, who could move the quarantine away", root.path().display());
+        return Err(Error::Refused(message));
+    }
+    if mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX) {
+        let message = format!("{}: others may write to it and could move the quarantine away", root.path().display());
+        return Err(Error::Refused(message));
+    }
+    Ok(())
+}
+
+/// Makes a directory that only we can enter, or opens it if it is such a one.
+fn private_directory(
+    root: &Root,
+    parent: rustix::fd::BorrowedFd<'_>,
+    name: &[u8],
+) -> Result<OwnedFd> {
+    let path = || root.path().join(crate::beneath::as_path(name));
+    let system = |operation| move |errno: Errno| Error::system(operation, path(), errno);
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(system("mkdir")(errno)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(parent, name, flags, Mode::empty()).map_err(system("open"))?;
+    let stat = fstat(&directory).map_err(system("fstat"))?;
+    let identity = Identity::of(directory.as_fd()).map_err(system("statx"))?;
+    let private = FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+        && stat.st_uid == geteuid().as_raw()
+        && stat.st_mode & 0o777 == 0o700
+        && identity.is_beside(root.identity());
+    if !private {
+        let message = "it is not a directory of ours alone (owner, mode 0700, same file system)";
+        return Err(Error::Refused(format!("{}: {message}", path().display())));
+    }
+    if !take_any_project(&directory) {
+        let message = "it takes files of one project only, and that could not be changed";
+        return Err(Error::Refused(format!("{}: {message}", path().display())));
+    }
+    Ok(directory)
+}
+
+/// Makes sure that renaming refuses to replace here: without it nothing could be put back safely.
+fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> {
+    let (first, second) = (CString::from(c"probe-1"), CString::from(c"probe-2"));
+    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    for name in [&first, &second] {
+        openat(directory, name.as_c_str(), create, Mode::RUSR)
+            .map_err(|errno| Error::system("create", root.path(), errno))?;
+    }
+    let rename = |to: &CString| {
+        renameat_with(directory, &first, directory, to, RenameFlags::NOREPLACE)
+    };
+    let (refused, renamed) = (rename(&second), rename(&CString::from(c"probe-3")));
+    for name in [c"probe-1", c"probe-2", c"probe-3"] {
+        let _ = unlinkat(directory, name, AtFlags::empty());
+    }
+    if refused == Err(Errno::EXIST) && renamed.is_ok() {
+        return Ok(());
+    }
+    let message = "this kernel or file system cannot rename without replacing (renameat2)";
+    Err(Error::Refused(format!("{}: {message}", root.path().display())))
+}

@@ -1,0 +1,134 @@
+//! What a run that was killed has left in quarantine: finished, put back, or shown to a person.
+
+use std::collections::{HashMap, HashSet};
+
+use rustix::fs::{AtFlags, Statx, statx};
+use rustix::io::Errno;
+
+use super::hand::{Job, Refusal, Verdict, open_the_same, remove_if_same};
+use super::lease::{self, Told};
+use super::outcome::Outcome;
+use super::parent::Parent;
+use super::quarantine::{Leftover, Place, Quarantine, WANTED};
+use crate::entry::{Entry, ObjectId};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Recovered {
+    /// One for each row whose file lay in quarantine.
+    pub(super) verdicts: Vec<Verdict>,
+    /// The rows that had come into quarantine, whether they are still in it or not.
+    pub(super) taken: HashSet<usize>,
+    /// Paths relative to the root of what no row explains: a person decides.
+    pub(super) unexplained: Vec<Vec<u8>>,
+}
+
+/// Finds the rows whose files were left and ends what was begun with them.
+pub(super) fn recover(job: &Job<'_>, quarantine: &Quarantine, left: &[Leftover]) -> Recovered {
+    let mut rows: HashMap<ObjectId, Vec<usize>> = HashMap::new();
+    for (row, candidate) in job.rows.iter().enumerate() {
+        rows.entry(candidate.entry.id).or_default().push(row);
+    }
+    let mut found = Recovered::default();
+    for cell in left {
+        let within = |row: &u64| {
+            let row = usize::try_from(row.checked_sub(job.first)?).ok()?;
+            (row < job.rows.len()).then_some(row)
+        };
+        found.taken.extend(cell.taken.iter().filter_map(within));
+        for name in &cell.files {
+            let place = Place { directory: &cell.directory, name };
+            match explain(job, place, &rows, &found.verdicts) {
+                Some((row, stat)) => found.verdicts.push(end(job, quarantine, row, place, &stat)),
+                None => found.unexplained.push(quarantine.path_of(&cell.name, name)),
+            }
+        }
+        quarantine.remove_cell(&cell.directory, &cell.name);
+    }
+    found
+}
+
+/// Which row a file in quarantine belongs to: the same object, whose name is free now.
+fn explain(
+    job: &Job<'_>,
+    place: Place<'_>,
+    rows: &HashMap<ObjectId, Vec<usize>>,
+    ended: &[Verdict],
+) -> Option<(usize, Statx)> {
+    let stat = place.stat().ok()?;
+    let present = Entry::of_statx(&stat);
+    let named = rows.get(&present.id)?;
+    let is_of = |row: &&usize| {
+        let candidate = &job.rows[**row];
+        job.checks.is_same(candidate, &present).is_ok()
+            && !ended.iter().any(|verdict| verdict.row == **row)
+    };
+    let same: Vec<usize> = named.iter().filter(is_of).copied().collect();
+    let row = same.iter().find(|row| is_free(job, **row)).or(same.first())?;
+    Some((*row, stat))
+}
+
+fn is_free(job: &Job<'_>, row: usize) -> bool {
+    let candidate = &job.rows[row];
+    let Ok(parent) = Parent::open(job.root, &candidate.parent) else { return false };
+    let name = candidate.name.as_slice();
+    let stat = statx(&parent.descriptor, name, AtFlags::SYMLINK_NOFOLLOW, WANTED);
+    stat.is_err_and(|errno| errno == Errno::NOENT)
+}
+
+fn end(
+    job: &Job<'_>,
+    quarantine: &Quarantine,
+    row: usize,
+    place: Place<'_>,
+    stat: &Statx,
+) -> Verdict {
+    let candidate = &job.rows[row];
+    let number = job.first + row as u64;
+    let verdict = |outcome, freed_bytes, errno| Verdict {
+        row,
+        outcome,
+        freed_bytes,
+        errno,
+        latency_s: 0.0,
+    };
+    let Ok(parent) = Parent::open(job.root, &candidate.parent) else {
+        // There is no place to put it back to.
+        quarantine.strand(place, number);
+        return verdict(Outcome::InQuarantine, 0, 0);
+    };
+    match remove_if_allowed(job, row, place, stat) {
+        Ok(freed_bytes) => verdict(Outcome::Deleted, freed_bytes, 0),
+        Err(refusal) => {
+            let back = quarantine.put_back(place, &parent.descriptor, &candidate.name, number);
+            match back {
+                true => verdict(refusal.outcome, 0, refusal.errno),
+                false => verdict(Outcome::InQuarantine, 0, 0),
+            }
+        }
+    }
+}
+
+/// Everything that is asked under its name is asked here again, but for the ctime, which the move
+/// into quarantine has moved; it was right just before that.
+fn remove_if_allowed(
+    job: &Job<'_>,
+    row: usize,
+    place: Place<'_>,
+    stat: &Statx,
+) -> Result<u64, Refusal> {
+    let planned = &job.rows[row];
+    let mut present = Entry::of_statx(stat);
+    present.times.change_ns = planned.entry.times.change_ns;
+    present.project = planned.entry.project;
+    job.checks.allow(planned, &present)?;
+    if job.open_files {
+        return remove_if_same(place, stat, None);
+    }
+    let file = open_the_same(place.directory, place.name, stat)?;
+    match if job.leases { lease::take(&file) } else { Told::Nothing } {
+        Told::Closed => remove_if_same(place, stat, Some(&file)),
+        Told::Open => Err(Outcome::Open.into()),
+        Told::Nothing => Err(Outcome::OpenUnknown.into()),
+    }
+}

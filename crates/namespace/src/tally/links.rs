@@ -1,0 +1,99 @@
+//! Files with several names: what was seen of each, wherever in the index.
+//!
+//! A name of such a file frees nothing; only the last does. So the file counts once, and it is eligible only
+//! if every name that it has was seen and every one of them is.
+
+use std::collections::HashMap;
+
+use crate::rules::Kept;
+
+/// An object, whatever its names.
+pub(crate) type Key = (u64, [u8; 16]);
+
+/// One look at a file. Of several looks the greatest is believed, so that their order does not matter:
+/// first the latest use, then what it took up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Look {
+    /// Its last use before it is clamped; `None` where a time that counts is not known.
+    pub(crate) last_use_s: Option<i64>,
+    pub(crate) allocated_bytes: u64,
+    pub(crate) uid: u32,
+    pub(crate) project: Option<u32>,
+    /// Where it lies; `None` where that was not asked or is not known.
+    pub(crate) osts: Option<Box<[u32]>>,
+}
+
+/// A file with several names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Linked {
+    /// How many names it has; the most that was ever seen.
+    pub(crate) links: u32,
+    /// How many names were seen.
+    pub(crate) seen: u64,
+    /// The first reason for which one of its names is kept.
+    pub(crate) kept: Option<Kept>,
+    pub(crate) look: Look,
+}
+
+impl Linked {
+    /// Why it is kept; `None` where it is eligible.
+    pub(crate) fn verdict(&self) -> Option<Kept> {
+        let whole = self.seen == u64::from(self.links);
+        first(self.kept, (!whole).then_some(Kept::OtherLinks))
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.links = self.links.max(other.links);
+        self.seen += other.seen;
+        self.kept = first(self.kept, other.kept);
+        if other.look > self.look {
+            self.look = other.look;
+        }
+    }
+}
+
+/// The first of two reasons, in their order.
+pub(crate) fn first(one: Option<Kept>, other: Option<Kept>) -> Option<Kept> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Links(HashMap<Key, Linked>);
+
+impl Links {
+    pub(crate) fn add(&mut self, key: Key, linked: Linked) {
+        match self.0.entry(key) {
+            std::collections::hash_map::Entry::Occupied(mut known) => known.get_mut().merge(linked),
+            std::collections::hash_map::Entry::Vacant(free) => drop(free.insert(linked)),
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (key, linked) in other.0 {
+            self.add(key, linked);
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Linked> {
+        self.0.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Linked> {
+        self.0.values()
+    }
+
+    /// In the order of their keys.
+    pub(crate) fn sorted(&self) -> Vec<(&Key, &Linked)> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_unstable_by_key(|(key, _)| **key);
+        all
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}

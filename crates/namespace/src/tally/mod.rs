@@ -1,0 +1,198 @@
+//! How much could be deleted, by age: for all, by owner, by OST, and why the rest is kept.
+//!
+//! ```text
+//!   shards ──▶ judge (the rules, column by column) ──▶ sums ─────────┐
+//!                                                 └──▶ links (files   ├──▶ merge ──▶ curves
+//!                                                      with several  ─┘
+//!                                                      names)
+//! ```
+//! A tally of some shards merges with that of others, in any order and grouping, into exactly what one of all
+//! of them would be: sums add up, and what was seen of a file with several names is joined before
+//! anybody asks whether it is eligible. That is why such files are kept apart until then.
+
+mod count;
+pub(crate) mod curve;
+mod exempt;
+pub(crate) mod judge;
+pub(crate) mod links;
+mod state;
+mod sums;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+pub use curve::Amount;
+
+use crate::error::{Error, Result};
+use crate::rules::{Kept, Rules};
+use crate::work::over_groups;
+use count::Counter;
+use curve::Curve;
+use judge::Prepared;
+use links::Links;
+use sums::{Owner, Sums};
+
+/// Which curves are wanted besides the one of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// One for each user.
+    pub users: bool,
+    /// One for each project.
+    pub projects: bool,
+    /// One for each OST.
+    pub osts: bool,
+}
+
+/// What a tally was asked; only tallies of the same terms merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) rules: Rules,
+    pub(crate) options: Options,
+}
+
+/// The amounts of an index, or of some of its shards.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    terms: Terms,
+    /// Files with one name.
+    single: Sums,
+    /// Files with several.
+    links: Links,
+    /// Both, once somebody has asked.
+    all: OnceLock<Sums>,
+}
+
+/// Counts what lies in shards, on `threads` threads (0: one a core).
+pub fn tally(shards: &[PathBuf], rules: &Rules, options: Options, threads: usize) -> Result<Tally> {
+    let prepared = Prepared::new(rules, options);
+    let terms = Terms { rules: prepared.rules.clone(), options };
+    let counters = over_groups(
+        shards,
+        threads,
+        || Counter::new(&terms),
+        |counter, shard, number| counter.group(&prepared, shard, number),
+    )?;
+    let mut whole = Tally::of(terms.clone());
+    for counter in counters {
+        let (single, links) = counter.into_parts();
+        whole.single.merge(&single, &terms);
+        whole.links.merge(links);
+    }
+    whole.check()?;
+    Ok(whole)
+}
+
+impl Tally {
+    fn of(terms: Terms) -> Self {
+        let single = Sums::new(&terms);
+        Self { terms, single, links: Links::default(), all: OnceLock::new() }
+    }
+
+    /// Adds a tally of other shards of the same index, by the same rules.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.terms != other.terms {
+            return Err(Error::Usage("two tallies by different rules cannot be merged".into()));
+        }
+        self.single.merge(&other.single, &self.terms);
+        self.links.merge(other.links.clone());
+        self.all = OnceLock::new();
+        self.check()
+    }
+
+    /// Refuses sums that do not fit: an index with such numbers is rubbish.
+    fn check(&self) -> Result<()> {
+        if self.single.every_byte <= u128::from(u64::MAX) {
+            return Ok(());
+        }
+        Err(Error::Usage("the allocated bytes of the index add up to more than 2^64".into()))
+    }
+
+    fn all(&self) -> &Sums {
+        self.all.get_or_init(|| {
+            let mut all = self.single.clone();
+            self.links.iter().for_each(|linked| all.add_linked(linked, &self.terms));
+            all
+        })
+    }
+
+    /// Every regular file, each once.
+    pub fn total(&self) -> Amount {
+        self.all().total
+    }
+
+    /// What is kept, by reason; what is not a regular file is counted by its names.
+    pub fn kept(&self) -> Vec<(Kept, Amount)> {
+        let amounts = Kept::ALL.into_iter().map(|kept| (kept, self.all().kept[kept as usize]));
+        amounts.filter(|(_, amount)| !amount.is_nothing()).collect()
+    }
+
+    /// What is eligible, by the hour of its last use since 1970, the oldest first.
+    pub fn hours(&self) -> Vec<(i64, Amount)> {
+        self.all().hours.ascending()
+    }
+
+    /// Who owns a regular file.
+    pub fn users(&self) -> Vec<u32> {
+        owners(&self.all().users)
+    }
+
+    /// Every regular file of a user.
+    pub fn total_of_user(&self, uid: u32) -> Amount {
+        self.all().users.get(&uid).map_or(Amount::default(), |owner| owner.total)
+    }
+
+    /// What is eligible of a user's, by the day of its last use since 1970.
+    pub fn days_of_user(&self, uid: u32) -> Vec<(i64, Amount)> {
+        self.all().users.get(&uid).map_or(Vec::new(), |owner| owner.days.ascending())
+    }
+
+    /// Which projects have a regular file.
+    pub fn projects(&self) -> Vec<u32> {
+        owners(&self.all().projects)
+    }
+
+    /// Every regular file of a project.
+    pub fn total_of_project(&self, project: u32) -> Amount {
+        self.all().projects.get(&project).map_or(Amount::default(), |owner| owner.total)
+    }
+
+    /// What is eligible of a project's, by the day of its last use since 1970.
+    pub fn days_of_project(&self, project: u32) -> Vec<(i64, Amount)> {
+        self.all().projects.get(&project).map_or(Vec::new(), |owner| owner.days.ascending())
+    }
+
+    /// Which OSTs hold something eligible.
+    pub fn osts(&self) -> Vec<u32> {
+        self.all().osts.keys().copied().collect()
+    }
+
+    /// What is eligible on an OST, by hour: a file's bytes are split evenly over its stripes.
+    pub fn hours_of_ost(&self, ost: u32) -> Vec<(i64, Amount)> {
+        self.all().osts.get(&ost).map_or(Vec::new(), Curve::ascending)
+    }
+
+    /// What is eligible and lies nobody knows where; only counted where OSTs were asked for.
+    pub fn unplaced(&self) -> Amount {
+        self.all().unplaced
+    }
+
+    /// How many files were last used after the scan, as their times say.
+    pub fn future_files(&self) -> u64 {
+        self.all().future_files
+    }
+
+    /// The latest of these times.
+    pub fn latest_future_s(&self) -> Option<i64> {
+        self.all().latest_future_s
+    }
+
+    /// What was seen of files with several names.
+    pub(crate) fn links(&self) -> &Links {
+        &self.links
+    }
+}
+
+fn owners(owners: &std::collections::BTreeMap<u32, Owner>) -> Vec<u32> {
+    let present = owners.iter().filter(|(_, owner)| owner.total.files > 0);
+    present.map(|(id, _)| *id).collect()
+}

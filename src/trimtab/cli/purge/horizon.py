@@ -1,0 +1,77 @@
+"""``trimtab purge horizon``: how old files have to be to go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+from trimtab.errors import UsageError
+
+
+@click.command("horizon")
+@terms.index
+@click.option("--policy", type=terms.PATH, metavar="FILE", help="Whose target and rules hold.")
+@click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
+@click.option(
+    "--target-ost", type=options.FRACTION, help="Fullness that no OST is to be above: 75%."
+)
+@click.option(
+    "--forecast", "forecast_s", type=options.POSITIVE_DURATION,
+    help="How far growth is forecast. Default: until a plan of the policy expires.",
+)  # fmt: skip
+@click.option(
+    "--used", type=options.SIZE, help="In use, where the file system is not mounted here."
+)
+@click.option("--available", type=options.SIZE, help="Available; with --used.")
+@click.option(
+    "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
+    help="So many users, projects and OSTs are shown; --json has all.",
+)  # fmt: skip
+@terms.site
+@terms.place
+@terms.threads
+@options.store
+@options.as_json
+def command(directory: Path, as_json: bool, top: int, **asked: Any) -> None:
+    """Say how old files have to be to go, and what each horizon would free, from whom.
+
+    The horizon is the earliest cut-off at which deleting everything last used before it brings
+    use to the target. Nothing is deleted, and nothing is listed: this only looks.
+    """
+    from trimtab.cli.purge.asked import horizon_question
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.purging.horizons import ask_horizon
+    from trimtab.purge.index.owners import user_name
+
+    if (asked["used"] is None) != (asked["available"] is None):
+        raise UsageError("--used and --available are given together", hint="as df --block-size=1")
+    if asked["target"] is not None and asked["target_ost"] is not None:
+        raise UsageError("--target and --target-ost exclude one another", hint="leave one out")
+    question = horizon_question(directory, **asked)
+    with progress_bar(silent=as_json) as progress:
+        progress("reading the index", 0.0)
+        found = ask_horizon(question, now=utc_now())
+    if as_json:
+        from trimtab.purge.horizon.curve import Freed
+        from trimtab.report.documents.purge import horizon_document
+
+        document = horizon_document(
+            found.answer,
+            found.manifest,
+            directory,
+            rules=found.rules,
+            usage=found.usage,
+            totals=Freed(found.files, found.allocated_bytes),
+            notes=found.notes,
+            user=user_name,
+        )
+        click.echo(document.to_json())
+    else:
+        from trimtab.cli.render.purge_horizon import print_horizon
+
+        print_horizon(found, top=top)

@@ -1,0 +1,87 @@
+"""``trimtab purge import``: the list of another tool becomes an index."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+
+_FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE", type=terms.PATH)
+@terms.index
+@click.option("--root", required=True, metavar="DIR", help="What the list is of, absolute.")
+@click.option(
+    "--format", "source", type=click.Choice(_FORMATS), required=True, help="Which tool made it."
+)
+@click.option(
+    "--printf", metavar="TEXT", help="What was given to -printf, where it is not the usual one."
+)
+@click.option(
+    "--map",
+    "column_map",
+    metavar="COLUMN=NAME",
+    multiple=True,
+    help="Of a table: uid=owner_id,atime_ns=atime:s; repeat it or part them with commas.",
+)
+@click.option("--delimiter", default=",", show_default=True, help="Of a CSV file.")
+@click.option(
+    "--users", type=terms.PATH, metavar="FILE",
+    help="As `getent passwd` prints, for a column of names. Default: this host's.",
+)  # fmt: skip
+@click.option("--groups", type=terms.PATH, metavar="FILE", help="As `getent group` prints.")
+@click.option("--beneath", metavar="PATH", help="What relative paths of the list begin with.")
+@click.option("--started", metavar="TIME", help="When the tool was started: 2026-11-20T02:00Z.")
+@click.option("--ended", metavar="TIME", help="When it came to its end.")
+@click.option(
+    "--complete", is_flag=True, help="It ended without an error: everything is in the list."
+)
+@click.option(
+    "--mounted",
+    is_flag=True,
+    help="What is mounted at the root now is what the list is of: without it no plan can be made.",
+)
+@options.as_json
+def command(
+    file: Path, directory: Path, root: str, source: str, as_json: bool, **said: Any
+) -> None:
+    """Make an index of a list that another tool made: find, lfs find, GUFI, mpiFileUtils, a table.
+
+    What the list does not tell is kept as lacking. What it cannot say of itself has to be said
+    here before a plan can be made from it: when it was made, that it is whole, and of which file
+    system it is.
+    """
+    from trimtab.cli.render.purge_progress import import_progress, meter
+    from trimtab.loop.purging.importing import Said, import_index
+
+    given = Said(
+        root=root,
+        source=source,
+        printf=said["printf"],
+        column_map=said["column_map"],
+        delimiter=said["delimiter"],
+        beneath=os.fsencode(said["beneath"] or ""),
+        started=said["started"],
+        ended=said["ended"],
+        complete=said["complete"],
+        mounted=said["mounted"],
+        users=said["users"],
+        groups=said["groups"],
+    )
+    with meter(silent=as_json) as show:
+        manifest = import_index(file, directory, given, progress=import_progress(show))
+    if as_json:
+        from trimtab.report.documents.purge import index_document
+
+        click.echo(index_document(manifest, directory).to_json())
+    else:
+        from trimtab.cli.render.purge_index import print_index
+
+        print_index(manifest, directory)

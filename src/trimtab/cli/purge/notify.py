@@ -1,0 +1,71 @@
+"""``trimtab purge notify``: users are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+from trimtab.errors import ToolError
+
+
+@click.command("notify")
+@click.argument("plan", metavar="PLAN", type=terms.PATH)
+@click.option(
+    "--files", "with_mail", flag_value=False, default=False, type=bool,
+    help="Write each user's list: the default.",
+)  # fmt: skip
+@click.option("--mail", "with_mail", flag_value=True, type=bool, help="And mail where it is.")
+@click.option("--again", is_flag=True, help="Send mails once more whose fate is not known.")
+@click.option(
+    "--accept-unknown", is_flag=True,
+    help="Although most users on the plan have no account here.",
+)  # fmt: skip
+@terms.place
+@options.as_json
+def command(
+    *,
+    plan: Path,
+    with_mail: bool,
+    again: bool,
+    accept_unknown: bool,
+    place: str | None,
+    as_json: bool,
+) -> None:
+    """Give every user a list of what is theirs on a plan: the notice period begins.
+
+    Each list is its user's and 0600, in the policy's directory of notices: as text, as JSON lines,
+    and as names that end with a NUL. A plan that is public already stays as it is; a mail is sent
+    once.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.purging.noticing import notify
+    from trimtab.loop.purging.place import purge_place
+
+    with progress_bar(silent=as_json) as progress:
+        told = notify(
+            plan,
+            place=purge_place(place),
+            with_mail=with_mail,
+            again=again,
+            accept_unknown=accept_unknown,
+            progress=lambda done, of: progress("writing lists", done / max(of, 1)),
+        )
+    notes = (*told.published.notes, *(f"not looked at: {one}" for one in told.passed_over))
+    if as_json:
+        from trimtab.report.documents.purge_run import notify_document
+
+        click.echo(notify_document(told.published, told.mails, notes).to_json())
+    else:
+        from trimtab.cli.render.purge_plan import print_notified
+
+        print_notified(told.published, told.mails, notes)
+    failed = 0 if told.mails is None else len(told.mails.failures)
+    if failed:
+        error = ToolError(
+            f"{failed} users were not told by mail", hint="the same command tries them again"
+        )
+        error.reported = as_json
+        raise error

@@ -1,0 +1,74 @@
+"""``trimtab purge plan``: what may be deleted, frozen and signed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+
+
+@click.command("plan")
+@terms.index
+@click.option(
+    "--policy", type=terms.PATH, required=True, metavar="FILE", help="What may be deleted, when."
+)
+@click.option(
+    "--out", type=terms.PATH, required=True, metavar="DIR",
+    help="Where the plan is to be: not there yet, in a directory of root's.",
+)  # fmt: skip
+@terms.site
+@terms.place
+@terms.threads
+@options.store
+@options.as_json
+def command(
+    *,
+    directory: Path,
+    policy: Path,
+    out: Path,
+    site: str | None,
+    place: str | None,
+    threads: int,
+    store_url: str | None,
+    as_json: bool,
+) -> None:
+    """Freeze and sign a list of what may be deleted, the longest unused first.
+
+    It names more than is needed now: what growth may ask for until the plan expires, times the
+    policy's factor. It is never changed; nothing is deleted by it before its users were told and
+    the notice period is over. The first plan makes the key that plans are signed with.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.purging.horizons import Question
+    from trimtab.loop.purging.place import purge_place
+    from trimtab.loop.purging.planning import make_plan
+    from trimtab.purge.index.owners import user_name
+    from trimtab.purge.policy_file import load_policy
+
+    loaded, where = load_policy(policy), purge_place(place)
+    question = Question(
+        directory=directory,
+        policy=loaded.policy,
+        site=site,
+        store_url=store_url,
+        place=where,
+        threads=threads,
+    )
+    with progress_bar(silent=as_json) as progress:
+        made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)
+    notes = (*loaded.warnings, *made.found.notes)
+    if as_json:
+        from trimtab.report.documents.purge import plan_document
+
+        document = plan_document(
+            made.plan, made.directory, new_key=made.new_key, notes=notes, user=user_name
+        )
+        click.echo(document.to_json())
+    else:
+        from trimtab.cli.render.purge_plan import print_plan
+
+        print_plan(made, where, notes)

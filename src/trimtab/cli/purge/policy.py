@@ -1,0 +1,63 @@
+"""``trimtab purge policy``: a policy file to change, or one checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+from trimtab.errors import UsageError
+
+
+@click.command("policy")
+@click.argument("file", metavar="FILE", type=terms.PATH, required=False)
+@click.option("--root", metavar="DIR", help="Write a policy for it; else FILE is checked.")
+@click.option("--name", metavar="NAME", help="Of the new policy. Default: the root's last part.")
+@click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
+@click.option("--target-ost", type=options.FRACTION, help="Or: what no OST is to be above.")
+@options.as_json
+def command(
+    *,
+    file: Path | None,
+    root: str | None,
+    name: str | None,
+    target: float | None,
+    target_ost: float | None,
+    as_json: bool,
+) -> None:
+    """Write a commented policy file, with every key and its default; or check one.
+
+    With --root it is written to FILE, which must not be there, or printed without FILE. Without
+    --root FILE is read as `plan` would read it: what is wrong is an error with its line.
+    """
+    from trimtab.loop.purging.policies import check_policy, new_policy
+
+    if root is not None:
+        if target is None and target_ost is None:
+            target = 0.7
+        loaded = new_policy(root, file, name=name, target=target, target_ost=target_ost)
+    elif file is None:
+        raise UsageError(
+            "neither a policy file nor a root is named",
+            hint="trimtab purge policy --root /scratch scratch-purge.toml",
+        )
+    elif name is not None or target is not None or target_ost is not None:
+        raise UsageError(
+            "--name and --target are of a new policy, and that takes a --root",
+            hint="change the file itself",
+        )
+    else:
+        loaded = check_policy(file)
+    if as_json:
+        from trimtab.report.documents.purge import policy_document
+
+        click.echo(policy_document(loaded, file).to_json())
+    elif root is not None and file is None:
+        click.echo(loaded.text, nl=False)
+    else:
+        from trimtab.cli.render.purge_index import print_policy
+
+        assert file is not None
+        print_policy(loaded, file, written=root is not None)

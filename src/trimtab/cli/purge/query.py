@@ -1,0 +1,55 @@
+"""``trimtab purge query``: who holds what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+from trimtab.errors import UsageError
+
+_BY = ("user", "group", "project", "age", "size", "ost")
+
+
+@click.command("query")
+@click.argument("statement", metavar='"SQL"', required=False)
+@terms.index
+@click.option("--by", type=click.Choice(_BY), help="In place of SQL: who or what holds how much.")
+@click.option(
+    "--top", type=click.IntRange(1, 10_000), metavar="N", help="So many rows. Default: 10,000."
+)
+@options.as_json
+def command(
+    statement: str | None, directory: Path, by: str | None, top: int | None, as_json: bool
+) -> None:
+    """Ask an index who holds what: one SELECT over its tables `names` and `files`, or --by.
+
+    `names` has a row for each name, `files` one for each regular file however many names it has.
+    Columns: path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and
+    those of the index. Names are shown as visible text.
+    """
+    if (statement is None) == (by is None):
+        raise UsageError(
+            "the question is one SELECT, or --by",
+            hint='trimtab purge query --index DIR "SELECT user, count(*) FROM files GROUP BY user"',
+        )
+    most = 10_000 if top is None else top
+    if statement is not None:
+        from trimtab.purge.index.query import ask
+
+        found = ask(directory, statement, rows_maximum=most)
+    else:
+        from trimtab.purge.index.questions import By, holdings
+
+        assert by is not None
+        found = holdings(directory, By(by), top=most)
+    if as_json:
+        from trimtab.report.documents.purge_run import query_document
+
+        click.echo(query_document(found).to_json())
+    else:
+        from trimtab.cli.render.purge_query import print_answer
+
+        print_answer(found)

@@ -1,0 +1,73 @@
+"""``trimtab purge run``: a plan carried out, or gone through without deleting."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+
+
+@click.command("run")
+@click.argument("plan", metavar="PLAN", type=terms.PATH)
+@click.option("--apply", "apply", is_flag=True, help="Delete. Default: check only, touch nothing.")
+@click.option(
+    "--policy", type=terms.PATH, metavar="FILE",
+    help="The policy in force now: it may keep more than the plan's. Default: the plan's own.",
+)  # fmt: skip
+@click.option(
+    "--whole-plan", is_flag=True,
+    help="A dry run goes on when the target would be reached: to see what becomes of every file.",
+)  # fmt: skip
+@click.option(
+    "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."
+)
+@terms.place
+@options.as_json
+def command(
+    *,
+    plan: Path,
+    apply: bool,
+    policy: Path | None,
+    whole_plan: bool,
+    within_s: float | None,
+    place: str | None,
+    as_json: bool,
+) -> None:
+    """Check every file of a plan again, the longest unused first, and with --apply delete it.
+
+    It stops at the target. Each file is checked by its identity at the last moment; what was used,
+    changed, moved or exempted since is kept, and counted. A run that was stopped or killed goes on
+    when the same command is given again. Without --apply nothing is touched, and everything that
+    would hold a run back is said.
+    """
+    from trimtab import __version__
+    from trimtab.cli.render.purge_progress import meter, run_progress
+    from trimtab.loop.purging.place import purge_place
+    from trimtab.loop.purging.running import RunOptions, error_of, run_plan
+
+    ends_at_s = None if within_s is None else time.time() + within_s
+    asked = RunOptions(apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s)
+    with meter(silent=as_json) as show:
+        loaded, result = run_plan(
+            plan,
+            asked,
+            place=purge_place(place),
+            version=__version__,
+            progress=run_progress(show),
+        )
+    error = error_of(result)
+    if as_json:
+        from trimtab.report.documents.purge_run import run_document
+
+        click.echo(run_document(result, loaded, error).to_json())
+    else:
+        from trimtab.cli.render.purge_run import print_run
+
+        print_run(result, loaded)
+    if error is not None:
+        error.reported = as_json
+        raise error

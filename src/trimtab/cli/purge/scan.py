@@ -1,0 +1,83 @@
+"""``trimtab purge scan``: a file system becomes an index."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.purge import terms
+from trimtab.errors import UsageError
+
+_EXTRAS = ("project", "layout")
+
+
+@click.command("scan")
+@click.argument("root", metavar="ROOT")
+@terms.index
+@terms.threads
+@click.option(
+    "--with",
+    "extras",
+    metavar="WHAT",
+    multiple=True,
+    help="project, layout or both (project,layout): asked of each file, at a call or two each.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoint_s",
+    type=options.POSITIVE_DURATION,
+    default="30s",
+    show_default=True,
+    help="Between the moments from which a scan that was killed goes on.",
+)
+@options.as_json
+def command(
+    *,
+    root: str,
+    directory: Path,
+    threads: int,
+    extras: tuple[str, ...],
+    checkpoint_s: float,
+    as_json: bool,
+) -> None:
+    """Look at every file beneath ROOT, and keep what is seen as an index in a new directory.
+
+    It never follows links and never leaves the file system. A scan that was stopped goes on when
+    the same command is given again. A subtree that cannot be read is named, and no plan can be
+    made from such an index.
+    """
+    from trimtab import __version__
+    from trimtab.cli.render.purge_progress import meter, scan_progress
+    from trimtab.loop.purging.measuring import inodes_in_use
+    from trimtab.loop.purging.scanning import ScanOptions, scan_index
+
+    asked = _extras(extras)
+    top = os.path.realpath(root) if not os.path.isabs(root) else root  # noqa: PTH117
+    scan = ScanOptions(
+        threads=threads,
+        checkpoint_s=checkpoint_s,
+        project="project" in asked,
+        layout="layout" in asked,
+    )
+    inodes, whole = inodes_in_use(top)
+    with meter(silent=as_json) as show:
+        shown = scan_progress(show, inodes, whole=whole)
+        manifest = scan_index(top, directory, scan, version=__version__, progress=shown)
+    if as_json:
+        from trimtab.report.documents.purge import index_document
+
+        click.echo(index_document(manifest, directory).to_json())
+    else:
+        from trimtab.cli.render.purge_index import print_index
+
+        print_index(manifest, directory)
+
+
+def _extras(given: tuple[str, ...]) -> set[str]:
+    words = {word.strip() for text in given for word in text.split(",")}
+    for word in sorted(words - set(_EXTRAS)):
+        raise UsageError(f"{word!r} is nothing to scan with", hint=f"one of {', '.join(_EXTRAS)}")
+    return words

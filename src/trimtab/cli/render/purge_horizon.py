@@ -1,0 +1,135 @@
+"""A horizon as text: what has to go, what every age would free, whose it is, what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.purge_tables import (
+    fullness,
+    owner,
+    print_sentences,
+    print_table,
+    table,
+)
+from trimtab.cli.render.text import console, utc_moment
+from trimtab.loop.purging.horizons import Found
+from trimtab.purge.horizon.curve import HOUR_S, Freed
+from trimtab.purge.horizon.horizon import Horizon, HorizonStatus, OwnedBy, Step
+from trimtab.purge.horizon.targets import OstHorizons
+from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_STATUS = {
+    HorizonStatus.MET_ALREADY: "at its limit or under",
+    HorizonStatus.REACHED: "a horizon fixes it",
+    HorizonStatus.OUT_OF_REACH: "no horizon fixes it",
+}
+
+
+def print_horizon(found: Found, *, top: int) -> None:
+    """Print a horizon; ``top`` users, projects and OSTs of it."""
+    out = console()
+    answer = found.answer
+    usage, root = found.usage, visible(found.policy.root)
+    use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
+    out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", style="bold")
+    print_sentences(out, answer.words)
+    print_sentences(out, found.notes, "yellow")
+    out.print("\nwhat deleting by age alone would free", style="bold")
+    print_table(out, _curve(answer.steps, (answer.needed, answer.published), answer.as_of_s))
+    _print_kept(out, found)
+    _print_owners(out, "the lists, by user", "user", answer.users, top)
+    _print_owners(out, "the lists, by project", "project", answer.projects, top)
+    if answer.osts is not None:
+        _print_osts(out, answer.osts, top)
+
+
+def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: int) -> Table:
+    """Return the table of ages, with the cut-offs of now and of the lists among them."""
+    made = table("unused for>", "last used before", "files>", "frees>", "leaves>", "")
+    rows = [(one.cut_off_hour, one.age_s, one.freed, one.after, "") for one in steps]
+    needed, published = cut_offs
+    for horizon, what in ((needed, "<- enough now"), (published, "<- the lists")):
+        hour, age_s = horizon.cut_off_hour, horizon.age_s(as_of_s)
+        if hour is None or age_s is None:
+            continue
+        same = [row for row in rows if row[0] == hour]
+        mark = f"{same[0][4]}, {what[3:]}" if same and same[0][4] else what
+        rows = [row for row in rows if row[0] != hour]
+        rows.append((hour, age_s, horizon.freed, horizon.after, mark))
+    for hour, age_s, freed, after, mark in sorted(rows, key=lambda row: row[0]):
+        made.add_row(
+            format_duration(age_s),
+            utc_moment(datetime.fromtimestamp(hour * HOUR_S, UTC)),
+            f"{freed.files:,}",
+            format_bytes(freed.allocated_bytes),
+            fullness(after),
+            mark,
+            style="bold" if mark else None,
+        )
+    return made
+
+
+def _print_kept(out: Console, found: Found) -> None:
+    needed = found.answer.needed
+    whole = Freed(found.files, found.allocated_bytes)
+    out.print("\nwhat may be deleted, and what stays", style="bold")
+    made = table("", "files>", "holds>")
+    made.add_row("may be deleted", *_numbers(needed.eligible))
+    for one in needed.kept:
+        words = f"stays: {one.reason.replace('_', ' ')}"
+        made.add_row(words, f"{one.files:,}", format_bytes(one.allocated_bytes))
+    made.add_row("all regular files", *_numbers(whole), style="dim")
+    print_table(out, made)
+
+
+def _print_owners(out: Console, title: str, noun: str, owners: Sequence[OwnedBy], top: int) -> None:
+    if not owners or not top:
+        return
+    out.print(f"\n{title}", style="bold")
+    made = table(noun, "files>", "would go>", "of what may>")
+    for one in owners[:top]:
+        name = owner(one.owner) if noun == "user" else str(one.owner)
+        made.add_row(
+            name,
+            f"{one.most.files:,}",
+            _between(one.least, one.most),
+            format_bytes(one.eligible.allocated_bytes),
+        )
+    print_table(out, made)
+    if len(owners) > top:
+        print_sentences(out, [f"... and {plural(len(owners) - top, noun, ',')} more"], "dim")
+
+
+def _print_osts(out: Console, osts: OstHorizons, top: int) -> None:
+    out.print(f"\nevery OST at or under {format_percent(osts.limit)}", style="bold")
+    made = table("OST", "full>", "over by>", "frees>", "leaves>", "")
+    fullest = sorted(osts.osts, key=lambda one: -one.usage.fullness)
+    for one in fullest[:top]:
+        made.add_row(
+            one.name,
+            fullness(one.usage),
+            format_bytes(one.excess_bytes),
+            format_bytes(one.freed.allocated_bytes),
+            fullness(one.after),
+            _STATUS[one.status],
+            style="yellow" if one.status is HorizonStatus.OUT_OF_REACH else None,
+        )
+    print_table(out, made)
+    if len(osts.osts) > top:
+        print_sentences(out, [f"... and {len(osts.osts) - top} OSTs less full"], "dim")
+
+
+def _numbers(freed: Freed) -> tuple[str, str]:
+    return f"{freed.files:,}", format_bytes(freed.allocated_bytes)
+
+
+def _between(least: Freed, most: Freed) -> str:
+    low, high = format_bytes(least.allocated_bytes), format_bytes(most.allocated_bytes)
+    return high if low == high else f"{low} to {high}"

@@ -1,0 +1,88 @@
+"""An index and a policy as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trimtab.cli.render.purge_tables import print_facts, print_sentences
+from trimtab.cli.render.text import console, utc_moment
+from trimtab.purge.index.manifest import Manifest, TimeTrust
+from trimtab.purge.policy_file import LoadedPolicy
+from trimtab.units import format_bytes, format_duration, plural
+from trimtab.visible import visible
+
+_SHOWN = 10
+_NS = 10**9
+_TIMES = {
+    TimeTrust.EXACT_NS: "as stat says",
+    TimeTrust.SECONDS: "as stat says, in whole seconds",
+    TimeTrust.MDS_ONLY: "the metadata server's; files may be younger, never older",
+}
+
+
+def print_index(manifest: Manifest, directory: Path) -> None:
+    """Print what an index is, and why nothing may be deleted by it, where that is so."""
+    out = console()
+    names = plural(manifest.rows, "name", ",")
+    out.print(f"index of {_shown(manifest.root)}: {names}", style="bold")
+    print_facts(out, _facts(manifest, directory))
+    for one in manifest.unread[:_SHOWN]:
+        print_sentences(out, [f"not read: {_shown(one.path) or '.'}: {one.reason}"], "yellow")
+    if len(manifest.unread) > _SHOWN:
+        print_sentences(out, [f"... and {len(manifest.unread) - _SHOWN} more"], "yellow")
+    for one in manifest.refused_examples[:_SHOWN]:
+        where = "" if one.record is None else f" {one.record}"
+        print_sentences(out, [f"refused record{where}: {one.reason}: {one.text}"], "yellow")
+    print_sentences(out, manifest.notes, "dim")
+    if manifest.obstacles:
+        out.print("\nno plan can be carried out that is made from it", style="bold yellow")
+        print_sentences(out, manifest.obstacles)
+    else:
+        out.print(
+            f"\nnext: trimtab purge horizon --index {visible(str(directory))} --target 70%",
+            style="dim",
+            soft_wrap=True,
+        )
+
+
+def print_policy(loaded: LoadedPolicy, file: Path, *, written: bool) -> None:
+    """Print that a policy was written, or read and found good."""
+    out = console()
+    policy, shown = loaded.policy, visible(str(file))
+    done = "written to" if written else "is good:"
+    out.print(f"policy {policy.name} of {visible(policy.root)} {done} {shown}", soft_wrap=True)
+    print_sentences(out, loaded.warnings, "yellow")
+
+
+def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
+    yield "kept in", visible(str(directory))
+    yield "id", manifest.index_id
+    yield "made by", visible(manifest.tool)
+    system = manifest.filesystem
+    if system is not None:
+        yield "file system", visible(f"{system.kind} {system.name or ''}".strip())
+    yield "taken", _taken(manifest)
+    yield "times", _TIMES[manifest.times]
+    shards = plural(len(manifest.shards), "shard")
+    yield "size", f"{format_bytes(manifest.size_bytes)} in {shards}"
+    if manifest.lacking:
+        yield "lacking", ", ".join(sorted(lack.value for lack in manifest.lacking))
+    if manifest.refused:
+        yield "refused", plural(manifest.refused, "record", ",")
+    if manifest.vanished:
+        yield "vanished", f"{plural(manifest.vanished, 'name', ',')} went while it was read"
+
+
+def _taken(manifest: Manifest) -> str:
+    ended = utc_moment(datetime.fromtimestamp(manifest.as_of_s, UTC))
+    if manifest.started_ns is None:
+        return f"until {ended}"
+    took_s = (manifest.ended_ns - manifest.started_ns) / _NS
+    rate = f", {manifest.rows / took_s:,.0f} names/s" if took_s > 0.05 else ""
+    return f"until {ended}, in {format_duration(took_s)}{rate}"
+
+
+def _shown(path: bytes) -> str:
+    return visible(path.decode("utf-8", "surrogateescape"))

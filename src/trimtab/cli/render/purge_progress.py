@@ -1,0 +1,168 @@
+"""Progress of a scan, an import and a run, with rate and estimate, on standard error.
+
+On a terminal in place; elsewhere a line now and then, so that a log stays short.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from trimtab.cli.render.text import console
+from trimtab.units import format_bytes, format_duration, plural
+
+if TYPE_CHECKING:
+    from trimtab.purge.run.runner import Progress
+
+Show = Callable[[str, float | None], None]
+"""Called with what is being done, and the part of the whole that is done, where it is known."""
+
+LINE_S = 10.0
+"""Between two lines of a log."""
+
+
+class ScanLike(Protocol):
+    """What is read of `trimtab._core.ScanProgress`."""
+
+    @property
+    def entries(self) -> int:
+        """Names seen."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Directories that are known and not read yet."""
+        ...
+
+    @property
+    def unread(self) -> int:
+        """Subtrees that could not be read."""
+        ...
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since it was started, or went on."""
+        ...
+
+
+@contextmanager
+def meter(*, silent: bool) -> Iterator[Show]:
+    """Yield a function that shows progress; it prints nothing when ``silent`` off a terminal."""
+    if sys.stderr.isatty():
+        with _bar() as show:
+            yield show
+    elif silent:
+        yield lambda text, part: None
+    else:
+        yield _Lines()
+
+
+def scan_progress(show: Show, total: int, *, whole: bool) -> Callable[[ScanLike], None]:
+    """Return what shows a scan: names, rate, and how long it takes.
+
+    Parameters
+    ----------
+    total
+        Inodes in use; 0: not known.
+    whole
+        Whether all of them are scanned; else the estimate is the longest it can take.
+    """
+    state = _Rate()
+
+    def shown(now: ScanLike) -> None:
+        rate = state.of(now.entries, now.elapsed_s)
+        words = [plural(now.entries, "name", ","), f"{rate:,.0f}/s"]
+        words.append(f"{now.pending:,} directories waiting")
+        if now.unread:
+            words.append(f"{now.unread:,} not read")
+        part = None
+        if total and rate > 0:
+            left_s = max(0.0, (total - now.entries) / rate)
+            words.append(f"{'about' if whole else 'at most'} {format_duration(left_s)} left")
+            part = min(1.0, now.entries / total) if whole else None
+        show(", ".join(words), part)
+
+    return shown
+
+
+def import_progress(show: Show) -> Callable[[int], None]:
+    """Return what shows an import: rows and rate. How many come is not known before the end."""
+    start = time.monotonic()
+
+    def shown(rows: int) -> None:
+        elapsed = max(time.monotonic() - start, 1e-9)
+        show(f"{plural(rows, 'row', ',')}, {rows / elapsed:,.0f}/s", None)
+
+    return shown
+
+
+def run_progress(show: Show) -> Callable[[Progress], None]:
+    """Return what shows a run: files, bytes, and how far it is to the target or the plan's end."""
+    start, first = time.monotonic(), [0]
+
+    def shown(now: Progress) -> None:
+        done = now.rows - now.rows_left
+        first[0] = first[0] or done
+        elapsed = max(time.monotonic() - start, 1e-9)
+        rate = (done - first[0]) / elapsed
+        words = [now.doing, plural(now.files, "file", ","), format_bytes(now.freed_bytes)]
+        part = done / now.rows if now.rows else 1.0
+        if rate > 0:
+            words.append(f"{rate:,.0f} rows/s")
+        if now.needed_bytes is not None:
+            words.append(f"{format_bytes(now.needed_bytes)} to the target")
+            whole = now.freed_bytes + now.needed_bytes
+            part = max(part, now.freed_bytes / whole if whole else 1.0)
+        elif rate > 0:
+            words.append(f"at most {format_duration(now.rows_left / rate)} left")
+        show(", ".join(words), part)
+
+    return shown
+
+
+class _Rate:
+    """Names a second since the first look: what an earlier scan had done is not counted in."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def of(self, entries: int, elapsed_s: float) -> float:
+        if self._first is None:
+            self._first = (entries, elapsed_s)
+        before, since_s = self._first
+        if elapsed_s - since_s < 0.1:
+            return entries / elapsed_s if elapsed_s > 0 and before == entries else 0.0
+        return (entries - before) / (elapsed_s - since_s)
+
+
+@contextmanager
+def _bar() -> Iterator[Show]:
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=console(to_error=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(text: str, part: float | None) -> None:
+            total = None if part is None else 1.0
+            bar.update(task, description=text, completed=part or 0.0, total=total)
+
+        yield show
+
+
+class _Lines:
+    """A line at once, then one every `LINE_S`: readable in a log."""
+
+    def __init__(self) -> None:
+        self._last_s = -LINE_S
+
+    def __call__(self, text: str, part: float | None) -> None:
+        now_s = time.monotonic()
+        if now_s - self._last_s >= LINE_S:
+            self._last_s = now_s
+            share = "" if part is None else f"[{part:4.0%}] "
+            print(f"{share}{text}", file=sys.stderr, flush=True)

@@ -1,0 +1,76 @@
+"""What was purged, as text: a block a day, then how far each plan is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from trimtab.cli.render.purge_tables import owner, print_facts, print_sentences
+from trimtab.cli.render.text import console, utc_moment
+from trimtab.purge.report import Day, PlanStanding, PurgeReport
+from trimtab.units import format_bytes, format_percent, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_report(found: PurgeReport, place: str, *, top: int) -> None:
+    """Print days with their ``top`` users, and plans."""
+    out = console()
+    if not found.days and not found.plans:
+        out.print(f"No run of a purge stands in {visible(place)}.", soft_wrap=True)
+        return
+    for day in found.days:
+        _print_day(out, day, top)
+    if found.plans:
+        out.print("plans", style="bold")
+        for plan in found.plans:
+            print_facts(out, [(plan.plan, _standing(plan))])
+
+
+def _print_day(out: Console, day: Day, top: int) -> None:
+    kind = ", dry runs" if day.dry else ""
+    out.print(f"{day.day.isoformat()}{kind}", style="bold")
+    print_facts(out, _facts(day, top))
+    for run in day.runs:
+        ended = "never said how it ended" if run.end is None else f"{run.end}: {run.text}"
+        who = f" by {run.who}" if run.who else ""
+        print_sentences(out, [f"run {run.run[:18]}{who}: {ended}"], "dim")
+        print_sentences(out, run.objections, "yellow")
+    out.print()
+
+
+def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
+    word = "would delete" if day.dry else "deleted"
+    yield word, f"{plural(day.files, 'file', ',')}, {format_bytes(day.bytes)}"
+    if not day.dry:
+        yield "freed", format_bytes(day.freed_bytes)
+    if day.kept:
+        yield "kept", _counts(day.kept)
+    if day.horizons:
+        yield "last used before", ", ".join(utc_moment(one) for one in day.horizons)
+    if day.before is not None and day.after is not None:
+        before, after = day.before.fullness, day.after.fullness
+        yield "full", f"{format_percent(before, 2)}, then {format_percent(after, 2)}"
+    shown = [
+        f"{owner(one.uid)} {one.files:,} ({format_bytes(one.bytes)})" for one in day.users[:top]
+    ]
+    if shown:
+        more = f", and {len(day.users) - top} more" if len(day.users) > top else ""
+        yield "users", ", ".join(shown) + more
+
+
+def _standing(plan: PlanStanding) -> str:
+    words = [visible(plan.root), plural(plan.rows, "row", ",")]
+    if plan.outcomes:
+        words.append(_counts(plan.outcomes))
+    words.append(f"{plan.waiting_rows:,} waiting")
+    if plan.interrupted_rows:
+        words.append(f"{plan.interrupted_rows:,} of an interrupted batch")
+    return ", ".join(words)
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    pairs = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)

@@ -1,0 +1,87 @@
+"""A plan armed: a person says that it may be carried out, and since when that holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from trimtab.errors import RefusedError
+from trimtab.loop.purging.noticing import policy_of
+from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.purge.plan import LoadedPlan, load_plan, read_key
+from trimtab.purge.policy import Arming
+from trimtab.purge.run.arming import arm, person_now, read_arming
+from trimtab.purge.run.situation import ArmedBy
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A plan that somebody armed.
+
+    Attributes
+    ----------
+    by
+        Whoever did so now.
+    everybody
+        All who did, the first first.
+    arming
+        What the policy asks for.
+    """
+
+    loaded: LoadedPlan
+    by: ArmedBy
+    everybody: tuple[ArmedBy, ...]
+    arming: Arming
+
+    @property
+    def people(self) -> int:
+        """How many people that are known did."""
+        return len({one.person for one in self.everybody if one.person is not None})
+
+    @property
+    def effective_at_s(self) -> float | None:
+        """Seconds since 1970 from which on it counts; ``None``: a second person is missing."""
+        if self.arming.kind == "delay":
+            return min(one.at_s for one in self.everybody) + self.arming.delay_s
+        return self.by.at_s if self.people > 1 else None
+
+
+def arm_plan(
+    directory: Path, *, place: PurgePlace, now: datetime, person: int | None = None
+) -> Armed:
+    """Return that a plan is armed from now on; it has to be published first.
+
+    Parameters
+    ----------
+    person
+        Who does so; ``None``: whoever's login led to this process.
+
+    Raises
+    ------
+    RefusedError
+        Nobody has seen the plan yet, it expired, or it is not what was signed.
+    """
+    loaded = load_plan(directory, read_key(place.key, owner=place.owner), owner=place.owner)
+    if loaded.publication is None:
+        raise RefusedError(
+            "the plan is not published: whoever arms it would arm what nobody has seen",
+            hint="trimtab purge notify PLAN",
+        )
+    if now >= loaded.plan.expires_at:
+        raise RefusedError(
+            f"the plan expired at {loaded.plan.expires_at:%Y-%m-%d %H:%M} UTC",
+            hint="scan, and make a new one",
+        )
+    journals = prepared(place).journals
+    bound = (journals, loaded.plan.id, loaded.sha256)
+    by = arm(
+        *bound,
+        at_s=now.timestamp(),
+        person=person_now() if person is None else person,
+        owner=place.owner,
+    )
+    facts = read_arming(*bound, owner=place.owner)
+    if facts.trouble is not None:
+        raise RefusedError(facts.trouble)
+    return Armed(loaded, by, facts.armed_by, policy_of(loaded).arming)

@@ -1,0 +1,148 @@
+"""The list of another tool becomes an index, with what a person says of it."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import DataError, ToolError, UnreadableError
+from trimtab.launch.process import utc_now
+from trimtab.purge.index.importers.column_map import NO_NAMES, Names
+from trimtab.purge.index.importing import How, Told, import_list
+from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
+from trimtab.purge.run.collect import root_facts
+from trimtab.units import parse_moment
+from trimtab.visible import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person says of a list; see `trimtab.purge.index.importing`.
+
+    Attributes
+    ----------
+    printf
+        What was given to ``-printf``.
+    started, ended
+        Times as text; UTC where they name no zone.
+    mounted
+        Whether what is mounted at the root now is what the list is of.
+    users, groups
+        Files as ``getent passwd`` and ``getent group`` print them, for tables that hold names;
+        ``None``: what this host enumerates.
+    """
+
+    root: str
+    source: str
+    printf: str | None = None
+    column_map: tuple[str, ...] = ()
+    delimiter: str = ","
+    beneath: bytes = b""
+    started: str | None = None
+    ended: str | None = None
+    complete: bool = False
+    mounted: bool = False
+    users: Path | None = None
+    groups: Path | None = None
+
+
+def import_index(
+    file: Path,
+    directory: Path,
+    said: Said,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Manifest:
+    """Return the manifest of the index that a list became.
+
+    Raises
+    ------
+    UsageError
+        What was said cannot be.
+    ToolError
+        There is no file system at the root whose list it could be.
+    RefusedError, DataError, UnreadableError
+        As `trimtab.purge.index.importing.import_list`.
+    """
+    told = Told(
+        filesystem=_mounted(said.root) if said.mounted else None,
+        started_ns=_ns(said.started),
+        ended_ns=_ns(said.ended),
+        complete=said.complete,
+        beneath=said.beneath,
+    )
+    how = How(
+        format_text=said.printf,
+        column_map=said.column_map,
+        names=names_of(said),
+        delimiter=said.delimiter,
+    )
+    return import_list(
+        file,
+        directory,
+        source=Source(said.source),
+        root=os.fsencode(said.root),
+        now=utc_now(),
+        told=told,
+        how=how,
+        progress=progress,
+    )
+
+
+def names_of(said: Said) -> Names:
+    """Return the numbers of users and groups by name, where a column of the table holds names.
+
+    Raises
+    ------
+    UnreadableError
+        A file of them cannot be read.
+    DataError
+        It is not what ``getent`` prints.
+    """
+    if not any(
+        part.strip().endswith(":name") for text in said.column_map for part in text.split(",")
+    ):
+        return NO_NAMES
+    users = said.users and _numbers(said.users)
+    groups = said.groups and _numbers(said.groups)
+    return Names(
+        {one.pw_name: one.pw_uid for one in pwd.getpwall()} if users is None else users,
+        {one.gr_name: one.gr_gid for one in grp.getgrall()} if groups is None else groups,
+    )
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """Return the number in the third field of each line, by the name in its first."""
+    shown, found = visible(str(file)), {}
+    try:
+        lines = file.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError as error:
+        raise UnreadableError(f"cannot read {shown}: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        parts = line.split(":")
+        if not line.strip():
+            continue
+        if len(parts) < 3 or not (parts[2].isascii() and parts[2].isdigit()):
+            raise DataError(
+                "no name with its number", file=shown, line=number, hint="getent passwd"
+            )
+        found[parts[0]] = int(parts[2])
+    return found
+
+
+def _mounted(root: str) -> FileSystemIdentity:
+    top = root_facts(root)
+    if top.trouble is not None or top.file_system is None:
+        raise ToolError(
+            f"which file system is at {visible(root)} cannot be told: {top.trouble}",
+            hint="import on a client that has it mounted, or without --mounted",
+        )
+    return top.file_system
+
+
+def _ns(text: str | None) -> int | None:
+    return None if text is None else int(parse_moment(text).timestamp()) * 10**9

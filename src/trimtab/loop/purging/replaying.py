@@ -1,0 +1,118 @@
+"""What a policy of then would have deleted, and how much of that was used by now."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.loop.purging.horizons import Found, Question, ask_horizon, shard_paths
+from trimtab.loop.purging.measuring import Measure, usage_now
+from trimtab.purge.horizon.replay import Replay, replay
+from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.manifest_file import load_manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A policy tried on an index of then, and held against one of later.
+
+    Attributes
+    ----------
+    found
+        The horizon of then.
+    before_s
+        The cut-off that was tried, in seconds since 1970.
+    """
+
+    found: Found
+    before_s: int
+    later: Manifest
+    replay: Replay
+
+
+def replay_policy(
+    question: Question,
+    later: Path,
+    *,
+    now: datetime,
+    before: datetime | None = None,
+    reads_known: bool = False,
+    measure: Measure = usage_now,
+) -> Replayed:
+    """Return what a policy would have deleted of an earlier index, and what became of it.
+
+    Parameters
+    ----------
+    question
+        Of the earlier index.
+    later
+        Directory of the later one.
+    before
+        The cut-off; ``None``: the horizon of the target.
+    reads_known
+        Whether every class of client recorded reads in between.
+
+    Raises
+    ------
+    UsageError
+        The two are not of one file system, or the later one is not later.
+    RefusedError
+        Nothing would have been deleted.
+    """
+    afterwards = load_manifest(later)
+    earlier = load_manifest(question.directory)
+    _require_same(earlier, afterwards)
+    found = ask_horizon(question, now=now, measure=measure)
+    before_s = found.answer.needed.cut_off_s if before is None else _whole_hour(before)
+    if before_s is None:
+        raise RefusedError(
+            f"nothing would have been deleted: {found.answer.needed.words(earlier.as_of_s)[0]}",
+            hint="give the use of then with --used and --available, or a cut-off with --before",
+        )
+    with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
+        candidates = Path(aside, "candidates.parquet")
+        _select(question, found, before_s, candidates)
+        came = _replay(candidates, later, earlier, afterwards, reads_known=reads_known)
+    return Replayed(found, before_s, afterwards, came)
+
+
+def _select(question: Question, found: Found, before_s: int, out: Path) -> None:
+    from trimtab._core import select
+
+    select(
+        shard_paths(question.directory, found.manifest),
+        found.rules.core(),
+        before_s=before_s,
+        out=str(out),
+        threads=question.threads,
+    )
+
+
+def _replay(
+    candidates: Path, later: Path, then: Manifest, afterwards: Manifest, *, reads_known: bool
+) -> Replay:
+    import polars as pl
+
+    return replay(
+        pl.scan_parquet(candidates, glob=False),
+        pl.scan_parquet(shard_paths(later, afterwards), glob=False),
+        then_s=then.as_of_s,
+        later_s=afterwards.as_of_s,
+        reads_known=reads_known,
+    )
+
+
+def _require_same(earlier: Manifest, later: Manifest) -> None:
+    one, other = earlier.filesystem, later.filesystem
+    if earlier.root != later.root or (one and other and not one.is_same(other)):
+        raise UsageError(
+            "the two indexes are not of the same file system and root",
+            hint="what became of a file is told by its identity there",
+        )
+
+
+def _whole_hour(at: datetime) -> int:
+    return int(at.timestamp()) // 3600 * 3600

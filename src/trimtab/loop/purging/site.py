@@ -1,0 +1,78 @@
+"""What a site knows of the file system that is purged: its reads, its OSTs, its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trimtab.errors import UsageError
+from trimtab.loop.purging.reads import read_recording
+from trimtab.loop.sites import open_driver, open_site
+from trimtab.model.telemetry import Snapshot
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.rules import ReadRecording
+from trimtab.visible import visible
+
+_HEXADECIMAL_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSays:
+    """What a site says; without one, nothing.
+
+    Attributes
+    ----------
+    site, store_url
+        Under which name its snapshots are kept, and where; empty without a site.
+    reads
+        Whether a read extends a file's life here.
+    osts
+        How full each OST is, by its index; ``None`` where that is not known.
+    """
+
+    site: str = ""
+    store_url: str | None = None
+    reads: ReadRecording = field(default_factory=ReadRecording)
+    osts: Mapping[int, Usage] | None = None
+
+
+def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
+    """Return what a site says of a root beneath it; a canary is read through every client.
+
+    Raises
+    ------
+    UsageError
+        There is no such site, or it is another file system's.
+    """
+    site = open_site(where).site
+    if root != site.path and not root.startswith(site.path.rstrip("/") + "/"):
+        raise UsageError(
+            f"the site {visible(site.name)} is of {visible(site.path)}, and {visible(root)} is "
+            "not beneath it",
+            hint="name the site whose file system is purged",
+        )
+    driver = open_driver(site)
+    return SiteSays(
+        site=site.name,
+        store_url=site.store.url,
+        reads=read_recording(site, driver, now_s=now.timestamp()),
+        osts=ost_usages(driver.snapshot(now)) if site.driver == "lustre" else None,
+    )
+
+
+def ost_usages(snapshot: Snapshot) -> dict[int, Usage] | None:
+    """Return how full each OST of a snapshot is; ``None`` where there is none, or one is missing.
+
+    A target for OSTs of which one is not known would be no promise.
+    """
+    found = {}
+    for seen in snapshot.targets:
+        if seen.target.kind != "ost":
+            continue
+        used, available = seen.number("used_bytes"), seen.number("available_bytes")
+        if used is None or available is None or used + available <= 0:
+            return None
+        index = int(seen.target.name[-_HEXADECIMAL_DIGITS:], 16)
+        found[index] = Usage(int(used), int(available))
+    return found or None

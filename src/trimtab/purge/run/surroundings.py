@@ -1,0 +1,141 @@
+"""The world of a run on this host: its clock, its files, and the file system as it is mounted here.
+
+What only servers know (their clocks, the objects that are being destroyed) is asked for by
+functions that whoever knows the site hands over; without them it is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.policy import Policy
+from trimtab.purge.run import collect
+from trimtab.purge.run.situation import (
+    ArmingFacts,
+    IndexFacts,
+    PlanFacts,
+    RootFacts,
+    ServerClock,
+    Situation,
+)
+from trimtab.visible import visible
+
+LOOK_EVERY_S: Final = 1.0
+"""The mount table is read so often at most; the kill switch is looked for before every batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is asked of others than this host; each may be left out.
+
+    Attributes
+    ----------
+    in_flight
+        Objects that are being destroyed, over all servers; ``None``: not known.
+    clocks
+        Of the servers.
+    keeps_deleted
+        What keeps the space of deleted files, such as a trash can that is switched on.
+    """
+
+    in_flight: Callable[[], int | None] = lambda: None
+    clocks: Callable[[], tuple[ServerClock, ...]] = tuple
+    keeps_deleted: Callable[[], str | None] = lambda: None
+
+
+class HostSurroundings:
+    """The surroundings of a run, from what is on this host.
+
+    Parameters
+    ----------
+    arming
+        Who armed the plan, as read before the run.
+    journals
+        Directory of the journals.
+    canary
+        Whether a canary file is made: by a run that deletes, never by a dry run.
+    owner
+        Whose the allow-list has to be.
+    clock, sleep
+        Of this host.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        plan: PlanFacts,
+        index: IndexFacts,
+        arming: ArmingFacts,
+        *,
+        journals: Path,
+        canary: bool,
+        site: Site | None = None,
+        owner: int = 0,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.policy, self.plan, self.index, self.arming = policy, plan, index, arming
+        self.journals, self.canary, self.site = journals, canary, site or Site()
+        self.owner, self.clock, self.sleep = owner, clock, sleep
+        self._first: Situation | None = None
+        self._looked_at_s = 0.0
+
+    def now_s(self) -> float:
+        """Return the time, in seconds since 1970."""
+        return self.clock()
+
+    def wait(self, seconds: float) -> None:
+        """Return after a while."""
+        self.sleep(seconds)
+
+    def measure(self) -> tuple[Usage, int | None]:
+        """Return how full the file system is, and how many objects are still being destroyed."""
+        # Objects first: what is destroyed between the two is in the use then, and not forgotten.
+        in_flight = self.site.in_flight()
+        return collect.usage(self.policy.root), in_flight
+
+    def situation(self) -> Situation:
+        """Return the facts; after the first time only those that may change while a run lasts."""
+        if self._first is None:
+            self._first = self._all()
+            return self._first
+        now_s = self.clock()
+        pulled = collect.kill_switch(Path(self.policy.guards.kill_switch))
+        if not 0 <= now_s - self._looked_at_s < LOOK_EVERY_S:
+            self._looked_at_s = now_s
+            self._first = replace(self._first, root=self._root_again(self._first.root))
+        return replace(self._first, now_s=now_s, kill_switch=pulled)
+
+    def _all(self) -> Situation:
+        guards, root = self.policy.guards, collect.root_facts(self.policy.root)
+        self._looked_at_s = self.clock()
+        usable, path = root.trouble is None, self.policy.root
+        return Situation(
+            now_s=self.clock(),
+            policy=self.policy,
+            plan=self.plan,
+            index=self.index,
+            root=root,
+            allow_list=collect.allow_list(Path(guards.allow_list), owner=self.owner),
+            arming=self.arming,
+            root_user=os.geteuid() == 0,
+            kill_switch=collect.kill_switch(Path(guards.kill_switch)),
+            canary=collect.canary(path, clock=self.clock) if self.canary and usable else None,
+            usage=collect.usage(path) if usable else None,
+            clocks=self.site.clocks(),
+            keeps_deleted=self.site.keeps_deleted(),
+            journal_trouble=collect.journal_trouble(self.journals, path),
+        )
+
+    def _root_again(self, before: RootFacts) -> RootFacts:
+        after = collect.root_facts(self.policy.root)
+        if after.trouble is None and (after.device, after.inode) != (before.device, before.inode):
+            shown = visible(self.policy.root)
+            return replace(before, trouble=f"{shown} is another directory than when the run began")
+        return after

@@ -1,0 +1,121 @@
+"""Text to numbers: exact, or nothing at all."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import polars as pl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from trimtab.purge.index import fields
+
+NS = 10**9
+
+
+def _read(reader, texts: list[str | None]) -> list[int | None]:
+    return reader(pl.Series("text", texts, dtype=pl.String)).to_list()
+
+
+def _clamped(value: int) -> int:
+    return min(max(value, -(2**63)), 2**63 - 1)
+
+
+numbers = st.one_of(
+    st.integers(0, 2**64 + 5).map(str),
+    st.text("0123456789-+. _eE\n", max_size=22),
+    st.sampled_from(["", "-0", "+1", "1_000", " 1", "1 ", "1\n", "٣", "0x10", "1e3", "nan", "007"]),
+)
+
+
+@given(st.lists(numbers, min_size=1, max_size=20))
+def test_a_whole_number_is_digits_that_fit(texts: list[str]) -> None:
+    def slow(text: str, limit: int) -> int | None:
+        if not re.fullmatch("[0-9]+", text, re.ASCII):
+            return None
+        return int(text) if int(text) <= limit else None
+
+    read = _read(lambda text: fields.whole(text, pl.UInt64), list(texts))
+    assert read == [slow(text, 2**64 - 1) for text in texts]
+    read = _read(lambda text: fields.whole(text, pl.UInt32), list(texts))
+    assert read == [slow(text, 2**32 - 1) for text in texts]
+
+
+def test_blocks_that_do_not_fit_are_no_number() -> None:
+    most = (2**64 - 1) // 512
+    assert _read(fields.blocks, ["8", str(most), str(most + 1), str(2**64 - 1), None]) == [
+        4096,
+        most * 512,
+        None,
+        None,
+        None,
+    ]
+
+
+times = st.one_of(
+    st.tuples(st.integers(-(10**18), 10**18), st.integers(0, NS - 1)).map(
+        lambda pair: f"{pair[0]}.{pair[1]:09}0"
+    ),
+    st.decimals(-(10**11), 10**11, places=9).map(lambda value: f"{value:f}"),
+    st.integers(-(10**12), 10**12).map(str),
+    st.text("0123456789-.", max_size=24),
+)
+PLAIN = re.compile(r"-?([0-9]+)(?:\.([0-9]{1,9})0*)?", re.ASCII)
+
+
+@given(st.lists(times, min_size=1, max_size=20))
+@example(["9223372036.854775807", "9223372036.854775808", "-9223372036.854775808", "-9223372037.5"])
+@example(["-2.5000000000", "-1.-000000010", "0.0000000010", "-0.5"])
+def test_a_time_is_exact_to_the_nanosecond(texts: list[str]) -> None:
+    def slow(text: str) -> int | None:
+        found = PLAIN.fullmatch(text)
+        if found is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
+            return None
+        value = Decimal(text) * NS
+        return _clamped(int(value)) if value == int(value) else None
+
+    assert _read(fields.seconds, list(texts)) == [slow(text) for text in texts]
+
+
+@given(st.lists(times, min_size=1, max_size=20))
+@example(["-2.5000000000", "-1.9999999990"])
+def test_find_prints_the_parts_of_a_negative_time_side_by_side(texts: list[str]) -> None:
+    def slow(text: str) -> int | None:
+        found = PLAIN.fullmatch(text)
+        if found is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
+            return None
+        whole, _, places = text.partition(".")
+        rest = int((places or "0")[:9].ljust(9, "0"))
+        # Far away the saturated second still gets its fraction, as the scan has it.
+        return _clamped(int(whole) * NS + rest) if abs(int(whole)) <= 9223372036 else (
+            2**63 - 1 if int(whole) > 0 else -(2**63)
+        )  # fmt: skip
+
+    read = _read(lambda text: fields.seconds(text, "timespec"), list(texts))
+    assert read == [slow(text) for text in texts]
+
+
+def test_the_time_of_find_is_that_of_the_system() -> None:
+    read = _read(lambda text: fields.seconds(text, "timespec"), ["-2.5000000000"])
+    assert read == [-1_500_000_000]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-NS + 1, NS - 1)), min_size=1)
+)
+def test_nanoseconds_never_wrap(pairs: list[tuple[int, int]]) -> None:
+    whole_s = pl.Series("s", [pair[0] for pair in pairs], dtype=pl.Int64)
+    rest_ns = pl.Series("ns", [pair[1] for pair in pairs], dtype=pl.Int64)
+    read = fields.nanoseconds(whole_s, rest_ns).to_list()
+    far = 9223372036
+    slow = [
+        2**63 - 1 if s > far else -(2**63) if s < -far else _clamped(s * NS + ns) for s, ns in pairs
+    ]
+    assert read == slow
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", None), ("0.0000000000", None), ("5", 5 * NS)])
+def test_a_birth_in_1970_is_not_known(text: str, value: int | None) -> None:
+    assert _read(lambda one: fields.birth(fields.seconds(one)), [text]) == [value]

@@ -1,0 +1,204 @@
+"""An import is there as a whole or not at all, whenever it is killed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.purge.index.imports import LATER, SYSTEM, imported, only
+from tests.support.counts import repetitions, seeded
+
+from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.purge.index.importing import Told, import_list
+from trimtab.purge.index.manifest import Source, TimeTrust
+from trimtab.purge.index.manifest_file import load_manifest
+
+RECORD = (
+    b"1\t2\tf\t1\t3\t4\t5\t8\t1700000000.5000000000\t2.0000000000\t3.0000000000\t\t/scratch/%06d\0"
+)
+CHILD = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from trimtab.purge.index import write
+from trimtab.purge.index.importing import import_list
+from trimtab.purge.index.manifest import Source
+write.ShardWriter.__init__.__defaults__ = (100, *write.ShardWriter.__init__.__defaults__[1:])
+print("begun", flush=True)
+import_list(Path(sys.argv[1]), Path(sys.argv[2]), source=Source.GNU_FIND, root=b"/scratch",
+            now=datetime.now(UTC))
+print("ended", flush=True)
+"""
+
+
+def _list(rows: int) -> bytes:
+    body = b"".join(RECORD % number for number in range(rows))
+    return b"trimtab-list 1 started=5\0" + body + b"trimtab-end ended=6\0"
+
+
+def test_an_import_that_is_killed_leaves_nothing_or_everything(tmp_path: Path) -> None:
+    file, rows = tmp_path / "list", 1500
+    file.write_bytes(_list(rows))
+    chance = seeded("import killed")
+    argv = [sys.executable, "-c", CHILD, str(file)]
+    whole_s = _timed([*argv, str(tmp_path / "first")])
+    ended = 0
+    for number in range(repetitions(gate=5, soak=100)):
+        index = tmp_path / f"index {number}"
+        while True:
+            child = subprocess.Popen([*argv, str(index)], stdout=subprocess.PIPE)
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(chance.uniform(0, whole_s))
+            child.send_signal(signal.SIGKILL)
+            rest, _ = child.communicate()  # closes the pipe
+            if index.exists():
+                assert load_manifest(index, verify=True).rows == rows
+                assert load_manifest(index).complete
+                break
+            assert b"ended" not in rest
+            ended += 1
+            with pytest.raises(UnreadableError):
+                load_manifest(index)
+            whole_s *= 1.5  # in the end it comes through, over what the killed ones left
+        assert list(tmp_path.glob(".index*")) == []
+    assert ended
+
+
+def _timed(argv: list[str]) -> float:
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    begun = time.monotonic()
+    child.communicate()
+    assert child.returncode == 0
+    return time.monotonic() - begun
+
+
+def test_two_imports_do_not_write_the_same_index(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(_list(1))
+    work = tmp_path / ".index.importing"
+    work.mkdir()
+    descriptor = os.open(work, os.O_RDONLY)
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(RefusedError, match="another import"):
+            imported(tmp_path, _list(1), Source.GNU_FIND)
+        assert work.exists()
+    finally:
+        os.close(descriptor)
+    assert len(imported(tmp_path, _list(1), Source.GNU_FIND)[1]) == 1
+
+
+def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    (index / "precious").write_text("x")
+    with pytest.raises(RefusedError, match="already"):
+        imported(tmp_path, _list(1), Source.GNU_FIND)
+    (index / "precious").unlink()
+    imported(tmp_path, _list(1), Source.GNU_FIND)  # an empty directory may be taken
+    assert index.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_index_may_not_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "index").symlink_to("elsewhere")
+    with pytest.raises(RefusedError):
+        imported(tmp_path, _list(1), Source.GNU_FIND)
+
+
+def test_a_compressed_list_is_read(tmp_path: Path) -> None:
+    manifest, rows = imported(tmp_path, gzip.compress(_list(3)), Source.GNU_FIND)
+    assert only(rows, "name") == [(b"000000",), (b"000001",), (b"000002",)]
+    assert manifest.complete
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.9, 0.999])
+def test_a_compressed_list_that_was_cut_off_is_incomplete(tmp_path: Path, part: float) -> None:
+    packed = gzip.compress(os.urandom(0) + _list(20_000))
+    manifest, rows = imported(tmp_path, packed[: int(len(packed) * part)], Source.GNU_FIND)
+    assert not manifest.complete
+    assert manifest.refused
+    assert len(rows) <= 20_000
+
+
+def test_zstd_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="zstd"):
+        imported(tmp_path, b"\x28\xb5\x2f\xfd....", Source.GNU_FIND)
+
+
+def test_a_list_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="No such file"):
+        import_list(tmp_path / "none", tmp_path / "index", source=Source.MFU, root=b"/", now=LATER)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("root", [b"", b"scratch", b"/scratch/../etc", b"/a\0b", b".."])
+def test_a_root_is_absolute(tmp_path: Path, root: bytes) -> None:
+    with pytest.raises(UsageError, match="absolute"):
+        imported(tmp_path, _list(1), Source.GNU_FIND, root=root)
+
+
+def test_what_a_person_says_is_kept_and_told_apart(tmp_path: Path) -> None:
+    content = _list(1)[len(b"trimtab-list 1 started=5\0") : -len(b"trimtab-end ended=6\0")]
+    told = Told(
+        filesystem=SYSTEM, started_ns=3, ended_ns=9, complete=True, times=TimeTrust.MDS_ONLY,
+        tool="find 4.9",
+    )  # fmt: skip
+    manifest, _ = imported(tmp_path, content, Source.GNU_FIND, told=told)
+    assert (manifest.started_ns, manifest.ended_ns, manifest.tool) == (3, 9, "find 4.9")
+    assert manifest.times is TimeTrust.MDS_ONLY
+    assert manifest.can_delete
+    assert any("was said when it was imported" in note for note in manifest.notes)
+
+
+def test_what_nobody_says_is_not_made_up(tmp_path: Path) -> None:
+    content = _list(1)[len(b"trimtab-list 1 started=5\0") : -len(b"trimtab-end ended=6\0")]
+    manifest, _ = imported(tmp_path, content, Source.GNU_FIND)
+    assert manifest.started_ns is None
+    assert manifest.ended_ns == (tmp_path / "list").stat().st_mtime_ns
+    assert not manifest.complete
+    assert len(manifest.obstacles) == 3
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "said"),
+    [(b"5", b"4", "before it begins"), (b"5", b"99999999999", "future")],
+)
+def test_a_list_was_made_in_the_past(
+    tmp_path: Path, started: bytes, ended: bytes, said: str
+) -> None:
+    content = _list(1).replace(b"started=5", b"started=" + started)
+    content = content.replace(b"ended=6", b"ended=" + ended)
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    with pytest.raises(DataError, match=said):
+        imported(tmp_path, content, Source.GNU_FIND, now=now)
+
+
+def test_times_in_another_unit_are_noticed(tmp_path: Path) -> None:
+    content = b"path,uid,size,t\na,1,2,1700000000\n"
+    mapping = ["path=path,uid=uid,size_bytes=size,mtime_ns=t:ns"]
+    manifest, _ = imported(tmp_path, content, Source.CSV, column_map=mapping)
+    assert any("another unit" in note for note in manifest.notes)
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(_list(250_000))
+    seen: list[int] = []
+    manifest = import_list(
+        tmp_path / "list", tmp_path / "index", source=Source.GNU_FIND, root=b"/scratch", now=LATER,
+        progress=seen.append,
+    )  # fmt: skip
+    assert manifest.rows == 250_000
+    assert seen == sorted(seen)
+    assert len(seen) == 2

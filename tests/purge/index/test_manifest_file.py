@@ -1,0 +1,190 @@
+"""The manifest: comes back as it was, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import DataError, UnreadableError
+from trimtab.purge.index.manifest import (
+    FileSystemIdentity,
+    Lack,
+    Manifest,
+    Refused,
+    Shard,
+    Source,
+    TimeTrust,
+    Unread,
+)
+from trimtab.purge.index.manifest_file import from_json, load_manifest, save_manifest, to_json
+
+WHOLE = Manifest(
+    index_id="01a2026e-04f0-726d-ab06-230e391b970f",
+    root=b"/scratch",
+    filesystem=FileSystemIdentity("lustre", "scratch", 5, 6),
+    source=Source.SCAN,
+    tool="trimtab 0.1",
+    started_ns=1,
+    ended_ns=2 * 10**18,
+    times=TimeTrust.EXACT_NS,
+    time_resolution_ns=1,
+    lacking=frozenset({Lack.PROJECT}),
+    complete=True,
+    shards=(Shard("a.parquet", 3, 5, None),),
+)
+
+texts = st.text(max_size=8).filter(lambda text: text.isprintable())
+manifests = st.builds(
+    replace,
+    st.just(WHOLE),
+    root=st.binary(max_size=8).map(lambda path: b"/" + path),
+    filesystem=st.none() | st.builds(FileSystemIdentity, texts, texts | st.none()),
+    source=st.sampled_from(Source),
+    times=st.sampled_from(TimeTrust),
+    lacking=st.frozensets(st.sampled_from(Lack)),
+    complete=st.just(False),
+    started_ns=st.none() | st.integers(0, 2 * 10**18),
+    unread=st.lists(st.builds(Unread, st.binary(max_size=5), texts), max_size=3).map(tuple),
+    refused=st.integers(1, 2**40),
+    refused_examples=st.just((Refused(4, None, "why", "text"),)),
+    notes=st.lists(texts, max_size=2).map(tuple),
+    vanished=st.integers(0, 2**62),
+)
+
+
+@given(manifests)
+def test_a_manifest_comes_back_as_it_was(manifest: Manifest) -> None:
+    assert from_json(to_json(manifest)) == manifest
+    assert to_json(manifest).isascii()
+
+
+def _changed(**values: object) -> str:
+    return json.dumps({**json.loads(to_json(WHOLE)), **values})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", "not an object"),
+        ('{"schema_version": NaN}', "no JSON"),
+        ('{"schema_version": 1, "schema_version": 1}', "twice"),
+        ("{}", "schema_version is missing"),
+        (_changed(schema_version=2), "version 2"),
+        (_changed(surprise=1), "surprise is not known"),
+        (_changed(root="scratch"), "absolute"),
+        (_changed(root="/a b"), "percent-encoded"),
+        (_changed(root="/%zz"), "percent-encoded"),
+        (_changed(root=5), "root is not text"),
+        (_changed(source="guess"), "source"),
+        (_changed(times="exact"), "times"),
+        (_changed(lacking=["soul"]), "lacking"),
+        (_changed(complete=1), "complete"),
+        (_changed(complete="false"), "complete"),
+        (_changed(ended_ns=1.5), "ended_ns"),
+        (_changed(ended_ns=True), "ended_ns"),
+        (_changed(ended_ns=-1), "ended_ns"),
+        (_changed(started_ns=3 * 10**18), "later"),
+        (_changed(time_resolution_ns=0), "time_resolution_ns"),
+        (_changed(rows=4), "rows does not fit"),
+        (_changed(size_bytes=4), "size_bytes does not fit"),
+        (_changed(can_delete=False), "can_delete does not fit"),
+        (_changed(refused=1, can_delete=False), "complete is true"),
+        (_changed(unread=[{"path": "", "reason": "x"}], can_delete=False), "complete is true"),
+        (_changed(unread=[{"path": ""}]), r"unread[0].reason"),
+        (_changed(unread=[{"path": "", "reason": "x", "more": 1}]), r"unread[0].more"),
+        (_changed(filesystem={"kind": "ext4"}), "filesystem.name"),
+        (_changed(shards=None), "shards is not a list"),
+    ],
+)
+def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
+    with pytest.raises(DataError) as caught:
+        from_json(text)
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "/etc/passwd", "a\0b"])
+def test_a_shard_lies_in_the_index(name: str) -> None:
+    shard = {"name": name, "rows": 3, "size_bytes": 5, "sha256": None}
+    with pytest.raises(DataError, match="no name of a file"):
+        from_json(_changed(shards=[shard]))
+
+
+def test_rows_do_not_count_twice() -> None:
+    shard = {"name": "a", "rows": 3, "size_bytes": 5, "sha256": None}
+    with pytest.raises(DataError, match="twice"):
+        from_json(_changed(shards=[shard, shard], rows=6, size_bytes=10))
+
+
+def test_an_index_is_loaded_with_its_shards(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"12345")
+    save_manifest(WHOLE, tmp_path)
+    assert load_manifest(tmp_path, verify=True) == WHOLE
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    assert (tmp_path / "manifest.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [None, b"1234", b"123456"])
+def test_a_shard_that_is_not_there_is_missed(tmp_path: Path, content: bytes | None) -> None:
+    save_manifest(WHOLE, tmp_path)
+    if content is not None:
+        (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.parquet"):
+        load_manifest(tmp_path)
+
+
+def test_a_shard_may_not_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"12345")
+    (tmp_path / "a.parquet").symlink_to("elsewhere")
+    save_manifest(WHOLE, tmp_path)
+    with pytest.raises(DataError, match=r"a\.parquet"):
+        load_manifest(tmp_path)
+
+
+def test_a_damaged_shard_is_found_when_it_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"12345")
+    manifest = replace(WHOLE, shards=(Shard("a.parquet", 3, 5, "0" * 64),))
+    save_manifest(manifest, tmp_path)
+    assert load_manifest(tmp_path) == manifest
+    with pytest.raises(DataError, match="not what was written"):
+        load_manifest(tmp_path, verify=True)
+
+
+def test_a_directory_without_manifest_is_no_index(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="is no index"):
+        load_manifest(tmp_path)
+
+
+def test_only_a_whole_index_of_known_identity_can_delete() -> None:
+    assert WHOLE.can_delete
+    shortcomings = {
+        "by their names": replace(WHOLE, lacking=frozenset({Lack.IDENTITY})),
+        "line feed": replace(WHOLE, lacking=frozenset({Lack.PLAIN_NAMES})),
+        "could not be read": replace(WHOLE, complete=False, refused=1),
+        "subtrees": replace(WHOLE, complete=False, unread=(Unread(b"a", "EACCES"),)),
+        "everything beneath": replace(WHOLE, complete=False),
+        "when the file system": replace(WHOLE, started_ns=None),
+        "which file system": replace(WHOLE, filesystem=None),
+    }
+    for said, manifest in shortcomings.items():
+        assert not manifest.can_delete
+        assert len(manifest.obstacles) == 1
+        assert said in manifest.obstacles[0]
+
+
+def test_a_file_system_is_known_again() -> None:
+    ext4 = FileSystemIdentity("ext4", "/dev/sda1", 7, 8)
+    assert ext4.is_same(replace(ext4, name="/dev/sdb1", device=9))
+    assert not ext4.is_same(replace(ext4, fsid=6))
+    assert not ext4.is_same(replace(ext4, fsid=None))
+    assert not FileSystemIdentity("ext4").is_same(FileSystemIdentity("ext4"))
+    lustre = FileSystemIdentity("lustre", "scratch", 1, 2)
+    assert lustre.is_same(replace(lustre, fsid=3))
+    assert not lustre.is_same(replace(lustre, name="home"))
+    assert not lustre.is_same(replace(lustre, kind="ext4"))

@@ -1,0 +1,315 @@
+"""Tables with a column map: CSV byte for byte, Parquet by the kind of its columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.purge.index.imports import imported, only
+from tests.purge.index.trees import NS
+
+from trimtab.errors import DataError, UsageError
+from trimtab.purge.index.importers.column_map import Names, parse_map, read_names
+from trimtab.purge.index.manifest import Lack, Source, TimeTrust
+
+MAP = (
+    "path=name,uid=owner,gid=group,size_bytes=size,allocated_bytes=blocks:blocks,nlink=links",
+    "id=inode:inode,device=dev,atime_ns=atime:s,mtime_ns=mtime:s,ctime_ns=ctime:iso,type=mode:mode",
+)
+HEAD = "name,owner,group,size,blocks,links,inode,dev,atime,mtime,ctime,mode"
+ROW = "a/b,3,4,5,8,1,7,9,1.5,2,1970-01-01T00:00:03.000000001Z,33188"
+
+
+def _csv(tmp_path: Path, text: str | bytes, mapping: Any = MAP, **how: Any) -> Any:
+    content = text if isinstance(text, bytes) else text.encode()
+    return imported(tmp_path, content, Source.CSV, column_map=mapping, **how)
+
+
+def test_a_table_is_read_by_its_map(tmp_path: Path) -> None:
+    manifest, rows = _csv(tmp_path, f"{HEAD}\n{ROW}\n")
+    (row,) = rows
+    assert (row["parent"], row["name"]) == (b"a", b"b")
+    assert (row["uid"], row["gid"], row["size_bytes"], row["allocated_bytes"]) == (3, 4, 5, 4096)
+    assert (row["nlink"], row["device"], int.from_bytes(row["id"], "big")) == (1, 9, 7)
+    assert (row["atime_ns"], row["mtime_ns"], row["ctime_ns"]) == (
+        1_500_000_000,
+        2 * NS,
+        3 * NS + 1,
+    )
+    assert (row["type"], row["last_use_s"]) == ("f", 3)
+    assert manifest.times is TimeTrust.SECONDS
+    assert manifest.time_resolution_ns == NS
+    assert manifest.lacking == {Lack.BIRTH, Lack.PROJECT, Lack.LAYOUT}
+
+
+def test_names_may_be_any_bytes(tmp_path: Path) -> None:
+    names = [b"nl\nname", b'quo"te', b"com,ma", b"\xff\xfe", b"-rf", "ünï".encode(), b"\x1b[2J"]
+    lines = [b"path,uid,size"]
+    lines += [b'"' + name.replace(b'"', b'""') + b'",1,2' for name in names]
+    content = b"\xef\xbb\xbf" + b"\r\n".join(lines) + b"\r\n"
+    _, rows = _csv(tmp_path, content, ["path=path,uid=uid,size_bytes=size"])
+    assert sorted(only(rows, "name")) == sorted((name,) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [("percent", "a%0Ab/%FF"), ("base64", "YQpiL/8="), ("hex", "610a622fff")],
+)
+def test_names_may_be_encoded(tmp_path: Path, unit: str, text: str) -> None:
+    content = f"path,uid,size\n{text},1,2\n!!,1,2\n"
+    manifest, rows = _csv(tmp_path, content, [f"path=path:{unit},uid=uid,size_bytes=size"])
+    expected = [(b"a\nb", b"\xff")]
+    if unit == "percent":
+        expected.insert(0, (b"", b"!!"))
+    assert only(rows, "parent", "name") == expected
+    assert manifest.refused == (unit != "percent")
+
+
+def test_a_directory_and_a_name_may_stand_apart(tmp_path: Path) -> None:
+    content = "dir,base,uid,size\n/scratch/a,b,1,2\n,c,1,2\n/scratch,d,1,2\na,e/f,1,2\na,,1,2\n"
+    mapping = ["parent=dir,name=base,uid=uid,size_bytes=size"]
+    manifest, rows = _csv(tmp_path, content, mapping)
+    assert only(rows, "parent", "name") == [(b"", b"c"), (b"", b"d"), (b"a", b"b")]
+    assert manifest.refused == 2
+
+
+def test_owners_may_be_names(tmp_path: Path) -> None:
+    names = Names(read_names("root:x:0:0::/:/bin/sh\n# more\nami:x:1000:1000::/:\n"), {"staff": 50})
+    content = "path,owner,group,size\na,ami,staff,2\nb,nobody-knows,staff,2\nc,root,none,2\n"
+    mapping = ["path=path,uid=owner:name,gid=group:name,size_bytes=size"]
+    manifest, rows = _csv(tmp_path, content, mapping, names=names)
+    assert only(rows, "name", "uid", "gid") == [(b"a", 1000, 50)]
+    assert manifest.refused == 2
+
+
+def test_a_file_of_names_is_one() -> None:
+    with pytest.raises(UsageError, match="line 2"):
+        read_names("root:x:0:0:\nrubbish\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,1",
+        "a,1,2,3",
+        "a,-1,2",
+        "a,1.0,2",
+        "a,1e3,2",
+        "a,,2",
+        "a,1,",
+        ",1,2",
+        "/etc/a,1,2",
+        "a, 1,2",
+        "a,4294967296,2",
+        "a,1,18446744073709551616",
+        "a,\u0663,2",
+    ],
+)
+def test_a_row_that_is_not_what_it_should_be_is_refused(tmp_path: Path, text: str) -> None:
+    content = f"path,uid,size\ngood,1,2\n{text}\nbest,1,2\n"
+    manifest, rows = _csv(tmp_path, content, ["path=path,uid=uid,size_bytes=size"])
+    assert only(rows, "name") == [(b"best",), (b"good",)]
+    assert manifest.refused == 1
+    assert manifest.refused_examples[0].record == 2
+    assert not manifest.complete
+
+
+def test_a_quote_that_never_ends_is_refused(tmp_path: Path) -> None:
+    content = 'path,uid,size\ngood,1,2\n"bad,1,2\nlost,1,2\n'
+    manifest, rows = _csv(tmp_path, content, ["path=path,uid=uid,size_bytes=size"])
+    assert only(rows, "name") == [(b"good",)]
+    assert manifest.refused == 1
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        [],
+        [""],
+        ["path"],
+        ["path="],
+        ["path=a"],
+        ["path=a,uid=b"],
+        ["name=a,uid=b,size_bytes=c"],
+        ["parent=a,uid=b,size_bytes=c"],
+        ["path=a,name=a,uid=b,size_bytes=c"],
+        ["path=a,uid=b,uid=c,size_bytes=d"],
+        ["path=a,uid=b,size_bytes=c,colour=d"],
+        ["path=a,uid=b,size_bytes=c,mtime_ns=d"],
+        ["path=a,uid=b,size_bytes=c,id=d"],
+        ["path=a,uid=b,size_bytes=c,last_use_s=d"],
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(mapping: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse_map(mapping)
+
+
+def test_a_map_names_columns_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no column 'owner'") as caught:
+        _csv(tmp_path, "path,uid\n", ["path=path,uid=owner,size_bytes=uid"])
+    assert caught.value.hint == "its columns are path, uid"
+    with pytest.raises(UsageError, match="several columns 'path'"):
+        _csv(tmp_path, "path,path,uid\n", ["path=path,uid=uid,size_bytes=uid"])
+
+
+def test_a_unit_after_the_last_colon_belongs_to_the_column_where_it_is_none() -> None:
+    (one, *_) = parse_map(["uid=a:b,path=p:raw,size_bytes=s:KiB"])
+    assert (one.column, one.unit) == ("a:b", "number")
+
+
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="empty"):
+        _csv(tmp_path, b"", ["path=path,uid=uid,size_bytes=size"])
+
+
+texts = st.binary(max_size=6)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(texts, st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)), max_size=6))
+@example([(b"\r", 1, 2), (b"\n", 1, 2), (b"\0", 1, 2), (b'"', 1, 2)])
+def test_what_the_csv_writer_writes_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[bytes, int, int]]
+) -> None:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    writer.writerow(["path", "uid", "size"])
+    for name, *numbers in entries:
+        writer.writerow([name.decode("utf-8", "surrogateescape"), *numbers])
+    content = out.getvalue().encode("utf-8", "surrogateescape")
+    mapping = ["path=path,uid=uid,size_bytes=size"]
+    _, rows = _csv(tmp_path_factory.mktemp("t"), content, mapping)
+    plain = [e for e in entries if e[0] and not any(bad in e[0] for bad in (b"/", b"\0"))]
+    plain = [entry for entry in plain if entry[0] not in (b".", b"..")]
+    if all(b"/" not in entry[0] for entry in entries):
+        assert sorted(only(rows, "name", "uid", "size_bytes")) == sorted(plain)
+
+
+MOMENT = datetime(2026, 11, 20, 1, 2, 3, 456789, tzinfo=UTC)
+
+
+def _parquet(tmp_path: Path, mapping: list[str], **columns: Any) -> Any:
+    frame = pl.DataFrame({"path": ["a"], "uid": [1], "size": [2], **columns})
+    out = io.BytesIO()
+    frame.write_parquet(out)
+    whole = ["path=path,uid=uid,size_bytes=size", *mapping]
+    return imported(tmp_path, out.getvalue(), Source.PARQUET, column_map=whole)
+
+
+@pytest.mark.parametrize(
+    ("unit", "column", "value_ns"),
+    [
+        ("s", pl.Series([5]), 5 * NS),
+        ("s", pl.Series([5.0]), 5 * NS),
+        ("s", pl.Series(["5.000000001"]), 5 * NS + 1),
+        ("ms", pl.Series([-1500]), -1_500_000_000),
+        ("us", pl.Series([2**62]), 2**63 - 1),
+        ("us", pl.Series([-(2**62)]), -(2**63)),
+        ("ns", pl.Series([2**63 - 1]), 2**63 - 1),
+        ("ns", pl.Series([-(2**63)]), -(2**63)),
+        ("iso", pl.Series(["2026-11-20T02:02:03.456789+01:00"]), "moment"),
+        ("iso", pl.Series(["2026-11-19 19:32:03.456789-0530"]), "moment"),
+        ("iso", pl.Series([MOMENT], dtype=pl.Datetime("us", "UTC")), "moment"),
+        ("iso", pl.Series([MOMENT], dtype=pl.Datetime("ns", "Europe/Zurich")), "moment"),
+    ],
+)
+def test_times_of_every_unit_are_exact(
+    tmp_path: Path, unit: str, column: pl.Series, value_ns: int | str
+) -> None:
+    manifest, rows = _parquet(tmp_path, [f"mtime_ns=t:{unit}"], t=column)
+    expected = 1795136523456789000 if value_ns == "moment" else value_ns
+    assert only(rows, "mtime_ns") == [(expected,)]
+    assert manifest.refused == 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "column"),
+    [
+        ("s", pl.Series([5.5])),
+        ("s", pl.Series([float("nan")])),
+        ("s", pl.Series([1e300])),
+        ("s", pl.Series([None], dtype=pl.Int64)),
+        ("ns", pl.Series(["9223372036854775808"])),
+        ("ns", pl.Series(["1.5"])),
+        ("iso", pl.Series(["2026-11-20T01:02:03"])),
+        ("iso", pl.Series(["2026-13-20T01:02:03Z"])),
+        ("iso", pl.Series(["2026-11-20T01:02:60Z"])),
+        ("iso", pl.Series(["20 November 2026"])),
+    ],
+)
+def test_a_time_that_is_not_exact_is_refused(tmp_path: Path, unit: str, column: pl.Series) -> None:
+    manifest, rows = _parquet(tmp_path, [f"mtime_ns=t:{unit}"], t=column)
+    assert rows == []
+    assert manifest.refused == 1
+
+
+@pytest.mark.parametrize(
+    ("pair", "column"),
+    [
+        ("mtime_ns=t:s", pl.Series([MOMENT], dtype=pl.Datetime("us", "UTC"))),
+        ("mtime_ns=t:iso", pl.Series([MOMENT.replace(tzinfo=None)])),
+        ("mtime_ns=t:iso", pl.Series([MOMENT.date()])),
+        ("nlink=t", pl.Series([True])),
+        ("nlink=t", pl.Series([[1, 2]])),
+    ],
+)
+def test_a_column_of_another_kind_is_refused_as_a_whole(
+    tmp_path: Path, pair: str, column: pl.Series
+) -> None:
+    with pytest.raises(UsageError):
+        _parquet(tmp_path, [pair], t=column)
+
+
+def test_layout_and_identity_of_a_vendors_index(tmp_path: Path) -> None:
+    manifest, rows = _parquet(
+        tmp_path,
+        [
+            "id=fid:fid,project=projid,osts=osts,stripe_count=n,type=kind:word,allocated_bytes=kib:KiB"
+        ],
+        fid=["[0x200000402:0x158:0x0]"],
+        projid=[9],
+        osts=[[3, 0]],
+        n=[2],
+        kind=["Regular File"],
+        kib=[4],
+    )
+    columns = ("id_kind", "project", "osts", "stripe_count", "type", "allocated_bytes")
+    assert only(rows, *columns) == [("fid", 9, [3, 0], 2, "f", 4096)]
+    assert rows[0]["id"].hex() == "00000002000004020000015800000000"
+    assert Lack.IDENTITY not in manifest.lacking
+
+
+def test_a_binary_column_holds_any_name(tmp_path: Path) -> None:
+    _, rows = _parquet(tmp_path, [], path=pl.Series([b"\xff\n/x"], dtype=pl.Binary))
+    assert only(rows, "parent", "name") == [(b"\xff\n", b"x")]
+
+
+def test_many_rows_come_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.purge.index.importers.tables._ROWS", 7)
+    names = [f"{i:03}" for i in range(100)]
+    columns = {"path": names, "uid": [1] * 100, "size": list(range(100))}
+    _, rows = _parquet(tmp_path, [], **columns)
+    assert only(rows, "name", "size_bytes") == [(n.encode(), int(n)) for n in names]
+    (tmp_path / "csv").mkdir()
+    content = "path,uid,size\n" + "".join(f"{n},1,{int(n)}\n" for n in names)
+    _, again = _csv(tmp_path / "csv", content, ["path=path,uid=uid,size_bytes=size"])
+    assert again == rows
+
+
+@pytest.mark.parametrize("cut", [0, 3, 50, -1, -20])
+def test_a_damaged_parquet_is_refused_as_a_whole(tmp_path: Path, cut: int) -> None:
+    out = io.BytesIO()
+    pl.DataFrame({"path": ["a"], "uid": [1], "size": [2]}).write_parquet(out)
+    content = out.getvalue()[:cut]
+    with pytest.raises(DataError):
+        imported(
+            tmp_path, content, Source.PARQUET, column_map=["path=path,uid=uid,size_bytes=size"]
+        )

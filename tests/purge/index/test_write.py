@@ -1,0 +1,101 @@
+"""Shards: every row once, sorted, bounded, readable by whoever reads Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UnreadableError
+from trimtab.purge.index import schema, write
+from trimtab.purge.index.write import ShardWriter, write_index_shards, write_shard
+
+
+def _frame(names: list[bytes], **more: object) -> pl.DataFrame:
+    columns = {
+        "parent": [b"d"] * len(names),
+        "name": names,
+        "uid": [1] * len(names),
+        "size_bytes": [5] * len(names),
+        **more,
+    }
+    kinds = schema.columns()
+    return pl.DataFrame(columns, schema={name: kinds[name] for name in columns})
+
+
+def _read(directory: Path) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(file) for file in sorted(directory.glob("*.parquet"))])
+
+
+@given(st.lists(st.lists(st.binary(max_size=3), max_size=9), max_size=5), st.integers(1, 10))
+def test_every_row_is_in_one_shard(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[bytes]], limit: int
+) -> None:
+    directory = tmp_path_factory.mktemp("index")
+    writer = ShardWriter(directory, rows_maximum=limit)
+    for names in parts:
+        writer.add(schema.completed(_frame(names)))
+    shards = writer.finish()
+    everything = sorted(name for names in parts for name in names)
+    assert sorted(_read(directory)["name"].to_list()) == everything
+    assert [shard.rows for shard in shards] == [
+        pl.read_parquet(directory / shard.name).height for shard in shards
+    ]
+    assert all(shard.rows < 2 * limit for shard in shards)
+    for shard in shards:
+        names = pl.read_parquet(directory / shard.name)["name"].to_list()
+        assert names == sorted(names)
+
+
+def test_long_paths_make_small_shards(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, bytes_maximum=100_000)
+    for number in range(10):
+        frame = _frame([b"%d" % number], parent=[b"x" * 60_000])
+        writer.add(schema.completed(frame))
+    assert len(writer.finish()) == 5
+
+
+def test_what_is_lacking_has_its_stand_in() -> None:
+    (row,) = schema.completed(_frame([b"a"])).to_dicts()
+    assert row["id"] == bytes(16)
+    assert (row["device"], row["nlink"], row["gid"]) == (0, 1, 2**32 - 1)
+    assert row["allocated_bytes"] == row["size_bytes"]
+    assert row["type"] == "f"
+    assert row["last_use_s"] is None
+
+
+nanoseconds = st.none() | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(nanoseconds, nanoseconds, nanoseconds)
+def test_the_last_use_is_the_latest_of_three_known_times(
+    access: int | None, modification: int | None, change: int | None
+) -> None:
+    times = {"atime_ns": [access], "mtime_ns": [modification], "ctime_ns": [change]}
+    last = schema.completed(_frame([b"a"], **times))["last_use_s"].item()
+    known = [value[0] for value in times.values() if value[0] is not None]
+    assert last == (max(known) // 10**9 if len(known) == 3 else None)
+
+
+def test_the_columns_are_those_of_the_schema_in_parquet(tmp_path: Path) -> None:
+    write_index_shards([_frame([b"a"])], tmp_path)
+    assert pl.read_parquet_schema(tmp_path / "part-000000.parquet") == dict(schema.columns())
+
+
+def test_nothing_is_left_of_a_shard_that_could_not_be_written(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(write.os, "fsync", side_effect=OSError(28, "No space left on device")),
+        pytest.raises(UnreadableError, match="No space left"),
+    ):
+        write_shard(schema.completed(_frame([b"a"])), tmp_path / "a.parquet")
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_a_shard_is_ones_own(tmp_path: Path) -> None:
+    shard = write_shard(schema.completed(_frame([b"a"])), tmp_path / "a.parquet")
+    status = (tmp_path / "a.parquet").stat()
+    assert (status.st_mode & 0o777, status.st_size) == (0o600, shard.size_bytes)

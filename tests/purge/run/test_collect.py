@@ -1,0 +1,193 @@
+"""The facts of this machine, on real files; what is wrong with them is a fact too."""
+
+import os
+import stat
+import time
+
+import pytest
+from tests.support import loopback
+
+from trimtab.model.mounts import parse_mountinfo
+from trimtab.purge.run import collect
+from trimtab.purge.run.collect import (
+    allow_list,
+    atime_settings,
+    canary,
+    journal_trouble,
+    kill_switch,
+    root_facts,
+    usage,
+)
+
+OWNER = os.geteuid()
+LINE = "36 35 8:1 / {} {} shared:1 - {} {} rw,errors=remount-ro\n"
+
+
+def mount_line(point="/scratch", options="rw,relatime", kind="ext4", source="/dev/md0"):
+    return LINE.format(point, options, kind, source)
+
+
+def test_the_allow_list_has_one_root_a_line(tmp_path):
+    path = tmp_path / "roots"
+    path.write_bytes(b"# may be purged\n/scratch\n  /pscratch \n\n/a b\xff\n")
+    path.chmod(0o644)
+    found = allow_list(path, owner=OWNER)
+    assert found.trouble is None
+    assert found.roots == {b"/scratch", b"/pscratch", b"/a b\xff"}
+
+
+def test_an_allow_list_that_others_can_change_allows_nothing(tmp_path):
+    path = tmp_path / "roots"
+    assert "cannot be read" in (allow_list(path, owner=OWNER).trouble or "")
+    path.write_text("/scratch\n")
+    path.chmod(0o646)
+    assert "only user" in (allow_list(path, owner=OWNER).trouble or "")
+    path.chmod(0o644)
+    assert allow_list(path, owner=OWNER + 1).trouble is not None
+    (tmp_path / "link").symlink_to(path)
+    assert allow_list(tmp_path / "link", owner=OWNER).trouble is not None
+    os.mkfifo(tmp_path / "pipe")
+    assert "is not a file" in (allow_list(tmp_path / "pipe", owner=OWNER).trouble or "")
+    tmp_path.chmod(0o777)
+    assert allow_list(path, owner=OWNER).trouble is not None
+    for found in (allow_list(path, owner=OWNER), allow_list(tmp_path / "link", owner=OWNER)):
+        assert not found.roots
+
+
+def test_an_allow_list_of_many_megabytes_is_none(tmp_path):
+    path = tmp_path / "roots"
+    path.write_bytes(b"/x\n" * 10**6)
+    assert "too large" in (allow_list(path, owner=OWNER).trouble or "")
+
+
+def test_the_kill_switch_is_a_file_that_is_there(tmp_path):
+    path = tmp_path / "stop"
+    assert kill_switch(path) is None
+    path.touch()
+    assert "is pulled" in (kill_switch(path) or "")
+    path.unlink()
+    path.symlink_to("/nowhere")
+    assert "is pulled" in (kill_switch(path) or "")
+    # Nobody could pull it there, or see it: that stops a run too.
+    assert "is not there" in (kill_switch(tmp_path / "none" / "stop") or "")
+    (tmp_path / "file").touch()
+    assert "cannot be asked for" in (kill_switch(tmp_path / "file" / "stop") or "")
+
+
+def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):
+    found = root_facts(str(tmp_path))
+    assert found.trouble is None
+    state = tmp_path.stat()
+    assert (found.device, found.inode) == (state.st_dev, state.st_ino)
+    assert found.file_system is not None
+    assert found.file_system.is_same(found.file_system)
+    assert not found.read_only
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "link", tmp_path / "file", tmp_path / "none", "relative", ""):
+        assert root_facts(str(path)).trouble is not None
+    assert "no mount" in (root_facts(str(tmp_path), mountinfo="rubbish\n").trouble or "")
+
+
+def test_a_lustre_is_named_without_its_servers_and_beneath_which_directory(tmp_path):
+    for source in ("mgs1@tcp:mgs2@tcp:/scratch", "mgs@o2ib:/scratch/sub"):
+        text = mount_line("/", kind="lustre", source=source)
+        found = root_facts(str(tmp_path), mountinfo=text)
+        assert found.file_system is not None
+        assert (found.file_system.kind, found.file_system.name) == ("lustre", "scratch")
+
+
+def test_a_mount_that_takes_no_writes_is_told(tmp_path):
+    found = root_facts(str(tmp_path), mountinfo=mount_line("/", "ro,noatime"))
+    assert found.read_only
+    assert found.atime_settings == {"mount options": "noatime"}
+
+
+def test_how_reads_are_recorded():
+    def settings(options):
+        (mount,) = parse_mountinfo(mount_line(options=options))
+        return atime_settings(mount)["mount options"]
+
+    assert settings("rw") == "strictatime"
+    assert settings("rw,relatime") == "relatime"
+    assert settings("rw,lazytime,noatime") == "noatime lazytime"
+    (mount,) = parse_mountinfo(mount_line())
+    assert atime_settings(mount, {"mdd.*.atime_diff": "60"})["mdd.*.atime_diff"] == "60"
+
+
+def test_use_is_that_of_df(tmp_path):
+    found = usage(str(tmp_path))
+    system = os.statvfs(tmp_path)
+    assert found.used_bytes + found.available_bytes <= system.f_blocks * system.f_frsize
+    assert 0 < found.fullness < 1
+
+
+def test_a_journal_beneath_the_root_would_purge_itself(tmp_path):
+    (tmp_path / "root" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "root" / "deep")
+    root = str(tmp_path / "root")
+    for path in ("root", "root/deep", "root/none/yet", "link", "link/none", "other/../root/deep"):
+        assert "beneath the root" in (journal_trouble(tmp_path / path, root) or ""), path
+    assert journal_trouble(tmp_path / "journals", root) is None
+    assert journal_trouble(tmp_path / "journals", str(tmp_path / "none")) is not None
+
+
+def test_a_journal_needs_room(tmp_path, monkeypatch):
+    (tmp_path / "root").mkdir()
+    monkeypatch.setattr(collect, "_JOURNAL_FREE_MIN_BYTES", 1 << 62)
+    assert "no room" in (journal_trouble(tmp_path, str(tmp_path / "root")) or "")
+
+
+def test_a_canary_is_another_users_file_and_leaves_nothing(tmp_path):
+    before_s = time.time()
+    found = canary(str(tmp_path))
+    assert found.trouble is None
+    assert found.file_system_at_s is not None
+    # A kernel stamps files by a clock that lags up to some ms behind the one that it shows.
+    assert before_s - 0.1 <= found.file_system_at_s <= time.time()
+    assert found.before_s <= found.after_s
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fchown", lambda *_given: None)
+    assert "root is squashed" in (canary(str(tmp_path)).trouble or "")
+    assert list(tmp_path.iterdir()) == []
+
+    def denied(*_given):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", denied)
+    assert "Operation not permitted" in (canary(str(tmp_path)).trouble or "")
+    assert list(tmp_path.iterdir()) == []
+    assert "failed" in (canary(str(tmp_path / "none")).trouble or "")
+
+
+def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp_path):
+    tmp_path.chmod(0o777)
+    process = os.fork()
+    if process == 0:
+        os.chdir(tmp_path)  # the directories above are root's alone
+        os.setgid(12345)
+        os.setuid(12345)
+        os._exit(0 if canary(".").trouble is None else 7)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.kernel
+@loopback.needs_loop_devices()
+def test_of_a_real_mount_all_is_told(tmp_path):
+    with loopback.mounted(tmp_path, fs="ext4") as scratch:
+        root = str(scratch.mount_point)
+        found = root_facts(root)
+        assert found.file_system is not None
+        assert found.file_system.kind == "ext4"
+        assert found.file_system.fsid == os.statvfs(root).f_fsid
+        other = root_facts(str(tmp_path)).file_system
+        assert other is not None
+        assert not found.file_system.is_same(other)
+        assert canary(root).trouble is None
+        mode = os.stat(root).st_mode  # noqa: PTH116 (as text it was given)
+        assert stat.S_ISDIR(mode)
+        assert usage(root).fullness < 0.5

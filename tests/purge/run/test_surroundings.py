@@ -1,0 +1,137 @@
+"""The world as it is on this host, in a run over real files with nothing made up but the plan."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.purge.run.world import CODES, FILE_BYTES, SlowRemover, Table, policy, situation
+
+from trimtab.purge.policy import Guards
+from trimtab.purge.run import collect
+from trimtab.purge.run.decide import Terms
+from trimtab.purge.run.guards import objections
+from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.pace import PaceLimits
+from trimtab.purge.run.records import PlanLine
+from trimtab.purge.run.runner import Job, run
+from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.surroundings import HostSurroundings, Site
+
+OWNER = os.geteuid()
+
+
+class Host:
+    """A root with files, an allow-list and a clock that is turned by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "root"
+        self.root.mkdir()
+        self.stop = directory / "stop"
+        allowed = directory / "roots"
+        allowed.write_text(f"{self.root}\n")
+        allowed.chmod(0o644)
+        self.journals = directory / "journals"
+        self.paths = [self.root / f"file-{row}" for row in range(30)]
+        for path in self.paths:
+            path.write_bytes(b"x" * FILE_BYTES)
+        facts = collect.root_facts(str(self.root))
+        good = situation()
+        self.at_s = good.now_s
+        self.policy = policy(
+            root=str(self.root), guards=Guards(allow_list=str(allowed), kill_switch=str(self.stop))
+        )
+        self.plan = replace(
+            good.plan,
+            root=os.fsencode(self.root),
+            file_system=facts.file_system,
+            atime_settings=facts.atime_settings,
+            target=1e-9,
+        )
+
+    def surroundings(self, *, canary: bool = False, site: Site | None = None) -> HostSurroundings:
+        good = situation()
+        return HostSurroundings(
+            replace(self.policy, target=1e-9),
+            self.plan,
+            good.index,
+            good.arming,
+            journals=self.journals,
+            canary=canary,
+            site=site,
+            owner=OWNER,
+            clock=lambda: self.at_s,
+            sleep=self.sleep,
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += seconds
+
+    def guards(self, now: Situation) -> list[str]:
+        return [one.guard for one in objections(now)]
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+def test_what_is_here_is_collected_and_a_canary_only_where_it_is_wanted(host):
+    now = host.surroundings().situation()
+    assert host.guards(now) == ["canary", "clocks"]
+    now = host.surroundings(canary=True).situation()
+    # The canary's clock is the real one, and this one stands still somewhere else.
+    assert host.guards(now) == ["clocks"]
+    assert now.canary is not None
+    assert now.canary.trouble is None
+
+
+def test_what_servers_know_is_asked_of_them(host):
+    site = Site(lambda: 7, tuple, lambda: "a trash can is on")
+    surroundings = host.surroundings(site=site)
+    assert "space" in host.guards(surroundings.situation())
+    usage, in_flight = surroundings.measure()
+    assert (usage.fullness > 0, in_flight) == (True, 7)
+    assert host.surroundings().measure()[1] is None
+
+
+def test_the_kill_switch_is_seen_at_once_and_the_mount_within_a_second(host):
+    surroundings = host.surroundings()
+    surroundings.situation()
+    host.stop.touch()
+    assert "kill-switch" in host.guards(surroundings.situation())
+    host.stop.unlink()
+    host.root.rename(host.root.with_name("away"))
+    host.root.mkdir()
+    assert "mount" not in host.guards(surroundings.situation())
+    host.at_s += 1.0
+    now = surroundings.situation()
+    assert "mount" in host.guards(now)
+    assert "another directory than when the run began" in (now.root.trouble or "")
+
+
+def test_without_a_root_the_rest_is_still_told(host):
+    host.policy = replace(host.policy, root=str(host.root / "none"))
+    now = host.surroundings(canary=True).situation()
+    assert {"mount", "usage", "canary"} <= set(host.guards(now))
+
+
+def test_a_run_over_real_files(host):
+    table = Table(np.full(30, OWNER, np.uint32), np.full(30, FILE_BYTES, np.uint64))
+    job = Job(
+        id="run-1",
+        plan=PlanLine("plan-1", "", 30, str(host.root), "here"),
+        horizon_s=0.0,
+        terms=lambda _now: Terms(False, 1e-9, pace=PaceLimits(rows_min=4, rows_max=8)),
+        remover=lambda: SlowRemover(host.paths, host.root / "aside"),
+        restorer=lambda: SlowRemover(host.paths, host.root / "aside", restoring=True),
+        codes=CODES,
+        listing=table,
+        surroundings=host.surroundings(),
+        journals=host.journals,
+        owner=OWNER,
+    )
+    result = run(job, apply=False)
+    assert (result.reason, result.files) == (StopReason.EXHAUSTED, 30)
+    assert result.objections == ()
