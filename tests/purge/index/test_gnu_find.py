@@ -220,6 +220,12 @@ def test_a_damaged_list_never_gives_a_row_that_the_whole_one_does_not_have(
         assert row["mtime_ns"] == 2 * 10**9
 
 
+def test_a_name_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
+    manifest, rows = imported(tmp_path, (RECORD % b"a") * 2 + RECORD % b"b", Source.GNU_FIND)
+    assert only(rows, "name") == [(b"a",), (b"b",)]
+    assert "1 names stood in the list twice and were taken once" in manifest.notes
+
+
 def test_reasons_are_told(tmp_path: Path) -> None:
     manifest, _ = imported(tmp_path, RECORD % b"a" + b"x\0", Source.GNU_FIND)
     assert reasons(manifest) == ["it has 1 fields instead of 13"]

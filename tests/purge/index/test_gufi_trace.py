@@ -163,7 +163,12 @@ names = st.binary(min_size=1, max_size=8).filter(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.tuples(names, names, st.binary(max_size=5)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(names, names, st.binary(max_size=5)),
+        min_size=1,
+        max_size=5,
+        unique_by=lambda entry: entry[0],
+    ),
     st.integers(1, 60),
 )
 def test_any_text_comes_back_whatever_the_chunks(

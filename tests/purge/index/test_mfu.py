@@ -163,6 +163,7 @@ names = st.binary(min_size=1, max_size=8).filter(
         ),
         min_size=1,
         max_size=5,
+        unique_by=lambda entry: entry[0],
     )
 )  # fmt: skip
 def test_numbers_come_back_as_they_were(
