@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 from tests.cli.purge.walk import AGO_S, DAY_S, OWNERS, Walk
+from tests.support.command import trimtab
 
 ROOT = Path(__file__).resolve().parents[3]
 MINIMUM_S = 16 * 7 * DAY_S
@@ -46,7 +47,7 @@ def purged(walk: Walk) -> dict[str, Any]:
     found["stopped"] = walk.trimtab("run", walk.plan, "--apply")
     found["after stop"] = walk.there()
     walk.stop.unlink()
-    found["run"] = walk.good("run", walk.plan, "--apply")
+    found["run"] = walk.good("run", walk.plan, "--apply", *_site(walk))
     found["after"] = walk.there()
     found["again"] = walk.good("run", walk.plan, "--apply")
     found["report"] = walk.good("report")
@@ -75,6 +76,12 @@ def _trouble(walk: Walk) -> dict[str, bytes]:
     os.link(linked, linked + b".link")
     os.truncate(shorter, 100)
     return {"touched": touched, "replaced": replaced, "linked": linked, "written": shorter}
+
+
+def _site(walk: Walk) -> tuple[object, ...]:
+    file = walk.private / "walk.toml"
+    file.write_text(f'[site]\nname = "walk"\ndriver = "local"\npath = "{walk.root}"\n')
+    return "--site", file, "--store", walk.private / "store.db"
 
 
 def _scanned_again(walk: Walk) -> Path:
@@ -192,6 +199,15 @@ def test_the_report_says_what_was_deleted_and_what_was_kept(walk, purged):
     assert plan["plan"] == purged["plan"]["plan"]
     assert plan["waiting_rows"] == 0
     assert sum(plan["outcomes"].values()) == plan["rows"]
+
+
+def test_the_run_stands_in_the_sites_log_book(walk, purged):
+    ended = trimtab("event", "list", walk.private / "walk.toml", "--json", store=walk.private / "store.db")
+    (event,) = ended.document["events"]
+    assert event["kind"] == "purge"
+    assert event["source"] == "journal"
+    assert f"{purged['run']['files']} files" in event["detail"]
+    assert purged["run"]["notes"] == []
 
 
 def test_who_holds_what(walk, purged):

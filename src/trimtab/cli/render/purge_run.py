@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def print_run(result: RunResult, loaded: LoadedPlan) -> None:
+def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> None:
     """Print what a run came to."""
     out = console()
     kind = "run" if result.apply else "dry run"
@@ -42,6 +42,7 @@ def print_run(result: RunResult, loaded: LoadedPlan) -> None:
             ["the drives do not know yet what became free: trim them (fstrim) when it is quiet"],
             "dim",
         )
+    print_sentences(out, notes, "yellow")
     out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
 
 

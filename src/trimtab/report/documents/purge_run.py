@@ -119,6 +119,7 @@ class PurgeRunDocument(Document):
     after: UsageDocument | None
     objections: list[ObjectionDocument]
     trim_due: bool
+    notes: list[str]
     journal: str
     error: ErrorDocument | None
 
@@ -252,7 +253,10 @@ def arm_document(
 
 
 def run_document(
-    result: RunResult, loaded: LoadedPlan, error: TrimtabError | None
+    result: RunResult,
+    loaded: LoadedPlan,
+    error: TrimtabError | None,
+    notes: Sequence[str] = (),
 ) -> PurgeRunDocument:
     """Return what a run came to as its JSON document."""
     return PurgeRunDocument(
@@ -273,6 +277,7 @@ def run_document(
         after=_usage(result.after),
         objections=[_objection(one) for one in result.objections],
         trim_due=result.trim_due,
+        notes=list(notes),
         journal=visible(str(result.journal)),
         error=None if error is None else ErrorDocument(**fields(error, ErrorDocument)),
     )
