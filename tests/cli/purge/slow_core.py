@@ -240,6 +240,8 @@ class Batch:
     elapsed_s: float = 0.01
     latency_s_median: float = 0.0001
     latency_s_p99: float = 0.0002
+    errors: tuple[tuple[int, int], ...] = ()
+    unexplained: tuple[bytes, ...] = ()
 
 
 class Removal:

@@ -202,7 +202,9 @@ def test_the_report_says_what_was_deleted_and_what_was_kept(walk, purged):
 
 
 def test_the_run_stands_in_the_sites_log_book(walk, purged):
-    ended = trimtab("event", "list", walk.private / "walk.toml", "--json", store=walk.private / "store.db")
+    ended = trimtab(
+        "event", "list", walk.private / "walk.toml", "--json", store=walk.private / "store.db"
+    )
     (event,) = ended.document["events"]
     assert event["kind"] == "purge"
     assert event["source"] == "journal"

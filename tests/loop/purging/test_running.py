@@ -114,7 +114,7 @@ def _result(reason: StopReason, *objections: Objection) -> RunResult:
     return RunResult(
         id="r", apply=True, reason=reason, text="why", objections=objections, files=0, bytes=0,
         freed_bytes=0, outcomes={}, before=None, after=None, rows_left=0, recovered_rows=0,
-        torn_bytes=0, journal=Path("j"),
+        torn_bytes=0, unexplained=(), journal=Path("j"),
     )  # fmt: skip
 
 

@@ -59,17 +59,17 @@ def command(
     ends_at_s = None if within_s is None else time.time() + within_s
     asked = RunOptions(apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s)
     with meter(silent=as_json) as show:
-        loaded, result = run_plan(
+        ran = run_plan(
             plan,
             asked,
             place=purge_place(place),
             version=__version__,
             progress=run_progress(show),
         )
-    said = None
+    loaded, result, notes = ran.loaded, ran.result, ran.notes
     if site is not None:
         said = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
-    notes = () if said is None else (said,)
+        notes = notes if said is None else (*notes, said)
     error = error_of(result)
     if as_json:
         from trimtab.report.documents.purge_run import run_document

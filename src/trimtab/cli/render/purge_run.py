@@ -23,6 +23,8 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from rich.table import Table
 
+_SHOWN = 20
+
 
 def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> None:
     """Print what a run came to."""
@@ -42,7 +44,7 @@ def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) 
             ["the drives do not know yet what became free: trim them (fstrim) when it is quiet"],
             "dim",
         )
-    print_sentences(out, notes, "yellow")
+    print_sentences(out, (*notes, *_unexplained(result)), "yellow")
     out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
 
 
@@ -51,6 +53,17 @@ def _objections(objections: Sequence[Objection]) -> Table:
     for one in objections:
         made.add_row(one.guard, visible(one.reason), visible(one.hint or ""))
     return made
+
+
+def _unexplained(result: RunResult) -> Iterator[str]:
+    for path in result.unexplained[:_SHOWN]:
+        shown = visible(path.decode("utf-8", "surrogateescape"))
+        yield (
+            f"{shown}, which an interrupted run moved aside, fits no row of the plan and is left "
+            "there: see whose it is, and move it back"
+        )
+    if len(result.unexplained) > _SHOWN:
+        yield f"{len(result.unexplained) - _SHOWN:,} more lie beside it"
 
 
 def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Source, TimeTrust, Unread
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.run.collect import root_facts
+from trimtab.purge.run.situation import RootFacts
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -97,7 +98,22 @@ def scan_index(
             lustre=lustre,
         )
         result = _carried_out(scan, progress)
-    manifest = Manifest(
+    manifest = _manifest(result, root, directory, options, top, version=version)
+    save_manifest(manifest, directory)
+    return manifest
+
+
+def _manifest(
+    result: ScanResult,
+    root: str,
+    directory: Path,
+    options: ScanOptions,
+    top: RootFacts,
+    *,
+    version: str,
+) -> Manifest:
+    lustre = top.file_system is not None and top.file_system.kind == "lustre"
+    return Manifest(
         index_id=new_identifier(utc_now()),
         root=os.fsencode(root),
         filesystem=top.file_system,
@@ -118,8 +134,6 @@ def scan_index(
         vanished=result.vanished,
         atime_settings=top.atime_settings,
     )
-    save_manifest(manifest, directory)
-    return manifest
 
 
 def _prepare(directory: Path) -> None:

@@ -19,7 +19,7 @@ from trimtab.purge.run.runner import RunResult
 from trimtab.purge.run.situation import ArmedBy
 from trimtab.report.documents.base import Document, fields
 from trimtab.report.documents.check import ErrorDocument
-from trimtab.report.documents.purge import Naming, UsageDocument, name_of
+from trimtab.report.documents.purge import Naming, UsageDocument, name_of, shown
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class PurgeRunDocument(Document):
     """What a run came to; of a dry run, what it would have.
 
     ``files`` and ``bytes`` are as the plan lists them, ``freed_bytes`` as they were freed.
-    ``outcomes`` are rows of the plan.
+    ``outcomes`` are rows of the plan. ``unexplained`` are files that an interrupted run had moved
+    aside and that fit no row: they are left there, and a person has to look.
     """
 
     run: str
@@ -115,6 +116,7 @@ class PurgeRunDocument(Document):
     rows: int
     rows_left: int
     recovered_rows: int
+    unexplained: list[str]
     before: UsageDocument | None
     after: UsageDocument | None
     objections: list[ObjectionDocument]
@@ -153,6 +155,7 @@ class RunDayDocument(Document):
     end: str | None
     text: str | None
     objections: list[str]
+    unexplained: list[str]
 
 
 class DayDocument(Document):
@@ -273,6 +276,7 @@ def run_document(
         rows=loaded.plan.candidates.files,
         rows_left=result.rows_left,
         recovered_rows=result.recovered_rows,
+        unexplained=[shown(path) for path in result.unexplained],
         before=_usage(result.before),
         after=_usage(result.after),
         objections=[_objection(one) for one in result.objections],
