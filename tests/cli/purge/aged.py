@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from trimtab.launch import process
 
@@ -21,6 +22,11 @@ def main() -> None:
 
         sys.argv.remove("--slow-core")
         slow_core.install()
+    if "--slow-calls" in sys.argv:
+        import trimtab._core as core
+
+        sys.argv.remove("--slow-calls")
+        core.NamespaceScan = partial(core.NamespaceScan, delay_s=0.005)  # type: ignore[misc]
     from trimtab.cli.main import main as trimtab
 
     trimtab(sys.argv[2:])

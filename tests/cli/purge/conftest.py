@@ -11,11 +11,7 @@ import pytest
 from tests.cli.purge.walk import Walk
 from tests.support import loopback
 
-try:
-    import trimtab._core as core
-except ModuleNotFoundError:
-    core = None
-CORES = ["slow", *(["real"] if hasattr(core, "Removal") else [])]
+CORES = ("real", "slow")
 
 
 def public_directory() -> Iterator[Path]:
