@@ -208,9 +208,9 @@ fn has_openat2(root: BorrowedFd<'_>) -> bool {
 /// Whether a path is one that an index holds: components, none of them special.
 fn is_plain(path: &[u8]) -> bool {
     path.is_empty()
-        || path.split(|&byte| byte == b'/').all(|component| {
-            !matches!(component, b"" | b"." | b"..") && !component.contains(&0)
-        })
+        || path
+            .split(|&byte| byte == b'/')
+            .all(|component| !matches!(component, b"" | b"." | b"..") && !component.contains(&0))
 }
 
 /// Bytes as a path, for messages.

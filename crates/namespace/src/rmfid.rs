@@ -137,8 +137,7 @@ impl Mounted {
             .map_err(system("open .lustre/fid of"))?;
         let own = fid_of(root.descriptor()).map_err(system("LL_IOC_PATH2FID"))?;
         let mut mounted = Self { mount, fids, prefix: Vec::new() };
-        mounted.prefix =
-            mounted.path(own, &mut 0).map_err(system("OBD_IOC_FID2PATH"))?;
+        mounted.prefix = mounted.path(own, &mut 0).map_err(system("OBD_IOC_FID2PATH"))?;
         Ok(mounted)
     }
 

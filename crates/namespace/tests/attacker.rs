@@ -12,17 +12,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use namespace::removal::Outcome;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, StatxFlags, openat, renameat_with, statx};
 use planned::{World, entry_of, files_below};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, StatxFlags, openat, renameat_with, statx,
+};
 
 const ROLES: [&str; 6] = ["toucher", "writer", "holder", "renamer", "swapper", "saver"];
 const FILES_PER_DIRECTORY: usize = 50;
+/// How many rows from the first of a batch on are attacked; batches are longer.
+const WINDOW_ROWS: usize = 12;
 
 /// Inode and birth: what no later file shares.
 type Identity = (u64, i64);
@@ -59,6 +63,8 @@ struct Attacker {
     directories: usize,
     random: Random,
     log: File,
+    /// The row that the deletion has come to.
+    position: File,
     number: usize,
 }
 
@@ -67,9 +73,16 @@ impl Attacker {
         self.world.join("root").join(path)
     }
 
+    /// A planned file that is about to be deleted: among all of them no two would ever meet.
+    fn any_row(&mut self) -> (usize, usize) {
+        let mut position = [0; 8];
+        self.position.read_exact_at(&mut position, 0).unwrap();
+        let row = u64::from_le_bytes(position) as usize + self.random.below(WINDOW_ROWS);
+        (row / FILES_PER_DIRECTORY % self.directories, row % FILES_PER_DIRECTORY)
+    }
+
     fn any(&mut self) -> PathBuf {
-        let directory = self.random.below(self.directories);
-        let file = self.random.below(FILES_PER_DIRECTORY);
+        let (directory, file) = self.any_row();
         self.at(&planned_path(directory, file))
     }
 
@@ -149,24 +162,24 @@ impl Attacker {
         let exchange = |one: &Path, other: &Path| {
             let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
         };
-        let number = self.random.below(self.directories);
+        let (number, file) = self.any_row();
         let directory = self.at(&format!("d{number}"));
-        match self.random.below(4) {
+        match self.random.below(6) {
             // The directory becomes a link that leads outside, where files have the same names.
             0 => {
                 let link = self.at(&format!("link{number}"));
                 let _ = symlink(self.world.join(format!("outside/d{number}")), &link);
                 exchange(&link, &directory);
-                std::thread::sleep(Duration::from_micros(self.random.below(100) as u64));
                 exchange(&link, &directory);
                 let _ = fs::remove_file(&link);
             }
-            1 => exchange(&directory, &self.at(&format!("d{}", (number + 1) % self.directories))),
-            // A bystander gets the name of a planned file.
-            _ => {
-                let file = self.random.below(FILES_PER_DIRECTORY);
-                exchange(&directory.join(format!("p{file}")), &directory.join(format!("b{file}")));
+            1 => {
+                let other = self.at(&format!("d{}", (number + 1) % self.directories));
+                exchange(&directory, &other);
+                exchange(&directory, &other);
             }
+            // A bystander gets the name of a planned file.
+            _ => exchange(&directory.join(format!("p{file}")), &directory.join(format!("b{file}"))),
         }
     }
 
@@ -192,6 +205,7 @@ fn attacker() {
         directories: setting("TRIMTAB_ATTACKER_DIRECTORIES").parse().unwrap(),
         random: Random(setting("TRIMTAB_ATTACKER_SEED").parse().unwrap()),
         log: File::create(world.join(format!("log-{role}"))).unwrap(),
+        position: File::open(world.join("position")).unwrap(),
         number: 0,
         world,
     };
@@ -243,16 +257,24 @@ fn attack(seed: u64, directories: usize) -> BTreeMap<&'static str, usize> {
     let world = World::new();
     populate(&world, directories);
     let token = |directory, file| format!("planned-{directory}-{file}");
+    // First of all: it reads the files, which moves their atimes.
+    let before = tokens(&world);
     let mut rows = Vec::new();
     for directory in 0..directories {
         for file in 0..FILES_PER_DIRECTORY {
             let path = PathBuf::from(planned_path(directory, file));
             let full = world.root().join(&path);
-            rows.push((path, entry_of(&full), identity(&CWD, &full).unwrap().0, token(directory, file)));
+            rows.push((
+                path,
+                entry_of(&full),
+                identity(&CWD, &full).unwrap().0,
+                token(directory, file),
+            ));
         }
     }
-    let before = tokens(&world);
     let plan = world.plan_of(rows.iter().map(|(path, entry, ..)| (path.as_path(), entry.clone())));
+    let position = File::create(world.directory.path().join("position")).unwrap();
+    position.write_all_at(&[0; 8], 0).unwrap();
     let attackers: Vec<_> =
         ROLES.iter().map(|role| start(&world, role, seed, directories)).collect();
     wait_for_logs(&world);
@@ -262,6 +284,7 @@ fn attack(seed: u64, directories: usize) -> BTreeMap<&'static str, usize> {
     while (outcomes.len() as u64) < removal.rows() {
         let first = outcomes.len() as u64;
         let count = (1 + random.below(60) as u64).min(removal.rows() - first);
+        position.write_all_at(&first.to_le_bytes(), 0).unwrap();
         outcomes.extend(removal.delete(first, count).unwrap().outcomes);
     }
     File::create(world.directory.path().join("stop")).unwrap();
@@ -279,7 +302,10 @@ fn attack(seed: u64, directories: usize) -> BTreeMap<&'static str, usize> {
         *count.entry(outcome).or_default() += 1;
         let there = after.contains(token);
         let linked = there && outcome == "deleted";
-        assert!(there || outcome == "deleted", "{path:?}: {outcome}, and it is nowhere (seed {seed})");
+        assert!(
+            there || outcome == "deleted",
+            "{path:?}: {outcome}, and it is nowhere (seed {seed})"
+        );
         assert!(!linked, "{path:?}: deleted, and it is still there (seed {seed})");
         assert!(there || !used.0.contains(id), "{path:?}: used, and deleted (seed {seed})");
     }
@@ -333,7 +359,7 @@ fn nothing_but_planned_and_unused_files_goes() {
     let files = number("TRIMTAB_ATTACK_FILES").unwrap_or(600) as usize;
     let seed = number("TRIMTAB_SEED").unwrap_or(1);
     // Few files at a time: the fewer there are, the more often two are at the same one.
-    let directories = (files / FILES_PER_DIRECTORY).clamp(1, 4);
+    let directories = (files / FILES_PER_DIRECTORY).clamp(1, 6);
     let rounds = files.div_ceil(directories * FILES_PER_DIRECTORY);
     let mut all: BTreeMap<&str, usize> = BTreeMap::new();
     for round in 0..rounds as u64 {

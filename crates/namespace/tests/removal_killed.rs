@@ -25,7 +25,8 @@ fn child() {
     let root = namespace::Root::open(Path::new(&root)).unwrap();
     let plan = Path::new(&plan);
     let mut removal =
-        namespace::removal::Removal::open(plan, root, planned::rules(), planned::settings()).unwrap();
+        namespace::removal::Removal::open(plan, root, planned::rules(), planned::settings())
+            .unwrap();
     let mut first = std::env::var("TRIMTAB_KILLED_FIRST").unwrap().parse().unwrap();
     let mut recover = std::env::var("TRIMTAB_KILLED_RECOVER").is_ok();
     while first < removal.rows() {

@@ -2,9 +2,9 @@
 
 use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
 
-use crate::index::Row;
 use super::outcome::Outcome;
 use crate::entry::{Entry, FileType, Times};
+use crate::index::Row;
 use crate::rules::{Kept, Rules};
 
 /// What every row is held against.
@@ -120,9 +120,8 @@ pub(super) fn is_as_before(before: &Statx, now: &Statx) -> Result<(), Outcome> {
     if (before.stx_uid, before.stx_gid) != (now.stx_uid, now.stx_gid) {
         return Err(Outcome::ChangedOwner);
     }
-    let use_of = |stat: &Statx| {
-        (stat.stx_size, stat.stx_mode, time(stat.stx_atime), time(stat.stx_mtime))
-    };
+    let use_of =
+        |stat: &Statx| (stat.stx_size, stat.stx_mode, time(stat.stx_atime), time(stat.stx_mtime));
     if use_of(before) != use_of(now) {
         return Err(Outcome::Touched);
     }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, openat, statx};
 use rustix::io::Errno;
 
-use crate::index::Row;
 use super::check::{Checks, is_as_before, is_fixed};
 use super::lease::{self, Told};
 use super::outcome::Outcome;
@@ -15,6 +14,7 @@ use super::parent::{Parent, project_of};
 use super::quarantine::{Cell, Place, Quarantine, ROUND, WANTED};
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
+use crate::index::Row;
 
 /// What all threads of a batch share.
 pub(super) struct Job<'a> {
@@ -210,7 +210,12 @@ impl<'a> Hand<'a> {
         Ok(Some(file))
     }
 
-    pub(super) fn take(&self, looked: &Looked, parent: &Parent, slot: Option<usize>) -> Result<usize, Refusal> {
+    pub(super) fn take(
+        &self,
+        looked: &Looked,
+        parent: &Parent,
+        slot: Option<usize>,
+    ) -> Result<usize, Refusal> {
         let (Some((_, cell)), Some(slot)) = (&self.cell, slot) else {
             return Err(Refusal { outcome: Outcome::Failed, errno: libc::ENOSPC });
         };

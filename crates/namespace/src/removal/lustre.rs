@@ -26,12 +26,12 @@ use rustix::io::Errno;
 use super::Settings;
 use super::batch::Batch;
 use super::candidates::Candidates;
-use crate::index::Row;
 use super::check::Checks;
 use super::hand::{Refusal, Verdict};
 use super::outcome::Outcome;
 use crate::beneath::Root;
 use crate::error::{Error, Result};
+use crate::index::Row;
 use crate::rmfid::{ByFid, Fid};
 use crate::rules::Rules;
 
@@ -253,3 +253,7 @@ fn joined(row: &Row) -> Vec<u8> {
     }
     [&*row.parent, &*row.name].join(&b'/')
 }
+
+#[cfg(test)]
+#[path = "lustre_tests.rs"]
+mod tests;

@@ -101,7 +101,12 @@ pub struct Removal {
 
 impl Removal {
     /// Opens a plan's candidates; nothing is touched yet.
-    pub fn open(candidates: &Path, root: Root, mut rules: Rules, settings: Settings) -> Result<Self> {
+    pub fn open(
+        candidates: &Path,
+        root: Root,
+        mut rules: Rules,
+        settings: Settings,
+    ) -> Result<Self> {
         let name = settings.quarantine.as_slice();
         if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
             return Err(Error::Usage("quarantine is the name of a directory, not a path".into()));
@@ -195,12 +200,7 @@ impl Removal {
         Ok(())
     }
 
-    fn remove(
-        &mut self,
-        rows: &[Row],
-        first: u64,
-        wanted: &dyn Fn(usize) -> bool,
-    ) -> Vec<Verdict> {
+    fn remove(&mut self, rows: &[Row], first: u64, wanted: &dyn Fn(usize) -> bool) -> Vec<Verdict> {
         let Some((quarantine, mut cells)) = self.quarantine.take() else { return Vec::new() };
         let left = std::mem::take(&mut self.left);
         let job = self.job(rows, first);

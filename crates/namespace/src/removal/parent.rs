@@ -1,7 +1,7 @@
 //! The directory of a candidate, opened beneath the root, and whether it is still there.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use bytes::Bytes;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::io::Errno;

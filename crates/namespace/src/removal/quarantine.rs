@@ -273,11 +273,17 @@ fn is_kept_by_us(root: &Root) -> Result<()> {
     let stat = fstat(root.descriptor()).map_err(|e| Error::system("fstat", root.path(), e))?;
     let (uid, mode) = (stat.st_uid, Mode::from_raw_mode(stat.st_mode));
     if uid != 0 && uid != geteuid().as_raw() {
-        let message = format!("{}: it belongs to user {uid}, who could move the quarantine away", root.path().display());
+        let message = format!(
+            "{}: it belongs to user {uid}, who could move the quarantine away",
+            root.path().display()
+        );
         return Err(Error::Refused(message));
     }
     if mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX) {
-        let message = format!("{}: others may write to it and could move the quarantine away", root.path().display());
+        let message = format!(
+            "{}: others may write to it and could move the quarantine away",
+            root.path().display()
+        );
         return Err(Error::Refused(message));
     }
     Ok(())
@@ -322,9 +328,8 @@ fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> 
         openat(directory, name.as_c_str(), create, Mode::RUSR)
             .map_err(|errno| Error::system("create", root.path(), errno))?;
     }
-    let rename = |to: &CString| {
-        renameat_with(directory, &first, directory, to, RenameFlags::NOREPLACE)
-    };
+    let rename =
+        |to: &CString| renameat_with(directory, &first, directory, to, RenameFlags::NOREPLACE);
     let (refused, renamed) = (rename(&second), rename(&CString::from(c"probe-3")));
     for name in [c"probe-1", c"probe-2", c"probe-3"] {
         let _ = unlinkat(directory, name, AtFlags::empty());

@@ -85,13 +85,8 @@ fn end(
 ) -> Verdict {
     let candidate = &job.rows[row];
     let number = job.first + row as u64;
-    let verdict = |outcome, freed_bytes, errno| Verdict {
-        row,
-        outcome,
-        freed_bytes,
-        errno,
-        latency_s: 0.0,
-    };
+    let verdict =
+        |outcome, freed_bytes, errno| Verdict { row, outcome, freed_bytes, errno, latency_s: 0.0 };
     let Ok(parent) = Parent::open(job.root, &candidate.parent) else {
         // There is no place to put it back to.
         quarantine.strand(place, number);

@@ -151,8 +151,7 @@ fn a_file_whose_directory_moves_is_put_back_into_it() {
     let away = |world: &World| fs::rename(world.at("run"), world.at("keep")).unwrap();
     for early in [true, false] {
         let world = World::new();
-        let outcome =
-            if early { world.settle(away, nothing) } else { world.settle(nothing, away) };
+        let outcome = if early { world.settle(away, nothing) } else { world.settle(nothing, away) };
         assert_eq!(outcome, Outcome::Moved, "early {early}");
         assert_eq!(world.content("keep/file").as_deref(), Some("planned"));
     }
