@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, UsageError
@@ -37,7 +37,6 @@ def replay_policy(
     question: Question,
     later: Path,
     *,
-    now: datetime,
     before: datetime | None = None,
     reads_known: bool = False,
     measure: Measure = usage_now,
@@ -65,7 +64,9 @@ def replay_policy(
     afterwards = load_manifest(later)
     earlier = load_manifest(question.directory)
     _require_same(earlier, afterwards)
-    found = ask_horizon(question, now=now, measure=measure)
+    # As of then: an exemption that has ended since kept its files at the time.
+    then = datetime.fromtimestamp(earlier.as_of_s, UTC)
+    found = ask_horizon(question, now=then, measure=measure)
     before_s = found.answer.needed.cut_off_s if before is None else _whole_hour(before)
     if before_s is None:
         raise RefusedError(
