@@ -49,7 +49,8 @@ message index {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Parent,
-    Name,
+    /// The last component of the path.
+    Last,
     Id,
     IdKind,
     Device,
@@ -74,7 +75,7 @@ impl Name {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Parent => "parent",
-            Self::Name => "name",
+            Self::Last => "name",
             Self::Id => "id",
             Self::IdKind => "id_kind",
             Self::Device => "device",
@@ -148,7 +149,7 @@ pub(crate) fn properties() -> WriterPropertiesPtr {
     ] {
         properties = properties.set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
-    for name in [Name::Name, Name::Id] {
+    for name in [Name::Last, Name::Id] {
         properties = properties.set_column_statistics_enabled(path(name), EnabledStatistics::None);
     }
     // What a tally reads is packed already: a codec would cost it more time than the disk saves.
@@ -230,7 +231,7 @@ pub(crate) fn locate(
 /// What keeps a column from being read as what it should be.
 fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     let physical = column.physical_type();
-    let bytes = matches!(name, Name::Parent | Name::Name | Name::Id | Name::IdKind | Name::Type);
+    let bytes = matches!(name, Name::Parent | Name::Last | Name::Id | Name::IdKind | Name::Type);
     let fits = match physical {
         Physical::INT32 | Physical::INT64 => !bytes,
         Physical::BYTE_ARRAY => bytes,
