@@ -49,7 +49,8 @@ message index {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Parent,
-    Name,
+    /// The last component of the path.
+    Last,
     Id,
     IdKind,
     Device,
@@ -74,7 +75,7 @@ impl Name {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Parent => "parent",
-            Self::Name => "name",
+            Self::Last => "name",
             Self::Id => "id",
             Self::IdKind => "id_kind",
             Self::Device => "device",
@@ -231,7 +232,7 @@ pub(crate) fn locate(
 /// What keeps a column from being read as what it should be.
 fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     let physical = column.physical_type();
-    let bytes = matches!(name, Name::Parent | Name::Name | Name::Id | Name::IdKind | Name::Type);
+    let bytes = matches!(name, Name::Parent | Name::Last | Name::Id | Name::IdKind | Name::Type);
     let fits = match physical {
         Physical::INT32 | Physical::INT64 => !bytes,
         Physical::BYTE_ARRAY => bytes,

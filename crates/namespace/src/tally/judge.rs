@@ -292,11 +292,11 @@ impl<'a> Judge<'a> {
     fn name_of(&mut self, row: usize) -> Result<Bytes> {
         let (shard, group) = (self.shard, &self.group);
         let slice = |page: &Bytes, range: Range<usize>| page.slice(range);
-        let column = self.names.open(|| group.binary(Name::Name, None))?;
+        let column = self.names.open(|| group.binary(Name::Last, None))?;
         let lag = self.done + row - column.1;
         let mut name = Vec::with_capacity(1);
         let read = column.0.skip(lag, slice).and_then(|()| column.0.read(1, &mut name, slice));
-        read.map_err(|problem| shard.unreadable(Name::Name, &problem))?;
+        read.map_err(|problem| shard.unreadable(Name::Last, &problem))?;
         self.names.done = self.done + row + 1;
         Ok(name.pop().unwrap_or_default())
     }
