@@ -6,6 +6,7 @@
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
+# make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
@@ -36,8 +37,12 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
+<<<<<<< HEAD
 .PHONY: bench-scan bench-tally bench-twin twin-questions bench-allocator calibration reproduce
 .PHONY: bench-judge soak docs lock clean
+=======
+.PHONY: bench-removal bench-scan bench-twin twin-questions bench-allocator calibration reproduce bench-judge soak docs lock clean
+>>>>>>> ns-removal
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -77,8 +82,13 @@ bench-flash: .venv/.core
 bench-scan: .venv/.core
 	$(BIN)/python benchmarks/namespace_scan.py $(ARGS)
 
+<<<<<<< HEAD
 bench-tally: .venv/.core
 	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)
+=======
+bench-removal: .venv/.core
+	$(BIN)/python benchmarks/namespace_removal.py $(ARGS)
+>>>>>>> ns-removal
 
 bench-twin: .venv/.core
 	$(BIN)/python benchmarks/twin_speed.py $(ARGS)

@@ -127,7 +127,7 @@ impl Mounted {
     pub fn open(root: &Root) -> Result<Self> {
         let system = |what| move |errno: Errno| Error::system(what, root.path(), errno);
         let status = fstatfs(root.descriptor()).map_err(system("statfs"))?;
-        if status.f_type as i64 & 0xFFFF_FFFF != LUSTRE {
+        if status.f_type & 0xFFFF_FFFF != LUSTRE {
             let message = "it is not on Lustre: there are no FIDs to delete by";
             return Err(Error::Refused(format!("{}: {message}", root.path().display())));
         }

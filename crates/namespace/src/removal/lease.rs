@@ -32,7 +32,7 @@ const LOCAL: [i64; 7] =
 
 /// Whether a lease on this file system speaks for everybody who could open the file.
 pub(super) fn speaks_for_all(directory: impl AsFd) -> bool {
-    fstatfs(directory).is_ok_and(|status| LOCAL.contains(&(status.f_type as i64 & 0xFFFF_FFFF)))
+    fstatfs(directory).is_ok_and(|status| LOCAL.contains(&(status.f_type & 0xFFFF_FFFF)))
 }
 
 /// Asks for the lease; it ends when the descriptor is closed.

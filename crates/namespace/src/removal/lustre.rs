@@ -32,12 +32,13 @@ use super::outcome::Outcome;
 use crate::beneath::Root;
 use crate::error::{Error, Result};
 use crate::index::Row;
-use crate::rmfid::{ByFid, Fid};
+use crate::rmfid::{ByFid, FIDS_MAX, Fid};
 use crate::rules::Rules;
 
 /// How many files are checked and then removed together. More would save calls, and lengthen the
 /// time between the check of the first and its removal.
 pub const FIDS_PER_CALL: usize = 64;
+const _: () = assert!(FIDS_PER_CALL <= FIDS_MAX);
 
 /// The deletion of one plan's candidates by their FIDs.
 pub struct RemovalByFid<F> {

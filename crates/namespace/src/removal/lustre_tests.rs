@@ -181,7 +181,8 @@ fn a_check_touches_nothing() {
 
 #[test]
 fn what_changed_is_kept() {
-    let changes: [(fn(&mut File), &str); 14] = [
+    type Change = fn(&mut File);
+    let changes: [(Change, &str); 14] = [
         (|file| file.entry.times.access_ns = Some(NOW_S * 1_000_000_000), "touched"),
         (|file| file.entry.times.modification_ns = Some(0), "touched"),
         (|file| file.entry.times.change_ns = Some(1), "touched"),

@@ -60,7 +60,7 @@ pub use outcome::Outcome;
 use candidates::Candidates;
 use check::Checks;
 use hand::{Hand, Job, Verdict};
-use quarantine::{Cell, Quarantine};
+use quarantine::{Cell, Leftover, Quarantine};
 
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
@@ -95,6 +95,9 @@ pub struct Removal {
     settings: Settings,
     leases: bool,
     quarantine: Option<(Quarantine, Vec<Cell>)>,
+    /// What interrupted runs have left. It says which rows were taken, and is needed again if this
+    /// run is killed before the outcomes are in its journal: it goes when the next batch comes.
+    ended: Vec<Leftover>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
 }
@@ -122,8 +125,8 @@ impl Removal {
         let (before_s, time_resolution_ns) = (settings.before_s, settings.time_resolution_ns);
         let checks = Checks { rules, before_s, time_resolution_ns, device: root.device() };
         let candidates = Candidates::open(candidates)?;
-        let left = HashMap::new();
-        Ok(Self { root, candidates, checks, settings, leases, quarantine: None, left })
+        let (quarantine, ended, left) = (None, Vec::new(), HashMap::new());
+        Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, left })
     }
 
     /// How many candidates the plan has.
@@ -170,13 +173,15 @@ impl Removal {
         Batch::new(first, rows.len(), verdicts, found.unexplained, began.elapsed())
     }
 
-    fn end_what_was_begun(&self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
+    fn end_what_was_begun(&mut self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
         let Some((quarantine, cells)) = &self.quarantine else { return Ok(Default::default()) };
         let own: Vec<&Cell> = cells.iter().collect();
         let left = quarantine
             .leftovers(&own)
             .map_err(|errno| Error::system("read", self.root.path(), errno))?;
-        Ok(recovery::recover(&self.job(rows, first), quarantine, &left))
+        let found = recovery::recover(&self.job(rows, first), quarantine, &left);
+        self.ended = left;
+        Ok(found)
     }
 
     fn read(&mut self, first: u64, count: u64) -> Result<Vec<Row>> {
@@ -190,12 +195,21 @@ impl Removal {
 
     /// Makes the quarantine and a cell for each thread, once.
     fn settle_in(&mut self) -> Result<()> {
-        if self.quarantine.is_some() {
+        if let Some((quarantine, _)) = &self.quarantine {
+            remove_cells(quarantine, std::mem::take(&mut self.ended));
             return Ok(());
         }
         let quarantine = Quarantine::open(&self.root, &self.settings.quarantine)?;
-        let cell = |number| quarantine.cell(&self.root, number);
-        let cells = (0..self.settings.threads).map(cell).collect::<Result<Vec<_>>>()?;
+        let mut cells = Vec::new();
+        for number in 0..self.settings.threads {
+            match quarantine.cell(&self.root, number) {
+                Ok(cell) => cells.push(cell),
+                Err(error) => {
+                    leave(&self.root, quarantine, &cells);
+                    return Err(error);
+                }
+            }
+        }
         self.quarantine = Some((quarantine, cells));
         Ok(())
     }
@@ -225,10 +239,21 @@ impl Removal {
 impl Drop for Removal {
     /// Leaves nothing behind but what waits for a person.
     fn drop(&mut self) {
-        let Some((quarantine, cells)) = self.quarantine.take() else { return };
-        cells.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
-        quarantine.remove(&self.root);
+        if let Some((quarantine, cells)) = self.quarantine.take() {
+            remove_cells(&quarantine, std::mem::take(&mut self.ended));
+            leave(&self.root, quarantine, &cells);
+        }
     }
+}
+
+fn remove_cells(quarantine: &Quarantine, ended: Vec<Leftover>) {
+    ended.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
+}
+
+/// Removes what is empty of a quarantine.
+fn leave(root: &Root, quarantine: Quarantine, cells: &[Cell]) {
+    cells.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
+    quarantine.remove(root);
 }
 
 /// The wanted rows, directory by directory and in the order of their inodes, which is that of the

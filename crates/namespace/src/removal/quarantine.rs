@@ -51,14 +51,10 @@ impl Quarantine {
     pub(super) fn open(root: &Root, name: &[u8]) -> Result<Self> {
         is_kept_by_us(root)?;
         let descriptor = private_directory(root, root.descriptor(), name)?;
-        let busy = |_| {
+        // Not every file system has locks; the journal of a run is locked besides.
+        if flock(&descriptor, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             let path = root.path().join(crate::beneath::as_path(name));
-            Error::Refused(format!("{}: another run is using it", path.display()))
-        };
-        match flock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
-            Err(errno @ Errno::WOULDBLOCK) => return Err(busy(errno)),
-            // Not every file system has locks; the journal of a run is locked besides.
-            Ok(()) | Err(_) => {}
+            return Err(Error::Refused(format!("{}: another run is using it", path.display())));
         }
         let stranded = private_directory(root, descriptor.as_fd(), STRANDED)?;
         Ok(Self { name: name.to_vec(), descriptor, stranded })
@@ -69,7 +65,10 @@ impl Quarantine {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
         let name = format!("cell-{}-{since:x}-{number}", std::process::id()).into_bytes();
         let directory = private_directory(root, self.descriptor.as_fd(), &name)?;
-        may_rename_without_replacing(root, &directory)?;
+        if let Err(refused) = may_rename_without_replacing(root, &directory) {
+            self.remove_cell(&directory, &name);
+            return Err(refused);
+        }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let log = openat(&directory, TAKEN, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| Error::system("create", root.path(), errno))?;

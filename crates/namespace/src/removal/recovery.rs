@@ -43,7 +43,6 @@ pub(super) fn recover(job: &Job<'_>, quarantine: &Quarantine, left: &[Leftover])
                 None => found.unexplained.push(quarantine.path_of(&cell.name, name)),
             }
         }
-        quarantine.remove_cell(&cell.directory, &cell.name);
     }
     found
 }

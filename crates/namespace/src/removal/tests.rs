@@ -8,14 +8,12 @@ use rustix::fs::{AtFlags, CWD, statx};
 
 use super::check::Checks;
 use super::hand::{Hand, Job};
-use super::lustre::FIDS_PER_CALL;
 use super::outcome::Outcome;
 use super::parent::Parent;
 use super::quarantine::{Cell, Quarantine, WANTED};
 use crate::beneath::Root;
 use crate::entry::Entry;
 use crate::index::Row;
-use crate::rmfid::FIDS_MAX;
 use crate::rules::{Counted, Rules};
 
 const LATER_S: i64 = 4_000_000_000;
@@ -172,7 +170,8 @@ fn a_file_that_is_changed_between_look_and_take_is_put_back() {
         fs::set_permissions(world.at("run/file"), fs::Permissions::from_mode(0o640)).unwrap();
     };
     let link = |world: &World| fs::hard_link(world.at("run/file"), world.at("run/l")).unwrap();
-    let cases: [(&dyn Fn(&World), Outcome); 4] = [
+    type Act<'a> = &'a dyn Fn(&World);
+    let cases: [(Act, Outcome); 4] = [
         (&write, Outcome::Touched),
         (&owner, Outcome::ChangedOwner),
         (&mode, Outcome::Touched),
@@ -288,9 +287,4 @@ fn a_slot_that_cannot_be_emptied_is_not_used_again() {
     cell.look_after(6);
     assert_eq!(cell.slots().count(), 31);
     assert!(cell.slots().all(|slot| slot != 5));
-}
-
-#[test]
-fn a_call_of_lustre_takes_as_many_as_it_is_given() {
-    assert!(FIDS_PER_CALL <= FIDS_MAX);
 }

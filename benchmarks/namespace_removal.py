@@ -1,0 +1,181 @@
+"""Verified deletion beside a bare loop of unlinkat, `rm` and `find`: `make bench-removal`.
+
+All delete trees that are alike, one after the other in turns, so that what else the machine does
+meets all of them; a figure is the median of the turns. The bare loop has two threads and knows
+every name beforehand: nothing that looks at a file before it removes it can be faster. With a cold
+cache (as root) what the kernel keeps is dropped before each. Where files are small and everything
+is in memory, the processor is the limit and every call of a check shows; the sizes show how that
+changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+
+RESULT = ROOT / "benchmarks" / "results" / "namespace_removal.json"
+FILES_A_DIRECTORY = 100
+BATCH_ROWS = 8192
+LATER_S = 4_000_000_000
+
+
+def main() -> None:
+    """Measure, print, and write the result where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 65_536], metavar="BYTES")
+    parser.add_argument("--directory", type=Path, default=ROOT / "build" / "bench-removal")
+    parser.add_argument("--cold", action="store_true", help="Also with a cold cache; needs root.")
+    asked = parser.parse_args()
+    build = ["cargo", "build", "--release", "--package", "namespace", "--example", "bare_unlink"]
+    subprocess.run([*build, "--locked", "--quiet"], cwd=ROOT, check=True)
+    caches = ["warm", "cold"] if asked.cold else ["warm"]
+    result = {
+        "what": "files a second deleted with full verification, a bare loop of two threads, peers",
+        **measured_on(),
+        **{
+            cache: {
+                f"{size_bytes}_bytes": compare(asked, size_bytes, cold=cache == "cold")
+                for size_bytes in asked.sizes
+            }
+            for cache in caches
+        },
+    }
+    print(json.dumps(result, indent=2))
+    if not asked.no_write:
+        RESULT.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def compare(asked: argparse.Namespace, size_bytes: int, *, cold: bool) -> dict[str, object]:
+    """Return the rate of each way to delete, and that of the verified one against the others."""
+    rates: dict[str, list[float]] = {}
+    for _ in range(asked.turns):
+        for name, delete in ways().items():
+            tree = a_tree(asked.directory, asked.files, size_bytes)
+            go = delete(tree)
+            if cold:
+                drop_caches()
+            started = time.monotonic()
+            go()
+            rates.setdefault(name, []).append(asked.files / (time.monotonic() - started))
+            shutil.rmtree(asked.directory)
+    median = {name: statistics.median(measured) for name, measured in rates.items()}
+    return {
+        "files": asked.files,
+        "turns": asked.turns,
+        "files_per_s": {name: round(rate) for name, rate in median.items()},
+        "verified_against": {
+            name: round(median["verified"] / rate, 3)
+            for name, rate in median.items()
+            if name != "verified"
+        },
+    }
+
+
+def ways() -> dict[str, Callable[[Path], Callable[[], None]]]:
+    """Return by name what prepares a deletion of a tree and returns the deletion itself."""
+    return {
+        "bare": bare,
+        "verified": lambda tree: verified(tree, open_files=False),
+        "verified_open_files_too": lambda tree: verified(tree, open_files=True),
+        "rm": lambda tree: command("rm", "-rf", str(tree)),
+        "find": lambda tree: command("find", str(tree), "-xdev", "-type", "f", "-delete"),
+    }
+
+
+def a_tree(directory: Path, files: int, size_bytes: int) -> Path:
+    """Make a tree of users and runs of 100 files, and let the disk have it."""
+    shutil.rmtree(directory, ignore_errors=True)
+    tree, content = directory / "tree", b"x" * size_bytes
+    for run in range(files // FILES_A_DIRECTORY):
+        inside = tree / f"user{run % 97}" / f"run{run}"
+        inside.mkdir(parents=True)
+        for number in range(FILES_A_DIRECTORY):
+            (inside / f"checkpoint.{number:06}.dat").write_bytes(content)
+    os.sync()
+    return tree
+
+
+def command(*argv: str) -> Callable[[], None]:
+    """Return what runs a command."""
+    return lambda: subprocess.run(argv, check=True) and None
+
+
+def bare(tree: Path) -> Callable[[], None]:
+    """Return the bare loop, which has read the names when it is told to begin."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    program = target / "release" / "examples" / "bare_unlink"
+    process = subprocess.Popen(
+        [program, tree, "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    def go() -> None:
+        process.communicate("go\n")
+        if process.returncode != 0:
+            raise RuntimeError(f"the bare loop ended with {process.returncode}")
+
+    return go
+
+
+def verified(tree: Path, *, open_files: bool) -> Callable[[], None]:
+    """Return the deletion of a plan of the whole tree; scan and plan are made before."""
+    from trimtab import _core
+
+    rules = _core.Rules(
+        counted=["atime", "mtime", "ctime"],
+        as_of_s=LATER_S,
+        old_enough_before_s=LATER_S,
+        minimum_size_bytes=0,
+        exempt_paths=[],
+        exempt_users=[],
+        exempt_groups=[],
+        exempt_projects=[],
+        linked=False,
+    )
+    index, plan = tree.parent / "index", tree.parent / "candidates.parquet"
+    scan = _core.NamespaceScan(tree, index, threads=2)
+    scan.start()
+    while not scan.wait(1.0):
+        pass
+    shards = [index / name for name in scan.result().shards]
+    _core.select(shards, rules, before_s=LATER_S, out=plan)
+    removal = _core.Removal(
+        plan, tree, rules, before_s=LATER_S, quarantine=".quarantine", open_files=open_files
+    )
+
+    def go() -> None:
+        deleted = 0
+        for first in range(0, removal.rows, BATCH_ROWS):
+            deleted += removal.delete(first, min(BATCH_ROWS, removal.rows - first)).deleted
+        if deleted != removal.rows:
+            raise RuntimeError(f"{deleted} of {removal.rows} files were deleted")
+
+    return go
+
+
+def drop_caches() -> None:
+    """Have the kernel forget names, inodes and pages; everything is written out before."""
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+if __name__ == "__main__":
+    main()

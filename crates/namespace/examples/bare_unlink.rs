@@ -1,0 +1,53 @@
+//! The bound of a deletion: threads that do nothing but `unlinkat` names that they know already.
+//!
+//! `bare_unlink ROOT THREADS` reads the tree, prints a line, and begins when a line comes in.
+
+use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
+
+fn read(path: &Path, directories: &mut Vec<(PathBuf, Vec<CString>)>) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let descriptor = openat(CWD, path, flags, Mode::empty()).expect("a directory");
+    let (mut files, mut below) = (Vec::new(), Vec::new());
+    for entry in Dir::read_from(&descriptor).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().to_owned();
+        match entry.file_type() {
+            FileType::Directory if name.as_bytes()[0] != b'.' => below.push(name),
+            FileType::RegularFile => files.push(name),
+            _ => {}
+        }
+    }
+    for name in below {
+        read(&path.join(name.to_str().expect("plain names")), directories);
+    }
+    directories.push((path.to_path_buf(), files));
+}
+
+fn remove(directories: &[(PathBuf, Vec<CString>)]) {
+    for (path, files) in directories {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent: OwnedFd = openat(CWD, path, flags, Mode::empty()).expect("a directory");
+        for name in files {
+            unlinkat(&parent, name.as_c_str(), AtFlags::empty()).expect("a file");
+        }
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let threads: usize = arguments[2].parse().expect("a number of threads");
+    let mut directories = Vec::new();
+    read(Path::new(&arguments[1]), &mut directories);
+    println!("ready");
+    std::io::stdout().flush().expect("a pipe");
+    std::io::stdin().read_line(&mut String::new()).expect("a line");
+    let share = directories.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        directories.chunks(share).for_each(|part| drop(scope.spawn(|| remove(part))));
+    });
+}
