@@ -37,12 +37,8 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-<<<<<<< HEAD
-.PHONY: bench-scan bench-tally bench-twin twin-questions bench-allocator calibration reproduce
-.PHONY: bench-judge soak docs lock clean
-=======
-.PHONY: bench-removal bench-scan bench-twin twin-questions bench-allocator calibration reproduce bench-judge soak docs lock clean
->>>>>>> ns-removal
+.PHONY: bench-removal bench-scan bench-tally bench-twin twin-questions bench-allocator calibration
+.PHONY: reproduce bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -82,13 +78,11 @@ bench-flash: .venv/.core
 bench-scan: .venv/.core
 	$(BIN)/python benchmarks/namespace_scan.py $(ARGS)
 
-<<<<<<< HEAD
 bench-tally: .venv/.core
 	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)
-=======
+
 bench-removal: .venv/.core
 	$(BIN)/python benchmarks/namespace_removal.py $(ARGS)
->>>>>>> ns-removal
 
 bench-twin: .venv/.core
 	$(BIN)/python benchmarks/twin_speed.py $(ARGS)
