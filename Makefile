@@ -8,6 +8,7 @@
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
+# make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
@@ -36,7 +37,8 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-.PHONY: bench-removal bench-scan bench-twin twin-questions bench-allocator calibration reproduce bench-judge soak docs lock clean
+.PHONY: bench-removal bench-scan bench-tally bench-twin twin-questions bench-allocator calibration
+.PHONY: reproduce bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -75,6 +77,9 @@ bench-flash: .venv/.core
 
 bench-scan: .venv/.core
 	$(BIN)/python benchmarks/namespace_scan.py $(ARGS)
+
+bench-tally: .venv/.core
+	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)
 
 bench-removal: .venv/.core
 	$(BIN)/python benchmarks/namespace_removal.py $(ARGS)

@@ -591,33 +591,11 @@ class NamespaceScan:
         Directories that may stay open; fewer where the limit of the process says so.
     delay_s
         Seconds by which each call is held up, to try here what a distant file system does.
-class Rules:
-    """Who may be deleted: the one definition, for curves, candidates and the last check.
-
-    Parameters
-    ----------
-    counted : sequence of str
-        Of ``atime``, ``mtime``, ``ctime``: the most recent of them is a file's last use. A file
-        without one of them stays.
-    as_of_s
-        When the metadata were taken, in seconds since 1970: no time is believed to be later.
-    old_enough_before_s
-        Only what was last used before this may go, whatever the horizon.
-    minimum_size_bytes
-        Files of fewer bytes stay.
-    exempt_paths : sequence of bytes
-        Relative to the root, without a slash in front or behind; the file, or all that lies under
-        the directory. Empty: the root.
-    exempt_users, exempt_groups, exempt_projects : sequence of int
-        What belongs to them stays.
-    linked
-        Whether files with several names may go; all of their names have to be eligible then.
 
     Raises
     ------
     ValueError
         A number that makes no sense.
-        A time of another name, or a path that can be written in two ways.
     """
 
     def __init__(
@@ -663,6 +641,37 @@ class Rules:
         RuntimeError
             The checkpoint or a shard is damaged; or the scan has not ended.
         """
+
+class Rules:
+    """Who may be deleted: the one definition, for curves, candidates and the last check.
+
+    Parameters
+    ----------
+    counted : sequence of str
+        Of ``atime``, ``mtime``, ``ctime``: the most recent of them is a file's last use. A file
+        without one of them stays.
+    as_of_s
+        When the metadata were taken, in seconds since 1970: no time is believed to be later.
+    old_enough_before_s
+        Only what was last used before this may go, whatever the horizon.
+    minimum_size_bytes
+        Files of fewer bytes stay.
+    exempt_paths : sequence of bytes
+        Relative to the root, without a slash in front or behind; the file, or all that lies under
+        the directory. Empty: the root.
+    exempt_users, exempt_groups, exempt_projects : sequence of int
+        What belongs to them stays.
+    linked
+        Whether files with several names may go; all of their names have to be eligible then.
+
+    Raises
+    ------
+    ValueError
+        A time of another name, or a path that can be written in two ways.
+    """
+
+    def __init__(
+        self,
         *,
         counted: Sequence[str],
         as_of_s: int,
@@ -828,10 +837,10 @@ class Tally:
 
 REMOVAL_OUTCOMES: Final[dict[int, str]]
 """The name of each code in `RemovalBatch.outcomes`: ``deleted``, ``would_delete``, ``gone``,
-``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``, ``open``,
-``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``, ``time_unknown``,
-``cannot_return``, ``in_quarantine``, ``denied``, ``failed``, ``names_unknown``. A code never changes
-its meaning."""
+``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
+``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
+``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
+``names_unknown``. A code never changes its meaning."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.

@@ -118,6 +118,7 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "size": ("--osts", 1, "--daily-writes", "5TB", "--mean-file", "1MB"),
         "reproduce": ("hpe25", "--layers"),
         "whatif": ("template", "--until", "2h", "--classes", 1, "--seeds", 1, "--again"),
+        "purge": ("report", "--place", tmp_path),
         "import": (ROOT / "tests" / "fixtures" / "ioload" / "0.1.0" / "write-direct.out",),
     }[name]
     ended = trimtab(name, *arguments, "--json", store=store)

@@ -46,8 +46,8 @@ fn child() {
 /// Where a journal says that the next run begins, and whether it has to recover.
 fn next(journal: &Path) -> (u64, bool) {
     let text = fs::read_to_string(journal).unwrap_or_default();
-    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    match whole.last().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+    let mut whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    match whole.next_back().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
         None => (0, false),
         Some(words) if words[0] == "begin" => (words[1].parse().unwrap(), true),
         Some(words) => {

@@ -278,7 +278,8 @@ def _goes(
         files=pl.len(), size=pl.col("allocated_bytes").cast(pl.Int128).sum()
     )
     ordered = seconds.collect(engine="streaming").sort("uid", "second")
-    apart = (ordered["second"].diff() > limits.gap_s) | (ordered["uid"].cast(pl.Int64).diff() != 0)
+    # Where one owner's seconds end and another's begin the owner parts them anyway.
+    apart = ordered["second"].diff() > limits.gap_s
     frame_of_goes = (
         ordered.with_columns(go=apart.fill_null(value=True).cum_sum())
         .group_by("uid", "go")

@@ -78,7 +78,7 @@ class Caps:
         every size.
     user_fraction
         Of what one user holds, in allocated bytes: beyond it that user's files wait for the next
-        run, the others go on. Whoever was told and did not look loses a quarter, asks, and keeps
+        plan, the others go on. Whoever was told and did not look loses a quarter, asks, and keeps
         the rest.
     filesystem_fraction
         Of the file system's bytes, used and available together.

@@ -61,6 +61,8 @@ class RunDay:
         Why it ended and in words; ``None`` where it did not end on that day, or never said so.
     objections
         What held it back or, of a dry run, would have.
+    unexplained
+        Files that it found moved aside and that no row explains: a person has to look.
     """
 
     run: str
@@ -71,6 +73,7 @@ class RunDay:
     end: str | None
     text: str | None
     objections: tuple[str, ...]
+    unexplained: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,7 @@ def _gather(
                 end=line.reason,
                 text=line.text,
                 objections=line.objections or known.objections,
+                unexplained=line.unexplained,
             )
         elif not isinstance(line, BeginLine):
             gathered.take(line)

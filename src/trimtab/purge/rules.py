@@ -297,8 +297,8 @@ def _words(
         yield f"Files smaller than {format_bytes(rules.minimum_size_bytes)} stay."
     if rules.exemptions:
         yield f"{plural(len(rules.exemptions), 'exemption')} in force."
-    for one in rules.expired:
-        yield f"The exemption of {one.shown} ended with {one.until}."
+    if rules.expired:  # without whose: every user of a plan is shown these words
+        yield f"{plural(len(rules.expired), 'exemption')} ended."
     if not rules.linked:
         yield "Files with other names (hard links) stay."
         if Lack.LINKS in index.lacking:

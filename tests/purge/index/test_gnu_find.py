@@ -94,6 +94,15 @@ def test_a_format_of_ones_own_is_read(tmp_path: Path) -> None:
     assert "by their names" in manifest.obstacles[0]
 
 
+def test_a_line_feed_in_a_list_of_lines_costs_the_record(tmp_path: Path) -> None:
+    form = r"%i\t%U\t%s\t%p\n"
+    content = b"1\t2\t3\t/scratch/a\n1\t2\t3\t/scratch/b\nc\n1\t2\t3\t/scratch/d\n"
+    manifest, rows = imported(tmp_path, content, Source.GNU_FIND, format_text=form)
+    assert only(rows, "name") == [(b"a",), (b"d",)]
+    assert manifest.refused == 1
+    assert Lack.PLAIN_NAMES in manifest.lacking
+
+
 @pytest.mark.parametrize(
     "form",
     ["", r"%p\0", r"%U\t%s", r"%U\t%s\t%p", r"%s\t%p\0", r"%U\t%U\t%s\t%p\0", r"%p\t%U\t%s\0",
@@ -209,6 +218,12 @@ def test_a_damaged_list_never_gives_a_row_that_the_whole_one_does_not_have(
         assert path in whole or b"\xff" in path
         assert (row["uid"], row["gid"], row["size_bytes"]) == (3, 4, 5)
         assert row["mtime_ns"] == 2 * 10**9
+
+
+def test_a_name_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
+    manifest, rows = imported(tmp_path, (RECORD % b"a") * 2 + RECORD % b"b", Source.GNU_FIND)
+    assert only(rows, "name") == [(b"a",), (b"b",)]
+    assert "1 names stood in the list twice and were taken once" in manifest.notes
 
 
 def test_reasons_are_told(tmp_path: Path) -> None:

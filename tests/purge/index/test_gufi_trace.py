@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.purge.index.trees import NS, hostile_tree, path_of, true_rows
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "gufi_trace" / "09109d1b"
 
 
 def trace_line(path: bytes, status: Any, delimiter: bytes = b"\x1e", **more: Any) -> bytes:
@@ -160,7 +163,12 @@ names = st.binary(min_size=1, max_size=8).filter(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.tuples(names, names, st.binary(max_size=5)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(names, names, st.binary(max_size=5)),
+        min_size=1,
+        max_size=5,
+        unique_by=lambda entry: entry[0],
+    ),
     st.integers(1, 60),
 )
 def test_any_text_comes_back_whatever_the_chunks(
@@ -178,3 +186,18 @@ def test_any_text_comes_back_whatever_the_chunks(
         manifest, rows = imported(place, content, Source.GUFI_TRACE)
     assert manifest.refused == 0
     assert sorted(only(rows, "name")) == sorted((name,) for name, _, _ in entries)
+
+
+def test_what_gufi_wrote_is_what_lstat_said(tmp_path: Path) -> None:
+    content = (RECORDED / "scratch.trace").read_bytes()
+    twin = json.loads((RECORDED / "lstat.json").read_text())
+    manifest, rows = imported(tmp_path, content, Source.GUFI_TRACE)
+    assert manifest.refused == 0
+    same = ("uid", "gid", "size_bytes", "allocated_bytes", "nlink", "type")
+    assert only(rows, *same) == only(twin, *same)
+    for row, true in zip(rows, twin, strict=True):
+        for name in ("parent", "name", "id"):
+            assert row[name].hex() == true[name]
+        for name in ("atime_ns", "mtime_ns", "ctime_ns"):
+            assert row[name] == true[name] // NS * NS
+        assert row["btime_ns"] is not None  # GUFI asked statx

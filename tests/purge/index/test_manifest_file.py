@@ -94,7 +94,7 @@ def _changed(**values: object) -> str:
         (_changed(time_resolution_ns=0), "time_resolution_ns"),
         (_changed(rows=4), "rows does not fit"),
         (_changed(size_bytes=4), "size_bytes does not fit"),
-        (_changed(can_delete=False), "can_delete does not fit"),
+        (_changed(can_delete="yes"), "can_delete"),
         (_changed(refused=1, can_delete=False), "complete is true"),
         (_changed(unread=[{"path": "", "reason": "x"}], can_delete=False), "complete is true"),
         (_changed(unread=[{"path": ""}]), r"unread[0].reason"),
@@ -176,6 +176,11 @@ def test_only_a_whole_index_of_known_identity_can_delete() -> None:
         assert not manifest.can_delete
         assert len(manifest.obstacles) == 1
         assert said in manifest.obstacles[0]
+
+
+def test_whether_an_index_can_delete_is_not_believed_but_worked_out() -> None:
+    assert from_json(_changed(can_delete=False)).can_delete
+    assert not from_json(_changed(can_delete=True, filesystem=None)).can_delete
 
 
 def test_a_file_system_is_known_again() -> None:

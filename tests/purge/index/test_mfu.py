@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.purge.index.trees import NS, hostile_tree, path_of, true_rows
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
 
+RECORDED = Path(__file__).parents[2] / "fixtures" / "mfu" / "2dbcf1c"
 Entry = tuple[bytes, int, int, int, int, int, int, int]
 """Path, mode, uid, gid, three times in nanoseconds, size."""
 FILE = (b"/scratch/a", 0o100644, 3, 4, 3 * NS + 1, 2 * NS, NS, 10)
@@ -161,6 +163,7 @@ names = st.binary(min_size=1, max_size=8).filter(
         ),
         min_size=1,
         max_size=5,
+        unique_by=lambda entry: entry[0],
     )
 )  # fmt: skip
 def test_numbers_come_back_as_they_were(
@@ -169,3 +172,14 @@ def test_numbers_come_back_as_they_were(
     _, rows = imported(tmp_path_factory.mktemp("t"), mfu(entries), Source.MFU)
     read = only(rows, "name", "uid", "gid", "atime_ns", "mtime_ns", "ctime_ns", "size_bytes")
     assert sorted(read) == sorted((path[9:], *rest) for path, _, *rest in entries)
+
+
+def test_what_mpifileutils_wrote_is_what_lstat_said(tmp_path: Path) -> None:
+    content = (RECORDED / "scratch.mfu").read_bytes()
+    twin = json.loads((RECORDED / "lstat.json").read_text())
+    manifest, rows = imported(tmp_path, content, Source.MFU)
+    assert manifest.refused == 0
+    same = ("uid", "gid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns", "type", "last_use_s")
+    assert only(rows, *same) == only(twin, *same)
+    names = [(row["parent"].hex(), row["name"].hex()) for row in rows]
+    assert names == only(twin, "parent", "name")

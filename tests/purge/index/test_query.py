@@ -127,6 +127,16 @@ def test_a_file_with_several_names_is_one_file(tmp_path: Path) -> None:
     assert ask(tmp_path, "select count(*) n from names").frame.item() == 5
 
 
+def test_files_of_unknown_identity_are_not_taken_for_one(tmp_path: Path) -> None:
+    rows = [{k: v for k, v in _row(nlink=2, name=n).items() if k != "id"} for n in (b"a", b"b")]
+    _index(tmp_path, rows, lacking=frozenset({Lack.IDENTITY}))
+    answer = ask(tmp_path, "select count(*) n from files")
+    assert answer.frame.item() == 2
+    assert "hard links are not known" in answer.notes[0]
+    written = views.scanned(tmp_path, replace(_index(tmp_path, rows))).collect()
+    assert written["id"].n_unique() == 2  # for whoever counts by identity
+
+
 def test_what_is_lacking_is_null_and_said(tmp_path: Path) -> None:
     lacking = frozenset({Lack.BLOCKS, Lack.LINKS, Lack.IDENTITY, Lack.GROUP, Lack.TYPE})
     _index(tmp_path, [_row(nlink=1), _row(name=b"b")], lacking=lacking, complete=False)

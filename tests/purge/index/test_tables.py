@@ -174,7 +174,13 @@ texts = st.binary(max_size=6)
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(texts, st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)), max_size=6))
+@given(
+    st.lists(
+        st.tuples(texts, st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)),
+        max_size=6,
+        unique_by=lambda entry: entry[0],
+    )
+)
 @example([(b"\r", 1, 2), (b"\n", 1, 2), (b"\0", 1, 2), (b'"', 1, 2)])
 def test_what_the_csv_writer_writes_comes_back(
     tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[bytes, int, int]]

@@ -123,10 +123,10 @@ def test_use_is_that_of_df(tmp_path):
 
 
 def test_a_journal_beneath_the_root_would_purge_itself(tmp_path):
-    (tmp_path / "root" / "deep").mkdir(parents=True)
-    (tmp_path / "link").symlink_to(tmp_path / "root" / "deep")
-    root = str(tmp_path / "root")
-    for path in ("root", "root/deep", "root/none/yet", "link", "link/none", "other/../root/deep"):
+    (tmp_path / "top" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "top" / "deep")
+    root = str(tmp_path / "top")
+    for path in ("top", "top/deep", "top/none/yet", "link", "link/none", "other/../top/deep"):
         assert "beneath the root" in (journal_trouble(tmp_path / path, root) or ""), path
     assert journal_trouble(tmp_path / "journals", root) is None
     assert journal_trouble(tmp_path / "journals", str(tmp_path / "none")) is not None

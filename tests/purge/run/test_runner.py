@@ -329,6 +329,20 @@ def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):
     assert replay(read(result.journal)).open_batch is None
 
 
+def test_files_aside_that_no_row_explains_are_told(world):
+    world.remover.before = failing_at(21)
+    with pytest.raises(RuntimeError):
+        run(world.job(), apply=True)
+    world.remover.before = lambda _what, _row: None
+    real = world.restorer.recover
+    world.restorer.recover = lambda first, count: replace(
+        real(first, count), unexplained=[b".aside/x\n\xff"]
+    )
+    result = run(world.job(id="second"), apply=True)
+    assert result.unexplained == (b".aside/x\n\xff",)
+    assert lines(result, EndLine)[-1].unexplained == (".aside/x\\n\\xff",)
+
+
 def test_on_another_file_system_nothing_is_recovered(world):
     world.remover.before = failing_at(21)
     with pytest.raises(RuntimeError):

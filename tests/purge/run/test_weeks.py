@@ -70,7 +70,7 @@ class Weeks:
         # More is used than the target allows, by something like what the plan holds.
         self.others = int(self.capacity * TARGET - self.total * chance.uniform(0.1, 1.0))
         self.there = set(range(self.rows))
-        self.lag_s = chance.choice([0.0, 5.0, 40.0])
+        self.lag_s = chance.choice([0.0, 5.0, 300.0])
         self.held = {uid: self._of(uid) * chance.choice([1, 3, 20]) for uid in (1, 2, 3)}
         self.caps = Caps(
             files=chance.choice([None, 3, 10, 40]),

@@ -93,6 +93,7 @@ class Answer:
     elapsed_s: float = 0.01
     latency_s_median: float = 0.001
     latency_s_p99: float = 0.002
+    unexplained: Sequence[bytes] = ()
 
 
 @dataclass

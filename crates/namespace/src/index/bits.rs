@@ -35,6 +35,7 @@ fn zigzag(value: u64) -> i64 {
 }
 
 /// Eight bytes from `at`; what lies behind the end is 0.
+#[inline]
 fn word(data: &[u8], at: usize) -> u64 {
     if let Some(bytes) = data.get(at..at + 8) {
         return u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
@@ -106,6 +107,27 @@ impl Hybrid {
                 Run::Packed { bit, left } => {
                     let taken = count.min(*left);
                     unpack(&self.data, *bit, self.width, taken, out);
+                    *bit += taken * self.width as usize;
+                    *left -= taken;
+                    count -= taken;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over the next `count` values.
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Broken> {
+        while count > 0 {
+            self.next_run()?;
+            match &mut self.run {
+                Run::Same { left, .. } => {
+                    let taken = count.min(*left);
+                    *left -= taken;
+                    count -= taken;
+                }
+                Run::Packed { bit, left } => {
+                    let taken = count.min(*left);
                     *bit += taken * self.width as usize;
                     *left -= taken;
                     count -= taken;

@@ -86,6 +86,35 @@ impl<K: Kind, T: Clone> Column<K, T> {
         Ok(())
     }
 
+    /// Passes over rows; what they hold is not looked at more than it takes.
+    fn skip<M>(&mut self, mut rows: usize, map: &mut M) -> Result<()>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        while rows > 0 {
+            if self.left == 0 {
+                let page = self.pages.next()?.ok_or("ends early")?;
+                if let Some(data) = self.turn(page, map)? {
+                    self.left = data.0;
+                    self.definition = data.1;
+                }
+                continue;
+            }
+            let taken = rows.min(self.left);
+            let count = match self.present(taken)? {
+                Some(there) => there.iter().filter(|is_there| **is_there).count(),
+                None => taken,
+            };
+            match self.packed.as_mut().ok_or("ends early")? {
+                Packed::Values(packed) => self.kind.skip(packed, count)?,
+                Packed::Places(places) => places.skip(count)?,
+            }
+            self.left -= taken;
+            rows -= taken;
+        }
+        Ok(())
+    }
+
     /// Opens a page; returns how many levels it has, and they, where it is one of data.
     fn turn<M>(&mut self, page: Next, map: &mut M) -> Result<Option<(usize, Option<Hybrid>)>>
     where
@@ -196,6 +225,13 @@ impl<T: Clone> Numbers<T> {
     }
 }
 
+impl<T: Clone> Numbers<T> {
+    /// Passes over rows; `map` as it is given to [`Numbers::read`].
+    pub(crate) fn skip(&mut self, rows: usize, mut map: impl FnMut(i64) -> T) -> Result<()> {
+        self.0.skip(rows, &mut map)
+    }
+}
+
 fn integers(location: &Location, domain: Domain) -> Integers {
     Integers { wide: location.physical == Physical::INT64, signed: location.signed, domain }
 }
@@ -220,6 +256,18 @@ impl<T: Clone> Binary<T> {
     ) -> Result<()> {
         let mut map = |(page, range): (&Bytes, Range<usize>)| map(page, range);
         self.0.read(rows, out, &mut map)
+    }
+}
+
+impl<T: Clone> Binary<T> {
+    /// Passes over rows; `map` as it is given to [`Binary::read`].
+    pub(crate) fn skip(
+        &mut self,
+        rows: usize,
+        mut map: impl FnMut(&Bytes, Range<usize>) -> T,
+    ) -> Result<()> {
+        let mut map = |(page, range): (&Bytes, Range<usize>)| map(page, range);
+        self.0.skip(rows, &mut map)
     }
 }
 

@@ -35,6 +35,9 @@ pub(super) trait Kind {
         self.unpack(&mut values, count, out, map)
     }
 
+    /// Passes over the next `count` values.
+    fn skip(&self, values: &mut Self::Values, count: usize) -> Result<()>;
+
     /// Appends the next `count` values, mapped.
     fn unpack<T, M>(
         &self,
@@ -62,6 +65,7 @@ pub(super) enum PackedIntegers {
 
 impl Integers {
     /// Whether a number as it is stored cannot be of the domain.
+    #[inline]
     fn refuses(&self, stored: i64) -> bool {
         match self.domain {
             Domain::Signed => !self.signed && self.wide && stored < 0,
@@ -76,18 +80,23 @@ impl Integers {
         Err(format!("holds {shown}, which it cannot"))
     }
 
+    #[inline]
     fn of_four(&self, bytes: [u8; 4]) -> i64 {
         let number = u32::from_le_bytes(bytes);
         if self.signed { i64::from(number as i32) } else { i64::from(number) }
     }
 
     /// Differences of narrow numbers wrap at 32 bits.
+    #[inline]
     fn of_difference(&self, number: i64) -> i64 {
         if self.wide { number } else { self.of_four((number as u32).to_le_bytes()) }
     }
 
-    fn size(&self) -> usize {
-        if self.wide { 8 } else { 4 }
+    /// Takes so many numbers off a page.
+    fn take(&self, page: &mut Bytes, count: usize) -> Result<Bytes> {
+        let size = if self.wide { 8 } else { 4 };
+        let length = count.checked_mul(size).filter(|length| *length <= page.len());
+        Ok(page.split_to(length.ok_or("ends early")?))
     }
 }
 
@@ -101,6 +110,14 @@ impl Kind for Integers {
             Encoding::DELTA_BINARY_PACKED => Ok(PackedIntegers::Delta(Delta::new(values)?)),
             other => Err(format!("is packed as {other}, which is not read here")),
         }
+    }
+
+    fn skip(&self, values: &mut PackedIntegers, count: usize) -> Result<()> {
+        match values {
+            PackedIntegers::Delta(delta) => delta.read(count, &mut Vec::new(), |_| ())?,
+            PackedIntegers::Plain(bytes) => drop(self.take(bytes, count)?),
+        }
+        Ok(())
     }
 
     fn unpack<T, M>(
@@ -125,8 +142,7 @@ impl Kind for Integers {
                 delta.read(count, out, |number| checked(self.of_difference(number)))?;
             }
             PackedIntegers::Plain(bytes) => {
-                let length = count.checked_mul(self.size()).filter(|length| *length <= bytes.len());
-                let bytes = bytes.split_to(length.ok_or("ends early")?);
+                let bytes = self.take(bytes, count)?;
                 if self.wide {
                     let words =
                         bytes.chunks_exact(8).map(|word| word.try_into().unwrap_or_default());
@@ -221,6 +237,14 @@ impl Kind for Strings {
             }
             other => Err(format!("is packed as {other}, which is not read here")),
         }
+    }
+
+    fn skip(&self, values: &mut PackedStrings, count: usize) -> Result<()> {
+        if let (Some(length), PackedStrings::Plain { page, at }) = (self.fixed, &mut *values) {
+            let length = count.checked_mul(length).ok_or("ends early")?;
+            return take(page, at, length).map(drop);
+        }
+        self.unpack(values, count, &mut Vec::new(), &mut |_: (&Bytes, Range<usize>)| ())
     }
 
     fn unpack<T, M>(

@@ -169,7 +169,7 @@ impl Columns {
             left: group.rows,
             done: 0,
             parent: group.binary(Name::Parent, None)?,
-            name: group.binary(Name::Name, None)?,
+            name: group.binary(Name::Last, None)?,
             id: group.binary(Name::Id, Some([0; 16]))?,
             fid: group.binary(Name::IdKind, Some(false))?,
             kind: group.binary(Name::Type, Some(FileType::Unknown))?,
@@ -196,7 +196,7 @@ impl Columns {
         let parents = self.parents(count)?;
         let mut names = Vec::new();
         let slice = |page: &Bytes, range| page.slice(range);
-        self.name.read(count, &mut names, slice).map_err(of(Name::Name))?;
+        self.name.read(count, &mut names, slice).map_err(of(Name::Last))?;
         let strings = parents.into_iter().zip(names);
         let entries = self.entries(count)?;
         let last_use = optional(&mut self.last_use, count, |number| number, Name::LastUse)?;
@@ -240,7 +240,8 @@ impl Columns {
             let osts = self.osts.of(self.done + row);
             let stripe_count = stripes.as_ref().and_then(|column| column[row]);
             let layout = (stripe_count.is_some() || osts.is_some()).then(|| Layout {
-                stripe_count: stripe_count.unwrap_or(0),
+                // Where only the objects are known, each is taken for a stripe.
+                stripe_count: stripe_count.unwrap_or(osts.map_or(0, |osts| osts.len() as u32)),
                 osts: osts.unwrap_or(&[]).to_vec(),
             });
             Entry {

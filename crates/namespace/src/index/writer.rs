@@ -246,6 +246,22 @@ struct Group {
     last_use: Optional<i64>,
 }
 
+/// Every byte, to be a string of its own.
+static LETTERS: [u8; 256] = {
+    let mut letters = [0; 256];
+    let mut byte = 0;
+    while byte < letters.len() {
+        letters[byte] = byte as u8;
+        byte += 1;
+    }
+    letters
+};
+
+/// Strings that are there for ever: copies of them count no references, of which a row has many.
+fn fixed_strings(strings: impl IntoIterator<Item = &'static [u8]>) -> Vec<ByteArray> {
+    strings.into_iter().map(|string| ByteArray::from(Bytes::from_static(string))).collect()
+}
+
 /// What a row takes besides its strings.
 const ROW_BYTES: usize = 150;
 
@@ -320,8 +336,7 @@ impl Group {
         output.optional::<Int64Type>(&mut self.modification)?;
         output.optional::<Int64Type>(&mut self.change)?;
         output.optional::<Int64Type>(&mut self.birth)?;
-        let letters: Vec<ByteArray> =
-            (0..=u8::MAX).map(|byte| ByteArray::from(vec![byte])).collect();
+        let letters = fixed_strings(LETTERS.chunks(1));
         output.repeated(self.types.drain(..).map(|letter| letters[usize::from(letter)].clone()))?;
         output.optional::<Int32Type>(&mut self.stripe_counts)?;
         output.column::<Int32Type>(&self.osts, Some(&self.ost_levels), Some(&self.ost_begins))?;
@@ -340,7 +355,7 @@ impl Group {
         let ids = Bytes::from(std::mem::take(&mut self.ids));
         let ids = (0..ids.len()).step_by(16).map(|at| ByteArray::from(ids.slice(at..at + 16)));
         output.fixed(ids.map(FixedLenByteArray::from))?;
-        let kinds = [ByteArray::from("inode"), ByteArray::from("fid")];
+        let kinds = fixed_strings([b"inode".as_slice(), b"fid"]);
         output.repeated(self.fids.drain(..).map(|fid| kinds[usize::from(fid)].clone()))
     }
 }

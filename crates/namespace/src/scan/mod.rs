@@ -127,7 +127,7 @@ impl Control {
 
 /// Scans into Parquet shards, or goes on with what the checkpoint in the index says.
 pub fn scan(options: &Options, control: &Control) -> Result<Summary> {
-    scan_into(options, control, |index, numbers| shards::ShardSink::new(index, numbers))
+    scan_into(options, control, shards::ShardSink::new)
 }
 
 /// The same into sinks of another kind; each gets the index and the counter of shards.

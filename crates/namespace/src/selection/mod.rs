@@ -93,7 +93,7 @@ impl Search<'_> {
         }
         let mut last_use_s = stretch.last_use_s[row];
         if stretch.links[row] != 1 {
-            let linked = self.linked?.links().get(stretch.objects[row].as_ref()?)?;
+            let linked = self.linked?.links().get(&stretch.object(row)?)?;
             if linked.verdict().is_some() {
                 return None;
             }

@@ -131,7 +131,7 @@ impl<'a> Counter<'a> {
                 osts: osts.map(Box::from),
             },
         };
-        match stretch.objects[row] {
+        match stretch.object(row) {
             Some(key) => self.links.add(key, linked),
             // Nobody can say which other names it has: it counts alone, and stays.
             None => {

@@ -59,8 +59,8 @@ pub(crate) struct Stretch {
     pub(crate) last_use_s: Vec<i64>,
     pub(crate) allocated: Vec<u64>,
     pub(crate) links: Vec<u32>,
-    /// Which object it is, where some row of the stretch has other links than one; else empty.
-    pub(crate) objects: Vec<Option<Key>>,
+    /// The rows that have other links than one, and which object each is, where that is known.
+    objects: Vec<(usize, Option<Key>)>,
     uids: Vec<u64>,
     projects: Vec<u64>,
     regular: Vec<bool>,
@@ -68,8 +68,6 @@ pub(crate) struct Stretch {
     numbers: Vec<u64>,
     times: Vec<i64>,
     verdicts: Vec<Verdict>,
-    names: Vec<Bytes>,
-    ids: Vec<[u8; 16]>,
 }
 
 impl Stretch {
@@ -78,20 +76,25 @@ impl Stretch {
         self.uids[row] as u32
     }
 
+    /// Which object a row with other links than one is; `None` where that is not known.
+    pub(crate) fn object(&self, row: usize) -> Option<Key> {
+        let place = self.objects.binary_search_by_key(&row, |(row, _)| *row).ok()?;
+        self.objects[place].1
+    }
+
     /// The project of a row; only where projects were asked for.
     pub(crate) fn project(&self, row: usize) -> Option<u32> {
         let project = self.projects[row];
         (project & NO_PROJECT == 0).then_some(project as u32)
     }
+}
 
-    fn keep(&mut self, reason: Kept, is_kept: impl Fn(&Self, usize) -> bool) {
-        let mut kept = std::mem::take(&mut self.kept);
-        for (row, kept) in kept.iter_mut().enumerate() {
-            if is_kept(self, row) {
-                *kept = reason as u8;
-            }
-        }
-        self.kept = kept;
+/// Gives a reason to the rows of which a column holds what is kept.
+///
+/// Without a branch, so that the processor looks at many rows at once.
+fn mark<T: Copy>(kept: &mut [u8], reason: Kept, column: &[T], is_kept: impl Fn(T) -> bool) {
+    for (kept, value) in kept.iter_mut().zip(column) {
+        *kept = if is_kept(*value) { reason as u8 } else { *kept };
     }
 }
 
@@ -159,9 +162,9 @@ impl<'a> Judge<'a> {
             gids: (!rules.exempt_groups.is_empty()).then(gids).transpose()?,
             projects: projects.transpose()?.flatten(),
             sizes: sizes.then(|| numbers(Name::Size, Domain::Unsigned)).transpose()?,
-            names: Late { column: None, done: 0 },
-            devices: Late { column: None, done: 0 },
-            ids: Late { column: None, done: 0 },
+            names: Late::new(),
+            devices: Late::new(),
+            ids: Late::new(),
             lists: options.osts.then(|| group.osts()).transpose()?,
             prepared,
             shard,
@@ -187,15 +190,16 @@ impl<'a> Judge<'a> {
         stretch.kept.clear();
         stretch.kept.resize(rows, 0);
         let (as_of_s, before_s) = (rules.as_of_s, rules.old_enough_before_s);
-        stretch.keep(Kept::TooYoung, |all, row| all.last_use_s[row].min(as_of_s) >= before_s);
-        stretch.keep(Kept::TimeUnknown, |all, row| all.last_use_s[row] == UNKNOWN);
+        let (kept, last_use_s) = (&mut stretch.kept, &stretch.last_use_s);
+        mark(kept, Kept::TooYoung, last_use_s, |time| time.min(as_of_s) >= before_s);
+        mark(kept, Kept::TimeUnknown, last_use_s, |time| time == UNKNOWN);
         self.judge_sizes(rows, stretch)?;
         if !rules.linked {
-            stretch.keep(Kept::OtherLinks, |all, row| all.links[row] != 1);
+            mark(&mut stretch.kept, Kept::OtherLinks, &stretch.links, |links| links != 1);
         }
         self.judge_owners(rows, stretch)?;
         self.judge_paths(rows, stretch)?;
-        stretch.keep(Kept::NotRegular, |all, row| !all.regular[row]);
+        mark(&mut stretch.kept, Kept::NotRegular, &stretch.regular, |is_regular| !is_regular);
         self.identify(rows, stretch)?;
         self.done += rows;
         Ok(true)
@@ -225,7 +229,7 @@ impl<'a> Judge<'a> {
             .read(rows, &mut stretch.numbers, |n| n as u64)
             .map_err(|problem| self.shard.unreadable(Name::Size, &problem))?;
         let minimum = self.prepared.rules.minimum_size_bytes;
-        stretch.keep(Kept::TooSmall, |all, row| all.numbers[row] < minimum);
+        mark(&mut stretch.kept, Kept::TooSmall, &stretch.numbers, |size| size < minimum);
         Ok(())
     }
 
@@ -239,7 +243,8 @@ impl<'a> Judge<'a> {
         if let Some(projects) = &mut self.projects {
             let map = |id| marked(&rules.exempt_projects, id);
             projects.read(rows, &mut stretch.projects, map).map_err(failed(Name::Project))?;
-            stretch.keep(Kept::ExemptProject, |all, row| all.projects[row] & EXEMPT != 0);
+            let (kept, projects) = (&mut stretch.kept, &stretch.projects);
+            mark(kept, Kept::ExemptProject, projects, |id| id & EXEMPT != 0);
         } else {
             stretch.projects.resize(rows, NO_PROJECT);
         }
@@ -247,13 +252,13 @@ impl<'a> Judge<'a> {
             stretch.flags.clear();
             let map = |id| among(&rules.exempt_groups, id);
             gids.read(rows, &mut stretch.flags, map).map_err(failed(Name::Gid))?;
-            stretch.keep(Kept::ExemptGroup, |all, row| all.flags[row]);
+            mark(&mut stretch.kept, Kept::ExemptGroup, &stretch.flags, |is_exempt| is_exempt);
         }
         stretch.uids.clear();
         if let Some(uids) = &mut self.uids {
             let map = |id| marked(&rules.exempt_users, id);
             uids.read(rows, &mut stretch.uids, map).map_err(failed(Name::Uid))?;
-            stretch.keep(Kept::ExemptUser, |all, row| all.uids[row] & EXEMPT != 0);
+            mark(&mut stretch.kept, Kept::ExemptUser, &stretch.uids, |id| id & EXEMPT != 0);
         } else {
             stretch.uids.resize(rows, 0);
         }
@@ -271,97 +276,86 @@ impl<'a> Judge<'a> {
         let read = parents.read(rows, &mut stretch.verdicts, map);
         let read = read.and_then(|()| wrong.map_or(Ok(()), |wrong| Err(wrong.into())));
         read.map_err(|problem: String| self.shard.unreadable(Name::Parent, &problem))?;
-        stretch.keep(Kept::ExemptPath, |all, row| all.verdicts[row] == Verdict::Exempt);
-        if stretch.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Names(_))) {
-            self.read_names(rows, stretch)?;
-            stretch.keep(Kept::ExemptPath, |all, row| match all.verdicts[row] {
-                Verdict::Names(list) => paths.is_named(list, &all.names[row]),
-                Verdict::Exempt | Verdict::Not => false,
-            });
+        let (kept, verdicts) = (&mut stretch.kept, &stretch.verdicts);
+        mark(kept, Kept::ExemptPath, verdicts, |verdict| verdict == Verdict::Exempt);
+        for row in 0..rows {
+            if let Verdict::Names(list) = stretch.verdicts[row] {
+                if paths.is_named(list, &self.name_of(row)?) {
+                    stretch.kept[row] = Kept::ExemptPath as u8;
+                }
+            }
         }
         Ok(())
     }
 
-    fn read_names(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
-        let names = &mut self.names;
-        if names.column.is_none() {
-            names.column = Some(self.group.binary(Name::Name, None)?);
-        }
-        let Some(column) = &mut names.column else { return Ok(()) };
-        let lag = self.done - names.done;
-        names.done = self.done + rows;
-        let mut read = |rows, out: &mut Vec<Bytes>| {
-            out.clear();
-            column
-                .read(rows, out, |page, range| page.slice(range))
-                .map_err(|problem| self.shard.unreadable(Name::Name, &problem))
-        };
-        pieces(lag, |piece| read(piece, &mut stretch.names))?;
-        read(rows, &mut stretch.names)
+    /// The name of a row of this stretch; to be asked in the order of the rows.
+    fn name_of(&mut self, row: usize) -> Result<Bytes> {
+        let (shard, group) = (self.shard, &self.group);
+        let slice = |page: &Bytes, range: Range<usize>| page.slice(range);
+        let column = self.names.open(|| group.binary(Name::Last, None))?;
+        let lag = self.done + row - column.1;
+        let mut name = Vec::with_capacity(1);
+        let read = column.0.skip(lag, slice).and_then(|()| column.0.read(1, &mut name, slice));
+        read.map_err(|problem| shard.unreadable(Name::Last, &problem))?;
+        self.names.done = self.done + row + 1;
+        Ok(name.pop().unwrap_or_default())
     }
 
-    /// Finds out which objects the rows are, where one of them may have another name.
+    /// Finds out which objects those rows are that may have other names.
     fn identify(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
         stretch.objects.clear();
-        let several = |row: usize| stretch.regular[row] && stretch.links[row] != 1;
-        if !(0..rows).any(several) {
-            return Ok(());
+        for row in 0..rows {
+            if stretch.regular[row] && stretch.links[row] != 1 {
+                let (device, id) = (self.device_of(row)?, self.id_of(row)?);
+                // An identity that is not known is nobody's.
+                stretch.objects.push((row, (id != [0; 16]).then_some((device, id))));
+            }
         }
-        self.read_ids(rows, stretch)?;
-        self.read_devices(rows, stretch)?;
-        // An identity that is not known is nobody's.
-        let known = |(device, id): (&u64, &[u8; 16])| (*id != [0; 16]).then_some((*device, *id));
-        stretch.objects.extend(stretch.numbers.iter().zip(&stretch.ids).map(known));
         Ok(())
     }
 
-    fn read_ids(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
-        let ids = &mut self.ids;
-        if ids.column.is_none() {
-            ids.column = Some(self.group.binary(Name::Id, Some([0; 16]))?);
-        }
-        let Some(column) = &mut ids.column else { return Ok(()) };
-        let lag = self.done - ids.done;
-        ids.done = self.done + rows;
-        let mut read = |rows, out: &mut Vec<[u8; 16]>| {
-            out.clear();
-            column
-                .read(rows, out, |page, range| page[range].try_into().unwrap_or_default())
-                .map_err(|problem| self.shard.unreadable(Name::Id, &problem))
-        };
-        pieces(lag, |piece| read(piece, &mut stretch.ids))?;
-        read(rows, &mut stretch.ids)
+    fn id_of(&mut self, row: usize) -> Result<[u8; 16]> {
+        let (shard, group) = (self.shard, &self.group);
+        let of = |page: &Bytes, range: Range<usize>| page[range].try_into().unwrap_or_default();
+        let column = self.ids.open(|| group.binary(Name::Id, Some([0; 16])))?;
+        let lag = self.done + row - column.1;
+        let mut id = Vec::with_capacity(1);
+        let read = column.0.skip(lag, of).and_then(|()| column.0.read(1, &mut id, of));
+        read.map_err(|problem| shard.unreadable(Name::Id, &problem))?;
+        self.ids.done = self.done + row + 1;
+        Ok(id.pop().unwrap_or_default())
     }
 
-    fn read_devices(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
-        let devices = &mut self.devices;
-        if devices.column.is_none() {
-            devices.column = self.group.numbers(Name::Device, Domain::Unsigned, Some(0))?;
-        }
-        let Some(column) = &mut devices.column else {
-            return Err(self.shard.unreadable(Name::Device, "is missing"));
+    fn device_of(&mut self, row: usize) -> Result<u64> {
+        let (shard, group) = (self.shard, &self.group);
+        let lacks = || shard.unreadable(Name::Device, "is missing");
+        let open = || {
+            let column = group.numbers(Name::Device, Domain::Unsigned, Some(0))?;
+            column.ok_or_else(lacks)
         };
-        let lag = self.done - devices.done;
-        devices.done = self.done + rows;
-        let mut read = |rows, out: &mut Vec<u64>| {
-            out.clear();
-            column
-                .read(rows, out, |number| number as u64)
-                .map_err(|problem| self.shard.unreadable(Name::Device, &problem))
-        };
-        pieces(lag, |piece| read(piece, &mut stretch.numbers))?;
-        read(rows, &mut stretch.numbers)
+        let column = self.devices.open(open)?;
+        let lag = self.done + row - column.1;
+        let (mut device, bits) = (Vec::with_capacity(1), |number: i64| number as u64);
+        let read = column.0.skip(lag, bits).and_then(|()| column.0.read(1, &mut device, bits));
+        read.map_err(|problem| shard.unreadable(Name::Device, &problem))?;
+        self.devices.done = self.done + row + 1;
+        Ok(device.pop().unwrap_or_default())
     }
 }
 
-/// Goes over `rows` in pieces of at most a stretch.
-fn pieces(mut rows: usize, mut each: impl FnMut(usize) -> Result<()>) -> Result<()> {
-    while rows > 0 {
-        let piece = rows.min(STRETCH);
-        each(piece)?;
-        rows -= piece;
+impl<C> Late<C> {
+    fn new() -> Self {
+        Self { column: None, done: 0 }
     }
-    Ok(())
+
+    /// The column, and how many of its rows were read.
+    fn open(&mut self, open: impl FnOnce() -> Result<C>) -> Result<(&mut C, usize)> {
+        let column = match self.column.take() {
+            Some(column) => column,
+            None => open()?,
+        };
+        Ok((self.column.insert(column), self.done))
+    }
 }
 
 impl LastUse {

@@ -50,6 +50,12 @@ def command(directory: Path, as_json: bool, top: int, **asked: Any) -> None:
 
     if (asked["used"] is None) != (asked["available"] is None):
         raise UsageError("--used and --available are given together", hint="as df --block-size=1")
+    targets = [asked[name] for name in ("policy", "target", "target_ost")]
+    if targets == [None, None, None]:
+        raise UsageError(
+            "how full the file system may be is not said",
+            hint="--target 70%, or --policy POLICY.toml",
+        )
     if asked["target"] is not None and asked["target_ost"] is not None:
         raise UsageError("--target and --target-ost exclude one another", hint="leave one out")
     question = horizon_question(directory, **asked)

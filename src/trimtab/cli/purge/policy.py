@@ -12,7 +12,7 @@ from trimtab.errors import UsageError
 
 
 @click.command("policy")
-@click.argument("file", metavar="FILE", type=terms.PATH, required=False)
+@click.argument("file", metavar="[FILE]", type=terms.PATH, required=False)
 @click.option("--root", metavar="DIR", help="Write a policy for it; else FILE is checked.")
 @click.option("--name", metavar="NAME", help="Of the new policy. Default: the root's last part.")
 @click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")

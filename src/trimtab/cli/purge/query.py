@@ -14,7 +14,7 @@ _BY = ("user", "group", "project", "age", "size", "ost")
 
 
 @click.command("query")
-@click.argument("statement", metavar='"SQL"', required=False)
+@click.argument("statement", metavar='["SQL"]', required=False)
 @terms.index
 @click.option("--by", type=click.Choice(_BY), help="In place of SQL: who or what holds how much.")
 @click.option(

@@ -41,7 +41,6 @@ def command(
     """
     from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.launch.process import utc_now
     from trimtab.loop.purging.replaying import replay_policy
     from trimtab.units import parse_moment
 
@@ -58,9 +57,7 @@ def command(
     )
     with progress_bar(silent=as_json) as progress:
         progress("reading both indexes", 0.0)
-        replayed = replay_policy(
-            question, later, now=utc_now(), before=cut_off, reads_known=reads_known
-        )
+        replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)
     if as_json:
         from trimtab.report.documents.purge_replay import replay_document
 

@@ -25,7 +25,9 @@ from trimtab.cli.purge import terms
 @click.option(
     "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."
 )
+@click.option("--site", metavar="SITE", help="Whose log book a run that deleted is written to.")
 @terms.place
+@options.store
 @options.as_json
 def command(
     *,
@@ -34,7 +36,9 @@ def command(
     policy: Path | None,
     whole_plan: bool,
     within_s: float | None,
+    site: str | None,
     place: str | None,
+    store_url: str | None,
     as_json: bool,
 ) -> None:
     """Check every file of a plan again, the longest unused first, and with --apply delete it.
@@ -46,28 +50,35 @@ def command(
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_progress import meter, run_progress
+    from trimtab.launch.process import utc_now
+    from trimtab.loop.purging.log import log_purge
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.running import RunOptions, error_of, run_plan
 
+    began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
     asked = RunOptions(apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s)
     with meter(silent=as_json) as show:
-        loaded, result = run_plan(
+        ran = run_plan(
             plan,
             asked,
             place=purge_place(place),
             version=__version__,
             progress=run_progress(show),
         )
+    loaded, result, notes = ran.loaded, ran.result, ran.notes
+    if site is not None:
+        said = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
+        notes = notes if said is None else (*notes, said)
     error = error_of(result)
     if as_json:
         from trimtab.report.documents.purge_run import run_document
 
-        click.echo(run_document(result, loaded, error).to_json())
+        click.echo(run_document(result, loaded, error, notes).to_json())
     else:
         from trimtab.cli.render.purge_run import print_run
 
-        print_run(result, loaded)
+        print_run(result, loaded, notes)
     if error is not None:
         error.reported = as_json
         raise error

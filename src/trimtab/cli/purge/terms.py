@@ -42,7 +42,7 @@ def threads(function: Decorated) -> Decorated:
     """Add ``--threads``."""
     return click.option(
         "--threads",
-        type=click.IntRange(0, 4096),
+        type=click.IntRange(0, 256),
         default=0,
         metavar="N",
         help="Threads. Default: as many as suit the machine.",

@@ -39,8 +39,10 @@ def print_horizon(found: Found, *, top: int) -> None:
     usage, root = found.usage, visible(found.policy.root)
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
     out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", style="bold")
-    print_sentences(out, answer.words)
+    print_sentences(out, [one for one in answer.words if one not in found.rules.words])
     print_sentences(out, found.notes, "yellow")
+    out.print("\nthe rules", style="bold")
+    print_sentences(out, found.rules.words, "dim")
     out.print("\nwhat deleting by age alone would free", style="bold")
     print_table(out, _curve(answer.steps, (answer.needed, answer.published), answer.as_of_s))
     _print_kept(out, found)
@@ -54,13 +56,15 @@ def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: in
     """Return the table of ages, with the cut-offs of now and of the lists among them."""
     made = table("unused for>", "last used before", "files>", "frees>", "leaves>", "")
     rows = [(one.cut_off_hour, one.age_s, one.freed, one.after, "") for one in steps]
-    needed, published = cut_offs
-    for horizon, what in ((needed, "<- enough now"), (published, "<- the lists")):
+    for horizon, noun in zip(cut_offs, ("enough now", "the lists"), strict=True):
+        reached = horizon.status is HorizonStatus.REACHED
+        what = f"<- {noun if reached else 'all that may go'}"
         hour, age_s = horizon.cut_off_hour, horizon.age_s(as_of_s)
         if hour is None or age_s is None:
             continue
         same = [row for row in rows if row[0] == hour]
-        mark = f"{same[0][4]}, {what[3:]}" if same and same[0][4] else what
+        mark = same[0][4] if same else ""
+        mark = what if mark in ("", what) else f"{mark}, {what[3:]}"
         rows = [row for row in rows if row[0] != hour]
         rows.append((hour, age_s, horizon.freed, horizon.after, mark))
     for hour, age_s, freed, after, mark in sorted(rows, key=lambda row: row[0]):

@@ -74,7 +74,9 @@ def scan_progress(show: Show, total: int, *, whole: bool) -> Callable[[ScanLike]
 
     def shown(now: ScanLike) -> None:
         rate = state.of(now.entries, now.elapsed_s)
-        words = [plural(now.entries, "name", ","), f"{rate:,.0f}/s"]
+        words = [plural(now.entries, "name", ",")]
+        if rate > 0:
+            words.append(f"{rate:,.0f}/s")
         words.append(f"{now.pending:,} directories waiting")
         if now.unread:
             words.append(f"{now.unread:,} not read")
@@ -101,13 +103,11 @@ def import_progress(show: Show) -> Callable[[int], None]:
 
 def run_progress(show: Show) -> Callable[[Progress], None]:
     """Return what shows a run: files, bytes, and how far it is to the target or the plan's end."""
-    start, first = time.monotonic(), [0]
+    state = _Rate()
 
     def shown(now: Progress) -> None:
         done = now.rows - now.rows_left
-        first[0] = first[0] or done
-        elapsed = max(time.monotonic() - start, 1e-9)
-        rate = (done - first[0]) / elapsed
+        rate = state.of(done, time.monotonic())
         words = [now.doing, plural(now.files, "file", ","), format_bytes(now.freed_bytes)]
         part = done / now.rows if now.rows else 1.0
         if rate > 0:
@@ -124,7 +124,7 @@ def run_progress(show: Show) -> Callable[[Progress], None]:
 
 
 class _Rate:
-    """Names a second since the first look: what an earlier scan had done is not counted in."""
+    """How many a second since the first look: what was done before it is not counted in."""
 
     def __init__(self) -> None:
         self._first: tuple[int, float] | None = None
@@ -134,7 +134,7 @@ class _Rate:
             self._first = (entries, elapsed_s)
         before, since_s = self._first
         if elapsed_s - since_s < 0.1:
-            return entries / elapsed_s if elapsed_s > 0 and before == entries else 0.0
+            return 0.0
         return (entries - before) / (elapsed_s - since_s)
 
 

@@ -38,6 +38,8 @@ def _print_day(out: Console, day: Day, top: int) -> None:
         who = f" by {run.who}" if run.who else ""
         print_sentences(out, [f"run {run.run[:18]}{who}: {ended}"], "dim")
         print_sentences(out, run.objections, "yellow")
+        aside = (f"moved aside by an interrupted run: {one}" for one in run.unexplained)
+        print_sentences(out, aside, "yellow")
     out.print()
 
 

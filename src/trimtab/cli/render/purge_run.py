@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import fullness, print_facts, print_sentences
+from trimtab.cli.render.purge_tables import (
+    fullness,
+    print_facts,
+    print_sentences,
+    print_table,
+    table,
+)
 from trimtab.cli.render.text import console
 from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.runner import RunResult
 from trimtab.purge.run.state import DELETED, WOULD_DELETE
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-def print_run(result: RunResult, loaded: LoadedPlan) -> None:
+_SHOWN = 20
+
+
+def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> None:
     """Print what a run came to."""
     out = console()
     kind = "run" if result.apply else "dry run"
@@ -24,16 +37,33 @@ def print_run(result: RunResult, loaded: LoadedPlan) -> None:
     if result.objections:
         title = "what held it back" if result.apply else "what would hold a run back"
         out.print(f"\n{title}", style="bold yellow")
-        for one in result.objections:
-            hint = "" if one.hint is None else f" ({one.hint})"
-            print_sentences(out, [f"{one.guard}: {one.reason}{hint}"])
+        print_table(out, _objections(result.objections))
     if result.trim_due:
         print_sentences(
             out,
             ["the drives do not know yet what became free: trim them (fstrim) when it is quiet"],
             "dim",
         )
+    print_sentences(out, (*notes, *_unexplained(result)), "yellow")
     out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
+
+
+def _objections(objections: Sequence[Objection]) -> Table:
+    made = table("guard", "says", "what to do")
+    for one in objections:
+        made.add_row(one.guard, visible(one.reason), visible(one.hint or ""))
+    return made
+
+
+def _unexplained(result: RunResult) -> Iterator[str]:
+    for path in result.unexplained[:_SHOWN]:
+        shown = visible(path.decode("utf-8", "surrogateescape"))
+        yield (
+            f"{shown}, which an interrupted run moved aside, fits no row of the plan and is left "
+            "there: see whose it is, and move it back"
+        )
+    if len(result.unexplained) > _SHOWN:
+        yield f"{len(result.unexplained) - _SHOWN:,} more lie beside it"
 
 
 def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ def print_table(out: Console, made: Table) -> None:
     """Print a table, set in by two."""
     from rich.padding import Padding
 
-    out.print(Padding(made, (0, 0, 0, 2)))
+    out.print(Padding(made, (0, 0, 0, 2), expand=False))
 
 
 def print_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
@@ -45,11 +46,11 @@ def print_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
 
 def print_sentences(out: Console, sentences: Iterable[str], style: str = "") -> None:
     """Print sentences, set in by two and wrapped to the page."""
-    from rich.padding import Padding
     from rich.text import Text
 
     for sentence in dict.fromkeys(sentences):
-        out.print(Padding(Text(_ended(sentence), style=style), (0, 0, 0, 2)))
+        for line in textwrap.wrap(_ended(sentence), max(20, out.width - 4)):
+            out.print(Text(f"  {line}", style=style), soft_wrap=True)
 
 
 def owner(uid: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.site import SiteSays, ask_site
@@ -160,14 +161,35 @@ def _policy(question: Question, manifest: Manifest) -> Policy:
 def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesInForce) -> Tally:
     from trimtab._core import tally
 
-    return tally(
-        shard_paths(question.directory, manifest),
-        rules.core(),
-        threads=question.threads,
-        users=True,
-        projects=Lack.PROJECT not in manifest.lacking,
-        osts=policy.target_ost is not None and Lack.LAYOUT not in manifest.lacking,
-    )
+    with core_errors("reading the index"):
+        return tally(
+            shard_paths(question.directory, manifest),
+            rules.core(),
+            threads=question.threads,
+            users=True,
+            projects=Lack.PROJECT not in manifest.lacking,
+            osts=policy.target_ost is not None and Lack.LAYOUT not in manifest.lacking,
+        )
+
+
+def choose(question: Question, found: Found, before_s: int, out: Path) -> None:
+    """Write the candidates of a cut-off to a file, the longest unused first.
+
+    Raises
+    ------
+    ToolError, DataError
+        The index cannot be read, or the file not be written.
+    """
+    from trimtab._core import select
+
+    with core_errors("choosing the candidates", hint="is there room beside the plan?"):
+        select(
+            shard_paths(question.directory, found.manifest),
+            found.rules.core(),
+            before_s=before_s,
+            out=str(out),
+            threads=question.threads,
+        )
 
 
 def _growth(

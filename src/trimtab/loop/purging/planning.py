@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.errors import RefusedError, TrimtabError, UnreadableError
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, shard_paths
+from trimtab.errors import RefusedError
+from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
@@ -98,7 +98,7 @@ def make_plan(
     key, new_key = signing_key(prepared(place))
     with staging(out, owner=place.owner) as staged:
         progress("choosing the candidates", 0.3)
-        _select(question, found, before_s, staged.candidates)
+        choose(question, found, before_s, staged.candidates)
         progress("freezing and signing", 0.7)
         plan = freeze(
             _draft(question, policy, found, before_s, now),
@@ -127,23 +127,6 @@ def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
     held = pl.coalesce("allocated_bytes", "size_bytes").sum().alias("held")
     totals = rows.group_by("uid").agg(held).collect(engine="streaming")
     return {int(uid): int(held) for uid, held in totals.select("uid", "held").iter_rows()}
-
-
-def _select(question: Question, found: Found, before_s: int, out: Path) -> None:
-    from trimtab._core import select
-
-    try:
-        select(
-            shard_paths(question.directory, found.manifest),
-            found.rules.core(),
-            before_s=before_s,
-            out=str(out),
-            threads=question.threads,
-        )
-    except TrimtabError:
-        raise
-    except OSError as error:
-        raise UnreadableError(f"the candidates could not be written: {error}") from error
 
 
 def _draft(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, shard_paths
+from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose, shard_paths
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
@@ -37,7 +37,6 @@ def replay_policy(
     question: Question,
     later: Path,
     *,
-    now: datetime,
     before: datetime | None = None,
     reads_known: bool = False,
     measure: Measure = usage_now,
@@ -65,7 +64,9 @@ def replay_policy(
     afterwards = load_manifest(later)
     earlier = load_manifest(question.directory)
     _require_same(earlier, afterwards)
-    found = ask_horizon(question, now=now, measure=measure)
+    # As of then: an exemption that has ended since kept its files at the time.
+    then = datetime.fromtimestamp(earlier.as_of_s, UTC)
+    found = ask_horizon(question, now=then, measure=measure)
     before_s = found.answer.needed.cut_off_s if before is None else _whole_hour(before)
     if before_s is None:
         raise RefusedError(
@@ -74,21 +75,9 @@ def replay_policy(
         )
     with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
         candidates = Path(aside, "candidates.parquet")
-        _select(question, found, before_s, candidates)
+        choose(question, found, before_s, candidates)
         came = _replay(candidates, later, earlier, afterwards, reads_known=reads_known)
     return Replayed(found, before_s, afterwards, came)
-
-
-def _select(question: Question, found: Found, before_s: int, out: Path) -> None:
-    from trimtab._core import select
-
-    select(
-        shard_paths(question.directory, found.manifest),
-        found.rules.core(),
-        before_s=before_s,
-        out=str(out),
-        threads=question.threads,
-    )
 
 
 def _replay(

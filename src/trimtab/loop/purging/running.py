@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.noted import NotedRemover, Notes
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
@@ -23,9 +25,12 @@ from trimtab.purge.run.arming import person_now, read_arming
 from trimtab.purge.run.facts import index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.runner import Job, Progress, Remover, RunResult, run
+from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Totals
 from trimtab.purge.run.surroundings import HostSurroundings, Site
+
+if TYPE_CHECKING:
+    from trimtab._core import Removal
 
 BEFORE_ALL_TIMES_S: Final = -(2**62)
 """A cut-off that every file is too young for: what a restorer goes by."""
@@ -53,6 +58,21 @@ class RunOptions:
     ends_at_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run came to.
+
+    Attributes
+    ----------
+    notes
+        What a person should look at, a sentence each.
+    """
+
+    loaded: LoadedPlan
+    result: RunResult
+    notes: tuple[str, ...]
+
+
 def run_plan(
     directory: Path,
     options: RunOptions,
@@ -63,8 +83,8 @@ def run_plan(
     progress: Callable[[Progress], None] | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[LoadedPlan, RunResult]:
-    """Return a plan and what a run of it came to; see `trimtab.purge.run.runner.run`.
+) -> Ran:
+    """Return what a run of a plan came to; see `trimtab.purge.run.runner.run`.
 
     Parameters
     ----------
@@ -96,6 +116,8 @@ def run_plan(
         clock=clock,
         sleep=sleep,
     )
+    notes = Notes()
+    made = partial(remover_of, loaded, policy, now_s=int(clock()))
     job = Job(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
@@ -103,10 +125,8 @@ def run_plan(
         terms=lambda now: terms_of(
             now, apply=options.apply, whole_plan=options.whole_plan, ends_at_s=options.ends_at_s
         ),
-        remover=partial(remover_of, loaded, policy, now_s=int(clock())),
-        restorer=partial(
-            remover_of, loaded, policy, now_s=int(clock()), before_s=BEFORE_ALL_TIMES_S
-        ),
+        remover=lambda: NotedRemover(made(), notes),
+        restorer=lambda: NotedRemover(made(before_s=BEFORE_ALL_TIMES_S), notes),
         codes=_codes(),
         listing=CandidatesListing(loaded.candidates, plan.candidates.files),
         surroundings=world,
@@ -116,7 +136,9 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    return loaded, run(job, apply=options.apply, progress=progress)
+    with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
+        result = run(job, apply=options.apply, progress=progress)
+    return Ran(loaded, result, notes.sentences())
 
 
 def error_of(result: RunResult) -> TrimtabError | None:
@@ -138,7 +160,7 @@ def error_of(result: RunResult) -> TrimtabError | None:
 
 def remover_of(
     loaded: LoadedPlan, policy: Policy, *, now_s: int, before_s: int | None = None
-) -> Remover:
+) -> Removal:
     """Return the core's remover for a plan, under the policy in force.
 
     The rules are the plan's; what the policy in force keeps comes on top, so that an exemption

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import Interrupted, ToolError, UnreadableError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.core_errors import core_errors
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Source, TimeTrust, Unread
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.run.collect import root_facts
+from trimtab.purge.run.situation import RootFacts
+from trimtab.units import plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -66,9 +69,11 @@ def scan_index(
     Raises
     ------
     UsageError
-        There is an index already.
+        There is an index already, or another scan's beginnings.
     ToolError
-        The root is not what can be scanned.
+        The root is not what can be scanned, or a call failed.
+    DataError
+        What an interrupted scan left is damaged.
     Interrupted
         A signal came: the same command goes on.
     """
@@ -82,17 +87,33 @@ def scan_index(
         )
     _prepare(directory)
     lustre = top.file_system.kind == "lustre"
-    scan = NamespaceScan(
-        root,
-        str(directory),
-        threads=options.threads,
-        checkpoint_s=options.checkpoint_s,
-        project=options.project,
-        layout=options.layout,
-        lustre=lustre,
-    )
-    result = _carried_out(scan, progress)
-    manifest = Manifest(
+    with core_errors("the scan", hint="the same command goes on; or remove what it left"):
+        scan = NamespaceScan(
+            root,
+            str(directory),
+            threads=options.threads,
+            checkpoint_s=options.checkpoint_s,
+            project=options.project,
+            layout=options.layout,
+            lustre=lustre,
+        )
+        result = _carried_out(scan, progress)
+    manifest = _manifest(result, root, directory, options, top, version=version)
+    save_manifest(manifest, directory)
+    return manifest
+
+
+def _manifest(
+    result: ScanResult,
+    root: str,
+    directory: Path,
+    options: ScanOptions,
+    top: RootFacts,
+    *,
+    version: str,
+) -> Manifest:
+    lustre = top.file_system is not None and top.file_system.kind == "lustre"
+    return Manifest(
         index_id=new_identifier(utc_now()),
         root=os.fsencode(root),
         filesystem=top.file_system,
@@ -103,14 +124,16 @@ def scan_index(
         times=TimeTrust.MDS_ONLY if lustre else TimeTrust.EXACT_NS,
         time_resolution_ns=1,
         lacking=_lacking(options),
-        complete=not result.unread,
-        shards=tuple(_shard(directory, name) for name in result.shards),
+        complete=not result.unread_count,
+        shards=tuple(
+            _shard(directory, name, rows)
+            for name, rows in zip(result.shards, result.rows, strict=True)
+        ),
+        notes=tuple(_notes(result)),
         unread=tuple(Unread(path, os.strerror(errno)) for path, errno in result.unread),
         vanished=result.vanished,
         atime_settings=top.atime_settings,
     )
-    save_manifest(manifest, directory)
-    return manifest
 
 
 def _prepare(directory: Path) -> None:
@@ -132,16 +155,16 @@ def _carried_out(
     scan: NamespaceScan, progress: Callable[[ScanProgress], None] | None
 ) -> ScanResult:
     with interruptible():
-        scan.start()
         try:
+            scan.start()
             while not scan.wait(_LOOK_S):
                 if progress is not None:
                     progress(scan.progress())
+            return scan.result()
         except Interrupted as error:
             scan.stop()
             scan.wait(_STOP_S)
             raise Interrupted(f"{error.message}; the same command goes on with the scan") from error
-    return scan.result()
 
 
 def _lacking(options: ScanOptions) -> frozenset[Lack]:
@@ -149,11 +172,23 @@ def _lacking(options: ScanOptions) -> frozenset[Lack]:
     return frozenset(lack for given, lack in asked if not given)
 
 
-def _shard(directory: Path, name: str) -> Shard:
-    import polars as pl
+def _notes(result: ScanResult) -> Iterator[str]:
+    if result.elsewhere:
+        yield (
+            f"{plural(result.elsewhere, 'mount', ',')} beneath the root: other file systems, and "
+            "not part of it"
+        )
+    if result.unread_count > len(result.unread):
+        yield f"{result.unread_count:,} subtrees could not be read; the first of them are named"
 
+
+def _shard(directory: Path, name: str, rows: int) -> Shard:
     file = directory / name
-    rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-    with file.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    return Shard(name=name, rows=rows, size_bytes=file.stat().st_size, sha256=sha256)
+    try:
+        with file.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        return Shard(name=name, rows=rows, size_bytes=file.stat().st_size, sha256=sha256)
+    except OSError as error:
+        raise UnreadableError(
+            f"the shard {visible(str(file))} cannot be read: {error.strerror}"
+        ) from error

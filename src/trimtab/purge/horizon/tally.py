@@ -54,15 +54,15 @@ class TallyLike(Protocol):
         """Return the OSTs on which something is eligible."""
         ...
 
-    def days_of_user(self, uid: int) -> Buffers:
+    def days_of_user(self, uid: int, /) -> Buffers:
         """Return what is eligible of a user, by the day."""
         ...
 
-    def days_of_project(self, project: int) -> Buffers:
+    def days_of_project(self, project: int, /) -> Buffers:
         """Return what is eligible of a project, by the day."""
         ...
 
-    def hours_of_ost(self, index: int) -> Buffers:
+    def hours_of_ost(self, index: int, /) -> Buffers:
         """Return what is eligible of the objects on an OST, by the hour."""
         ...
 

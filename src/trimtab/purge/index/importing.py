@@ -125,7 +125,7 @@ def import_list(
     UnreadableError
         It cannot be read, or the index cannot be written.
     """
-    from trimtab.purge.index.write import write_index_shards
+    from trimtab.purge.index.write import ShardWriter, fill
 
     told, how = told or Told(), how or How()
     if not root.startswith(b"/") or b"/../" in root + b"/" or b"\0" in root:
@@ -134,13 +134,16 @@ def import_list(
     reading = Reading(root=root, beneath=told.beneath)
     tallied = _Tallied(progress)
     with _aside(directory) as work, _opened(file, reading) as stream:
+        writer = ShardWriter(work)
         try:
             frames = tallied.counted(_frames(source, file, stream, reading, how))
-            shards = write_index_shards(frames, work)
+            shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
         changed_ns = min(os.fstat(stream.fileno()).st_mtime_ns, _ns(now))
         tallied.warn(reading)
+        if writer.repeated:
+            reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
         manifest = _manifest(reading, told, source, changed_ns, now)
         manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
         save_manifest(manifest, work)

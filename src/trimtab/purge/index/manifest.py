@@ -54,7 +54,7 @@ class Lack(StrEnum):
     Attributes
     ----------
     IDENTITY
-        Neither inode number nor FID: 16 zero bytes.
+        Neither inode number nor FID: the number of the row, with the first of 16 bytes 0x80.
     DEVICE
         No device number: 0.
     LINKS

@@ -155,7 +155,7 @@ def doubts(manifest: Manifest):
         yield "the index may not hold everything: totals are lower bounds"
     if Lack.BLOCKS in manifest.lacking:
         yield "what files take up is not known: bytes are their lengths"
-    if Lack.LINKS in manifest.lacking:
+    if Lack.LINKS in manifest.lacking or Lack.IDENTITY in manifest.lacking:
         yield "hard links are not known: a file with several names counts for each"
     if Lack.TYPE in manifest.lacking:
         yield "what is a regular file is not known: all names were taken to be"

@@ -49,6 +49,9 @@ NO_GROUP: Final = 2**32 - 1
 
 ID_BYTES: Final = 16
 
+_NO_IDENTITY: Final = 2**127
+"""And above: no inode number has an upper half, and no FID such a sequence."""
+
 
 def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
     """Return the Polars type of each column, in the order of the shards."""
@@ -96,7 +99,7 @@ def lacking_of(names: set[str]) -> frozenset[Lack]:
     return frozenset(lack for name, lack in told.items() if name not in names)
 
 
-def completed(frame: pl.DataFrame) -> pl.DataFrame:
+def completed(frame: pl.DataFrame, first: int = 0) -> pl.DataFrame:
     """Return a frame with all columns, from one that may lack some.
 
     Parameters
@@ -104,6 +107,8 @@ def completed(frame: pl.DataFrame) -> pl.DataFrame:
     frame
         ``parent``, ``name``, ``uid``, ``size_bytes`` and any of the others but ``last_use_s``, in
         their types.
+    first
+        The number of its first row in the index.
 
     Notes
     -----
@@ -112,7 +117,6 @@ def completed(frame: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     stand_ins: dict[str, pl.Expr] = {
-        "id": pl.lit(bytes(ID_BYTES)),
         "id_kind": pl.lit("inode"),
         "device": pl.lit(0),
         "gid": pl.lit(NO_GROUP),
@@ -122,6 +126,9 @@ def completed(frame: pl.DataFrame) -> pl.DataFrame:
     }
     kinds = {name: kind for name, kind in columns().items() if name != "last_use_s"}
     present = set(frame.columns)
+    if "id" not in frame.columns:
+        frame = frame.with_columns(_no_identities(first, frame.height))
+        present.add("id")
     whole = frame.select(
         pl.col(name)
         if name in present
@@ -129,6 +136,19 @@ def completed(frame: pl.DataFrame) -> pl.DataFrame:
         for name, kind in kinds.items()
     )
     return whole.with_columns(last_use_s=last_use_s())
+
+
+def _no_identities(first: int, many: int) -> pl.Series:
+    """Return what stands for unknown identities: another one for each row.
+
+    With one for all of them, all files with several names would pass for one file.
+    """
+    import polars as pl
+
+    ids = [
+        (_NO_IDENTITY + number).to_bytes(ID_BYTES, "big") for number in range(first, first + many)
+    ]
+    return pl.Series("id", ids, dtype=pl.Binary)
 
 
 def last_use_s() -> pl.Expr:

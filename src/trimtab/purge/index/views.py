@@ -100,13 +100,14 @@ def files(rows: pl.LazyFrame) -> pl.LazyFrame:
     import polars as pl
 
     regular = rows.filter(pl.col("type") == "f")
-    several = pl.col("nlink") > 1  # null where links are not known: each name is a file then
+    # Null where links or identities are not known: each name is a file then.
+    several = (pl.col("nlink") > 1) & pl.col("id").is_not_null()
     first = (
         regular.filter(several)
         .sort("parent", "name")
         .unique(["device", "id"], keep="first", maintain_order=True)
     )
-    return pl.concat([regular.filter(several.is_null() | ~several), first])
+    return pl.concat([regular.filter(~several.fill_null(value=False)), first])
 
 
 def age_days(manifest: Manifest) -> pl.Expr:
@@ -166,7 +167,8 @@ def _named(number: str, name: str, naming: Naming) -> pl.Expr:
         for one in series.unique().drop_nulls().to_list():
             if one not in known:
                 known[one] = visible(naming(one) or str(one))
-        texts = [None if one is None else known[one] for one in series.to_list()]
-        return pl.Series(name, texts, dtype=pl.String)
+        return series.replace_strict(
+            list(known), list(known.values()), default=None, return_dtype=pl.String
+        ).alias(name)
 
     return pl.col(number).map_batches(of, return_dtype=pl.String, is_elementwise=True).alias(name)

@@ -35,12 +35,16 @@ class ShardWriter:
         Where the shards are written; it exists.
     shards
         What has been written, each on stable storage.
+    repeated
+        How many rows were left out because the name stood in the same shard already: a directory
+        that changes while it is read may be read twice in part.
     """
 
     directory: Path
     rows_maximum: int = SHARD_ROWS
     bytes_maximum: int = SHARD_BYTES
     shards: list[Shard] = field(default_factory=list)
+    repeated: int = 0
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _rows: int = 0
     _bytes: int = 0
@@ -76,8 +80,12 @@ class ShardWriter:
         whole = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=schema)
         self._frames, self._rows, self._bytes = [], 0, 0
         whole = whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
+        ordered = whole.sort("parent", "name", maintain_order=True)
+        again = pl.all_horizontal(pl.col(key) == pl.col(key).shift() for key in ("parent", "name"))
+        once = ordered.filter(~again.fill_null(value=False))
+        self.repeated += ordered.height - once.height
         name = f"part-{len(self.shards):06}.parquet"
-        self.shards.append(write_shard(whole.sort("parent", "name"), self.directory / name))
+        self.shards.append(write_shard(once, self.directory / name))
 
 
 def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
@@ -117,9 +125,15 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
 
 def write_index_shards(frames: Iterable[pl.DataFrame], directory: Path) -> tuple[Shard, ...]:
     """Return the shards that hold frames; each may lack columns that can be lacking."""
+    return fill(ShardWriter(directory), frames)
+
+
+def fill(writer: ShardWriter, frames: Iterable[pl.DataFrame]) -> tuple[Shard, ...]:
+    """Return the shards that a writer has made of frames."""
     from trimtab.purge.index.schema import completed
 
-    writer = ShardWriter(directory)
+    rows = 0
     for frame in frames:
-        writer.add(completed(frame))
+        writer.add(completed(frame, rows))
+        rows += frame.height
     return writer.finish()

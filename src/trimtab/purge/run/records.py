@@ -135,7 +135,13 @@ class DoneLine:
 
 @dataclass(frozen=True, slots=True)
 class EndLine:
-    """A run ended, and why."""
+    """A run ended, and why.
+
+    Attributes
+    ----------
+    unexplained
+        Files that were found moved aside and that no row explains, escaped: a person has to look.
+    """
 
     __pydantic_config__: ClassVar[Any] = _STRICT
     run: str
@@ -143,6 +149,7 @@ class EndLine:
     reason: str
     text: str
     objections: tuple[str, ...] = ()
+    unexplained: tuple[str, ...] = ()
     do: Literal["end"] = "end"
 
 

@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.plan.names import escape
 from trimtab.purge.run import guards
 from trimtab.purge.run.decide import State, Step, Terms, begin, handle
 from trimtab.purge.run.journal import Journal, opened, spent_since
@@ -79,6 +80,11 @@ class RemovalBatch(Protocol):
     @property
     def freed_bytes(self) -> int:
         """What the deleted files took up."""
+        ...
+
+    @property
+    def unexplained(self) -> Sequence[bytes]:
+        """Files that an earlier run moved aside and that no row explains; relative to the root."""
         ...
 
     @property
@@ -216,6 +222,9 @@ class RunResult:
         Rows of a batch that an interrupted run had begun.
     torn_bytes
         What that run left of a line of the journal.
+    unexplained
+        Files that were found where files are moved aside, and that no row explains: a person has
+        to look at them. Paths relative to the root.
     trim_due
         Space became free that the drives do not know of yet.
     """
@@ -234,6 +243,7 @@ class RunResult:
     rows_left: int
     recovered_rows: int
     torn_bytes: int
+    unexplained: tuple[bytes, ...]
     journal: Path
 
     @property
@@ -283,6 +293,7 @@ class _Run:
         self.remover: Remover | None = None
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
+        self.unexplained: list[bytes] = []
         self.before: Usage | None = None
         self.after: Usage | None = None
 
@@ -400,6 +411,7 @@ class _Run:
             start = rows.first - batch.rows.first
             names[start : start + rows.count] = _named(answer, rows, self.job.codes, recovered)
             answers.append(answer)
+        self.unexplained += [path for one in answers for path in one.unexplained]
         return outcome_of(
             batch,
             listed,
@@ -442,7 +454,10 @@ class _Run:
     def _end(self, stop: Stop) -> Stop:
         at = _moment(self._now_s())
         reasons = tuple(visible(f"{one.guard}: {one.reason}") for one in stop.objections)
-        self.journal.write(EndLine(self.job.id, at, stop.reason.value, visible(stop.text), reasons))
+        aside = tuple(map(escape, self.unexplained))
+        self.journal.write(
+            EndLine(self.job.id, at, stop.reason.value, visible(stop.text), reasons, aside)
+        )
         return stop
 
     def _begin_line(self, now: Situation) -> BeginLine:
@@ -498,6 +513,7 @@ class _Run:
             rows_left=sum(rows.count for rows in state.todo),
             recovered_rows=self.recovered_rows,
             torn_bytes=self.journal.torn_bytes,
+            unexplained=tuple(self.unexplained),
             journal=self.journal.path,
         )
 

@@ -19,7 +19,7 @@ from trimtab.purge.run.runner import RunResult
 from trimtab.purge.run.situation import ArmedBy
 from trimtab.report.documents.base import Document, fields
 from trimtab.report.documents.check import ErrorDocument
-from trimtab.report.documents.purge import Naming, UsageDocument, name_of
+from trimtab.report.documents.purge import Naming, UsageDocument, name_of, shown
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class PurgeRunDocument(Document):
     """What a run came to; of a dry run, what it would have.
 
     ``files`` and ``bytes`` are as the plan lists them, ``freed_bytes`` as they were freed.
-    ``outcomes`` are rows of the plan.
+    ``outcomes`` are rows of the plan. ``unexplained`` are files that an interrupted run had moved
+    aside and that fit no row: they are left there, and a person has to look.
     """
 
     run: str
@@ -115,10 +116,12 @@ class PurgeRunDocument(Document):
     rows: int
     rows_left: int
     recovered_rows: int
+    unexplained: list[str]
     before: UsageDocument | None
     after: UsageDocument | None
     objections: list[ObjectionDocument]
     trim_due: bool
+    notes: list[str]
     journal: str
     error: ErrorDocument | None
 
@@ -152,6 +155,7 @@ class RunDayDocument(Document):
     end: str | None
     text: str | None
     objections: list[str]
+    unexplained: list[str]
 
 
 class DayDocument(Document):
@@ -252,7 +256,10 @@ def arm_document(
 
 
 def run_document(
-    result: RunResult, loaded: LoadedPlan, error: TrimtabError | None
+    result: RunResult,
+    loaded: LoadedPlan,
+    error: TrimtabError | None,
+    notes: Sequence[str] = (),
 ) -> PurgeRunDocument:
     """Return what a run came to as its JSON document."""
     return PurgeRunDocument(
@@ -269,10 +276,12 @@ def run_document(
         rows=loaded.plan.candidates.files,
         rows_left=result.rows_left,
         recovered_rows=result.recovered_rows,
+        unexplained=[shown(path) for path in result.unexplained],
         before=_usage(result.before),
         after=_usage(result.after),
         objections=[_objection(one) for one in result.objections],
         trim_due=result.trim_due,
+        notes=list(notes),
         journal=visible(str(result.journal)),
         error=None if error is None else ErrorDocument(**fields(error, ErrorDocument)),
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError
 from trimtab.purge.index import fields
+from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     GNU,
     Format,
@@ -74,7 +75,8 @@ def read(
     reading.plain_names = terminator == b"\0"
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
     headed, directory = False, b""
-    for first, found in records(file, terminator, reading):
+    lines = None if form is None or reading.plain_names else Joiner(reading, form, None)
+    for first, found in _with_last(records(file, terminator, reading), lines):
         if first:
             headed, _ = take_head(found, reading)
             found = found.part(int(headed))  # noqa: PLW2901
@@ -90,6 +92,18 @@ def read(
         reading.refuse("the list has no end: find failed, or the list was cut off")
     if "type" not in reading.columns:
         reading.note("the list does not tell types: all were taken to be regular files (-type f)")
+
+
+def _with_last(
+    chunks: Iterator[tuple[bool, Records]], lines: Joiner | None
+) -> Iterator[tuple[bool, Records]]:
+    """Yield records as they are; where they are lines, those that are whole."""
+    if lines is None:
+        yield from chunks
+        return
+    for _, found in chunks:
+        yield False, lines.add(found)
+    yield False, lines.last()
 
 
 def _before_end(found: Records, headed: bool, reading: Reading) -> Records:

@@ -19,11 +19,12 @@ symbolic link that of its target, so both are passed over; OSTs are printed comp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.errors import DataError
 from trimtab.purge.index import identity
+from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     END_WORD,
     LFS,
@@ -31,11 +32,10 @@ from trimtab.purge.index.importers.printf import (
     choose,
     frame_of,
     parse_format,
-    take_end,
     take_head,
 )
 from trimtab.purge.index.manifest import TimeTrust
-from trimtab.purge.index.reading import RECORD_MAX_BYTES, Reading, Records, records
+from trimtab.purge.index.reading import Reading, Records, records
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def read(
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
     headed, token = False, None
-    joiner: _Joiner | None = None
+    joiner: Joiner | None = None
     for first, lines in records(file, b"\n", reading):
         if first:
             headed, token = take_head(lines, reading)
@@ -94,7 +94,7 @@ def read(
             form = form or _fitting(lines.texts, token)
             reading.columns |= form.columns
             reading.plain_names = token is not None
-            joiner = _Joiner(reading, form, token)
+            joiner = Joiner(reading, form, token)
         if joiner is not None and form is not None and len(found := joiner.add(lines)):
             yield _frame(found, form, reading)
     if joiner is not None and form is not None and len(found := joiner.last()):
@@ -103,74 +103,6 @@ def read(
         reading.refuse("the list has no end: lfs find failed, or the list was cut off")
     if "type" not in reading.columns:
         reading.note("the list does not tell types: all were taken to be regular files (-type f)")
-
-
-class _Joiner:
-    """Puts lines together to records; a record is whole when the next one begins.
-
-    A record over several lines is a path with line feeds where each record has its token, and
-    cannot be told from several records where there is none.
-    """
-
-    def __init__(self, reading: Reading, form: Format, token: bytes | None) -> None:
-        self._reading = reading
-        self._token = b"" if token is None else token + b"\t"
-        begins = form.begins().match
-        self._begins: Callable[[bytes], object] = (
-            (lambda text: text.startswith(self._token)) if self._token else begins
-        )
-        self._lines: list[bytes] = []
-        self._length = 0
-        self._place: tuple[int, int | None] = (0, 0)
-
-    def add(self, lines: Records) -> Records:
-        """Return the records that are whole now."""
-        texts: list[bytes] = []
-        places: list[tuple[int, int | None]] = []
-        number, offset = lines.locate(0) if len(lines) else (0, 0)
-        for text in lines.texts:
-            if self._begins(text) and self._lines:
-                self._close(texts, places)
-            if not self._lines:
-                self._place = number, offset
-            self._length += len(text) + 1
-            # What is far too long is no path: count on, but keep no more of it.
-            if self._length <= RECORD_MAX_BYTES or not self._lines:
-                self._lines.append(text)
-            number, offset = number + 1, (offset or 0) + len(text) + 1
-        return Records(texts, places.__getitem__)
-
-    def last(self) -> Records:
-        """Return the record that the list ends with."""
-        texts: list[bytes] = []
-        places: list[tuple[int, int | None]] = []
-        if self._lines:
-            self._close(texts, places)
-        return Records(texts, places.__getitem__)
-
-    def _close(self, texts: list[bytes], places: list[tuple[int, int | None]]) -> None:
-        """Take the lines so far as a record, or refuse it."""
-        lines, self._lines = self._lines, []
-        length, self._length = self._length, 0
-        text = b"\n".join(lines)
-        reason = ""
-        if not self._begins(lines[0]):
-            reason = "it is no record of this format"
-        elif length > RECORD_MAX_BYTES:
-            reason = "it has no end"
-        elif self._reading.ended_well:
-            self._reading.ended_well = False
-            reason = "it comes after the end of the list"
-        elif not self._token and len(lines) > 1:
-            reason = "a line feed in its name, or a line that is no record after it"
-        if reason:
-            number, offset = self._place
-            self._reading.refuse(reason, record=number, offset=offset, text=text)
-            return
-        text = text[len(self._token) :]
-        if not (self._token and text.startswith(END_WORD) and take_end(text, self._reading)):
-            texts.append(text)
-            places.append(self._place)
 
 
 def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:

@@ -126,8 +126,8 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
 
     Examples
     --------
-    >>> sorted(parse_format(r"%i\t%s\t%p\0", GNU).columns)
-    ['id', 'size_bytes']
+    >>> sorted(parse_format(r"%i\t%U\t%s\t%p\0", GNU).columns)
+    ['id', 'size_bytes', 'uid']
     """
     hint = r"write it as it was given to the tool, as '%i\t%n\t%U\t%s\t%T@\t%p\0', the path last"
     body, terminator = text[:-2], {r"\0": b"\0", r"\n": b"\n"}.get(text[-2:])

@@ -1,0 +1,36 @@
+"""``python -m tests.cli.purge.aged SECONDS ...`` is ``trimtab ...`` as it would have been earlier.
+
+Only what reads `utc_now` is moved: when a plan was made, published, armed. A run goes by the
+system's clock, which the file system's is held against, so it takes place now.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from trimtab.launch import process
+
+
+def main() -> None:
+    """Move the clock, then be ``trimtab``."""
+    seconds = float(sys.argv[1])
+    process.utc_now = lambda: datetime.now(UTC) - timedelta(seconds=seconds)
+    if "--slow-core" in sys.argv:
+        from tests.cli.purge import slow_core
+
+        sys.argv.remove("--slow-core")
+        slow_core.install()
+    if "--slow-calls" in sys.argv:
+        import trimtab._core as core
+
+        sys.argv.remove("--slow-calls")
+        core.NamespaceScan = partial(core.NamespaceScan, delay_s=0.005)  # type: ignore[misc]
+    from trimtab.cli.main import main as trimtab
+
+    trimtab(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

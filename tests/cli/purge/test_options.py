@@ -1,0 +1,111 @@
+"""Help, docs and wrong use of every step of a purge."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from trimtab.cli.purge import COMMANDS, command
+from trimtab.errors import TrimtabError
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [*map(str, arguments)])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help(name):
+    step: click.Command = import_module(COMMANDS[name][0]).command
+    assert step.name == name
+    assert step.help
+    for option in step.params:
+        assert option.param_type_name == "argument" or option.help, f"{name} {option.name}"  # type: ignore[attr-defined]
+    shown = invoke(name, "--help")
+    assert shown.exit_code == 0
+    assert "--json" in shown.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_step_is_documented(name):
+    pages = "\n".join(page.read_text() for page in DOCS.glob("purge*.md"))
+    assert f"trimtab purge {name} " in pages
+
+
+def test_the_group_lists_its_steps_in_the_order_of_a_purge():
+    shown = invoke("--help").output.partition("Commands:")[2]
+    places = [shown.index(f"\n  {name} ") for name in COMMANDS]
+    assert places == sorted(places)
+    assert invoke("horizont").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("scan",),
+        ("scan", "/", "--index", "x", "--with", "everything"),
+        ("scan", "/", "--index", "x", "--threads", "257"),
+        ("horizon", "--index", "x"),
+        ("horizon", "--index", "x", "--target", "170%"),
+        ("horizon", "--index", "x", "--target", "70%", "--target-ost", "75%"),
+        ("horizon", "--index", "x", "--target", "70%", "--used", "1GB"),
+        ("horizon", "--index", "x", "--target", "70%", "--forecast", "0"),
+        ("query", "--index", "x"),
+        ("query", "--index", "x", "--by", "colour"),
+        ("query", "--index", "x", "--by", "user", "SELECT 1"),
+        ("query", "--index", "x", "--by", "user", "--top", "0"),
+        ("policy",),
+        ("policy", "x", "--target", "70%"),
+        ("policy", "--root", "scratch"),
+        ("policy", "--root", "/scratch", "--target", "70%", "--target-ost", "75%"),
+        ("report", "--since", "yesterday"),
+        ("report", "--timezone", "Middle/Earth"),
+        ("run", "x", "--within", "soon"),
+        ("import", "x", "--index", "y", "--root", "/z", "--format", "guess"),
+        ("replay", "--index", "x"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_use(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = invoke(*arguments)
+    if isinstance(ended.exception, TrimtabError):
+        assert ended.exception.exit_code == 2
+        assert ended.exception.message
+    else:
+        assert ended.exit_code == 2, ended.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_is_written_once_and_checked(tmp_path):
+    file = tmp_path / "policy.toml"
+    assert invoke("policy", "--root", "/my/Scratch 2", file).exit_code == 0
+    assert 'name = "scratch-2"' in file.read_text()
+    assert "is good" in invoke("policy", file).output
+    again = invoke("policy", "--root", "/scratch", file)
+    assert isinstance(again.exception, TrimtabError)
+    assert again.exception.exit_code == 2
+    printed = invoke("policy", "--root", "/scratch", "--target-ost", "75%").output
+    assert 'target_ost = "75%"' in printed
+    file.write_text(file.read_text().replace("[age]", "[aeg]"))
+    wrong = invoke("policy", file)
+    assert isinstance(wrong.exception, TrimtabError)
+    assert "aeg" in wrong.exception.message
+
+
+def test_a_place_without_a_key_is_answered(tmp_path):
+    for step in ("run", "arm", "notify"):
+        ended = invoke(step, tmp_path / "plan", "--place", tmp_path / "place")
+        assert isinstance(ended.exception, TrimtabError)
+        assert ended.exception.exit_code in (4, 5)
+
+
+def test_a_report_of_nothing(tmp_path):
+    ended = invoke("report", "--place", tmp_path / "place")
+    assert ended.exit_code == 0
+    assert "No run" in ended.output

@@ -1,0 +1,97 @@
+"""Rates and estimates of long steps of a purge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from trimtab.cli.render import purge_progress
+from trimtab.cli.render.purge_progress import import_progress, meter, run_progress, scan_progress
+from trimtab.purge.run.runner import Progress
+
+
+@dataclass
+class Seen:
+    entries: int
+    elapsed_s: float
+    pending: int = 3
+    unread: int = 0
+
+
+class Shown:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, float | None]] = []
+
+    def __call__(self, text: str, part: float | None) -> None:
+        self.lines.append((text, part))
+
+
+def test_a_scan_says_its_rate_and_how_long_it_takes():
+    shown = Shown()
+    show = scan_progress(shown, 10_000, whole=True)
+    show(Seen(0, 0.0))
+    show(Seen(2000, 2.0))
+    text, part = shown.lines[-1]
+    assert "2,000 names" in text
+    assert "1,000/s" in text
+    assert "about 8.0 s left" in text
+    assert part == pytest.approx(0.2)
+
+
+def test_the_rate_of_a_scan_that_goes_on_leaves_out_what_was_done_before():
+    shown = Shown()
+    show = scan_progress(shown, 10_000, whole=True)
+    show(Seen(5000, 60.0))
+    show(Seen(6000, 61.0))
+    assert "1,000/s" in shown.lines[-1][0]
+
+
+def test_of_a_part_of_a_file_system_the_estimate_is_a_bound():
+    shown = Shown()
+    show = scan_progress(shown, 10_000, whole=False)
+    show(Seen(0, 0.0))
+    show(Seen(2000, 2.0, unread=1))
+    text, part = shown.lines[-1]
+    assert "at most 8.0 s left" in text
+    assert "1 not read" in text
+    assert part is None
+
+
+def test_without_a_total_there_is_no_estimate():
+    shown = Shown()
+    show = scan_progress(shown, 0, whole=True)
+    show(Seen(0, 0.0))
+    show(Seen(2000, 2.0))
+    assert "left" not in shown.lines[-1][0]
+
+
+def progress(left: int, freed: int, needed: int | None) -> Progress:
+    return Progress(
+        rows=100, rows_left=left, files=100 - left, freed_bytes=freed, needed_bytes=needed,
+        doing="checking",
+    )  # fmt: skip
+
+
+def test_a_run_says_how_far_it_is_to_the_target_or_the_end_of_its_plan():
+    shown = Shown()
+    show = run_progress(shown)
+    show(progress(100, 0, 2**20))
+    show(progress(90, 2**19, 2**19))
+    assert shown.lines[-1][1] == 0.5
+    assert "512 KiB to the target" in shown.lines[-1][0]
+    show(progress(10, 2**19, None))
+    assert shown.lines[-1][1] == 0.9
+
+
+def test_a_log_gets_a_line_at_once_and_then_now_and_then(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(purge_progress.time, "monotonic", lambda: now[0])
+    with meter(silent=False) as show:
+        for now[0] in (0.0, 1.0, 9.0, 10.0, 15.0):
+            show(f"at {now[0]:.0f}", 0.5)
+        import_progress(show)
+    assert capsys.readouterr().err == "[ 50%] at 0\n[ 50%] at 10\n"
+    with meter(silent=True) as show:
+        show("nothing", None)
+    assert capsys.readouterr().err == ""

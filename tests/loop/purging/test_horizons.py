@@ -1,0 +1,137 @@
+"""What is asked of an index, its site and its journals before a horizon is found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.support.memory_driver import MemoryDriver, MemoryTarget
+
+from trimtab.errors import DataError, RefusedError, ToolError, UnreadableError, UsageError
+from trimtab.loop.purging import site as site_module
+from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.horizons import Question, _growth, _policy, purged_before
+from trimtab.loop.purging.measuring import inodes_in_use, thinned, usage_now
+from trimtab.loop.purging.place import DEFAULT, PurgePlace, prepared, purge_place
+from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages
+from trimtab.purge.index.manifest import Manifest, Source, TimeTrust
+from trimtab.purge.policy import Policy
+
+NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
+MANIFEST = Manifest(
+    index_id="x", root=b"/scratch", filesystem=None, source=Source.SCAN, tool="t", started_ns=1,
+    ended_ns=2, times=TimeTrust.EXACT_NS, time_resolution_ns=1, lacking=frozenset(),
+    complete=True, shards=(),
+)  # fmt: skip
+
+
+def question(**given) -> Question:
+    return Question(Path("index"), **given)
+
+
+def test_a_target_without_a_policy_has_the_usual_rules():
+    policy = _policy(question(target=0.7), MANIFEST)
+    assert policy == Policy("asked", "/scratch", target=0.7)
+    with pytest.raises(UsageError, match="not said"):
+        _policy(question(), MANIFEST)
+
+
+def test_a_target_beside_a_policy_takes_the_place_of_its_own():
+    given = Policy("p", "/scratch", target=0.7, minimum_size_bytes=5)
+    policy = _policy(question(policy=given, target_ost=0.75, ahead_s=60), MANIFEST)
+    assert (policy.target, policy.target_ost) == (None, 0.75)
+    assert (policy.minimum_size_bytes, policy.horizon_ahead_s) == (5, 60)
+    assert _policy(question(policy=given), MANIFEST) == given
+
+
+def test_growth_needs_a_site():
+    assert _growth(question(), Policy("p", "/s"), SiteSays(), NOW) == (None, ())
+    with pytest.raises(UsageError, match="none is named"):
+        _growth(question(ahead_s=60), Policy("p", "/s"), SiteSays(), NOW)
+
+
+def test_a_record_that_cannot_be_read_is_told_and_no_forecast(tmp_path):
+    asked = question(site="scratch", store_url=str(tmp_path / "nowhere.db"))
+    growth, notes = _growth(asked, Policy("p", "/s"), SiteSays("scratch"), NOW)
+    assert growth is None
+    assert "how use has grown is not known" in notes[0]
+
+
+def test_nothing_was_purged_where_there_are_no_journals(tmp_path):
+    assert purged_before(PurgePlace(tmp_path)) == ()
+
+
+def test_a_journal_that_is_damaged_is_no_silence(tmp_path):
+    place = prepared(PurgePlace(tmp_path))
+    (place.journals / "x.journal.jsonl").write_text("{}\n{}\n")
+    with pytest.raises(UnreadableError):
+        purged_before(place)
+
+
+def test_snapshots_are_thinned_to_the_last_of_each_quarter_of_a_day():
+    times = [NOW + timedelta(minutes=minutes) for minutes in (0, 60, 170, 190, 800)]
+    assert thinned(reversed(times)) == [times[2], times[3], times[4]]
+
+
+def test_the_place_is_given_or_the_environments_or_the_systems(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRIMTAB_PURGE", raising=False)
+    assert purge_place().directory == DEFAULT
+    assert purge_place(None, {"TRIMTAB_PURGE": "/p"}).directory == Path("/p")
+    assert purge_place("/q", {"TRIMTAB_PURGE": "/p"}).directory == Path("/q")
+    assert purge_place("relative").directory.is_absolute()
+    made = prepared(PurgePlace(tmp_path / "place"))
+    assert made.journals.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").touch()
+    with pytest.raises(UnreadableError):
+        prepared(PurgePlace(tmp_path / "file" / "place"))
+
+
+def test_use_and_inodes_of_a_real_directory(tmp_path):
+    usage = usage_now(str(tmp_path))
+    assert 0 < usage.fullness < 1
+    inodes, whole = inodes_in_use(str(tmp_path))
+    assert inodes >= 0
+    assert not whole
+    assert inodes_in_use(str(tmp_path / "nowhere")) == (0, False)
+
+
+def _site_file(directory: Path, path: Path) -> str:
+    file = directory / "scratch.toml"
+    file.write_text(f'[site]\nname = "scratch"\ndriver = "local"\npath = "{path}"\n')
+    return str(file)
+
+
+def test_a_site_of_another_file_system_is_refused(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one-more").mkdir()
+    where = _site_file(tmp_path, tmp_path / "one")
+    said = ask_site(where, str(tmp_path / "one" / "below"), now=NOW)
+    assert said.site == "scratch"
+    assert not said.reads.counts
+    with pytest.raises(UsageError, match="not beneath"):
+        ask_site(where, str(tmp_path / "one-more"), now=NOW)
+
+
+def test_how_full_each_ost_is(monkeypatch):
+    driver = MemoryDriver(MemoryTarget("OST0001"), MemoryTarget("OST00ff"))
+    snapshot = driver.snapshot(NOW)
+    found = ost_usages(snapshot)
+    assert found is not None
+    assert set(found) == {1, 255}
+    assert site_module.ost_usages(type(snapshot)(NOW, "memory", True, ())) is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "becomes"),
+    [
+        (OSError(28, "No space left on device", "/a\x1b"), ToolError),
+        (ValueError("threads"), UsageError),
+        (RuntimeError("damaged"), DataError),
+        (RefusedError("as it is"), RefusedError),
+    ],
+)
+def test_errors_of_the_core_are_trimtabs(raised, becomes):
+    with pytest.raises(becomes) as caught, core_errors("the scan"):
+        raise raised
+    assert "\x1b" not in caught.value.message

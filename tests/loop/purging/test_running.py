@@ -1,0 +1,130 @@
+"""What a run goes by: the plan's rules, and what the policy in force keeps besides."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.purge.plan.making import DAY_S, Row, draft, make
+
+from trimtab.errors import RefusedError, ToolError
+from trimtab.loop.purging.running import BEFORE_ALL_TIMES_S, error_of, remover_of
+from trimtab.purge.plan import LoadedPlan, PlannedPolicy
+from trimtab.purge.policy import Exemption, Policy
+from trimtab.purge.policy_text import policy_text
+from trimtab.purge.run.messages import Objection, StopReason
+from trimtab.purge.run.runner import RunResult
+
+NOW_S = 1_800_000_000
+POLICY = Policy("scratch", "/scratch", target=0.7)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return what the core is asked for: arguments of the rules, and of the remover."""
+    found: dict[str, Any] = {}
+    core = ModuleType("trimtab._core")
+
+    def rules(**given: Any) -> str:
+        found.update(given)
+        return "rules"
+
+    def removal(candidates: str, root: str, given: str, **others: Any) -> str:
+        found.update(candidates=candidates, root=root, **others)
+        return "remover"
+
+    core.Rules, core.Removal = rules, removal  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "trimtab._core", core)
+    return found
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> LoadedPlan:
+    text = policy_text(POLICY, every_key=True)
+    planned = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())
+    rules = replace(draft().rules, exempt_paths=("kept",), exempt_users=(0,), counted=("mtime",))
+    return make(tmp_path / "plan", [Row(b"a/b")], draft(policy=planned, rules=rules))
+
+
+def test_the_plans_own_policy_adds_nothing(asked, loaded):
+    remover_of(loaded, POLICY, now_s=NOW_S)
+    rules = loaded.plan.rules
+    assert asked["old_enough_before_s"] == rules.old_enough_before_s
+    assert asked["exempt_paths"] == [b"kept"]
+    assert asked["exempt_users"] == [0]
+    assert asked["as_of_s"] == NOW_S
+    assert asked["before_s"] == loaded.plan.horizon.before_s
+    assert asked["root"] == "/scratch"
+    assert asked["candidates"].endswith("candidates.parquet")
+    assert asked["linked"] is False
+    assert asked["open_files"] is False
+    assert asked["lustre"] is True
+    assert "/" not in asked["quarantine"]
+
+
+def test_what_the_policy_in_force_keeps_holds_at_once(asked, loaded):
+    exempt = (
+        Exemption("path", b"new", reason="granted since"),
+        Exemption("user", 7),
+        Exemption("group", 8, until=date(2020, 1, 1)),
+        Exemption("project", 9),
+    )
+    stricter = replace(
+        POLICY,
+        exemptions=exempt,
+        minimum_size_bytes=4096,
+        minimum_age_s=POLICY.minimum_age_s + DAY_S,
+    )
+    remover_of(loaded, stricter, now_s=NOW_S)
+    assert asked["exempt_paths"] == [b"kept", b"new"]
+    assert asked["exempt_users"] == [0, 7]
+    assert asked["exempt_groups"] == []  # it is over
+    assert asked["exempt_projects"] == [9]
+    assert asked["minimum_size_bytes"] == 4096
+    # Twice, since reads do not count in this plan.
+    assert asked["old_enough_before_s"] == loaded.plan.rules.old_enough_before_s - 2 * DAY_S
+
+
+def test_a_time_that_counts_more_is_looked_at_too(asked, loaded):
+    remover_of(loaded, POLICY, now_s=NOW_S)
+    assert asked["counted"] == ["ctime", "mtime"]  # never atime: whether it counts is the site's
+
+
+def test_a_looser_policy_takes_nothing_away(asked, loaded):
+    looser = replace(POLICY, minimum_age_s=DAY_S, linked_files="delete", open_files="delete")
+    remover_of(loaded, looser, now_s=NOW_S)
+    assert asked["old_enough_before_s"] == loaded.plan.rules.old_enough_before_s
+    assert asked["linked"] is False
+    assert asked["open_files"] is False
+    assert asked["exempt_paths"] == [b"kept"]
+
+
+def test_a_restorer_finds_every_file_too_young(asked, loaded):
+    remover_of(loaded, POLICY, now_s=NOW_S, before_s=BEFORE_ALL_TIMES_S)
+    assert asked["before_s"] < -(2**40)
+
+
+def _result(reason: StopReason, *objections: Objection) -> RunResult:
+    return RunResult(
+        id="r", apply=True, reason=reason, text="why", objections=objections, files=0, bytes=0,
+        freed_bytes=0, outcomes={}, before=None, after=None, rows_left=0, recovered_rows=0,
+        torn_bytes=0, unexplained=(), journal=Path("j"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_how_a_run_ended_is_an_error_or_not(reason):
+    error = error_of(_result(reason, Objection("kill-switch", "pulled", "push it")))
+    if reason in (StopReason.REFUSED, StopReason.OBJECTION):
+        assert isinstance(error, RefusedError)
+        assert error.hint == "push it"
+    elif reason in (StopReason.NOT_FREED, StopReason.NOT_SETTLED, StopReason.TROUBLES):
+        assert isinstance(error, ToolError)
+    else:
+        assert error is None

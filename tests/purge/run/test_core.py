@@ -1,0 +1,167 @@
+"""Runs with the core's own removal, over real files: what it says is understood, kills included."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.purge.run.world import World
+from tests.support.counts import repetitions, seeded
+
+from trimtab import _core
+from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.runner import INTACT, Job, run
+from trimtab.purge.run.state import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
+
+OLD_S = 1_500_000_000
+CUT_S = 1_600_000_000
+BEFORE_ALL_TIMES_S = -(2**62)
+
+
+class CoreWorld(World):
+    """The world with candidates as the core selects them, and its removal.
+
+    Files were last used at a time that nobody can set back (ctime is the present), so that ctime
+    does not count and the plan takes it as it is.
+    """
+
+    def rules(self) -> _core.Rules:
+        return _core.Rules(
+            counted=["mtime"],
+            as_of_s=int(time.time()),
+            old_enough_before_s=CUT_S,
+            minimum_size_bytes=0,
+            exempt_paths=[],
+            exempt_users=[],
+            exempt_groups=[],
+            exempt_projects=[],
+            linked=False,
+        )
+
+    def make(self) -> World:
+        super().make()
+        for row, path in enumerate(self.paths):
+            os.utime(path, (OLD_S + row, OLD_S + row))
+        self.write_candidates()
+        return self
+
+    @property
+    def candidates(self) -> Path:
+        return self.directory / "candidates.parquet"
+
+    def write_candidates(self) -> None:
+        states = [path.lstat() for path in self.paths]
+        device = self.tree.stat().st_dev
+
+        def column(name: str, of: str, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
+            return pl.Series(name, [getattr(one, of) for one in states], kind)
+
+        frame = pl.DataFrame(
+            [
+                pl.Series("parent", [bytes(p.parent.relative_to(self.tree)) for p in self.paths]),
+                pl.Series("name", [os.fsencode(path.name) for path in self.paths]),
+                pl.Series("id", [one.st_ino.to_bytes(16, "big") for one in states]),
+                pl.Series("id_kind", ["inode"] * len(states)),
+                pl.Series("device", [device] * len(states), pl.UInt64),
+                column("uid", "st_uid", pl.UInt32),
+                column("gid", "st_gid", pl.UInt32),
+                pl.Series("project", [None] * len(states), pl.UInt32),
+                column("size_bytes", "st_size", pl.UInt64),
+                pl.Series("allocated_bytes", [one.st_blocks * 512 for one in states], pl.UInt64),
+                column("nlink", "st_nlink", pl.UInt32),
+                column("atime_ns", "st_atime_ns", pl.Int64),
+                column("mtime_ns", "st_mtime_ns", pl.Int64),
+                column("ctime_ns", "st_ctime_ns", pl.Int64),
+                pl.Series("btime_ns", [None] * len(states), pl.Int64),
+                pl.Series("type", ["f"] * len(states)),
+                pl.Series("last_use_s", [one.st_mtime_ns // 10**9 for one in states], pl.Int64),
+            ]
+        )
+        frame.write_parquet(self.candidates)
+
+    def core_job(self, **changes: object) -> Job:
+        return self.job(
+            remover=lambda: self.removal(CUT_S),
+            restorer=lambda: self.removal(BEFORE_ALL_TIMES_S),
+            codes=dict(_core.REMOVAL_OUTCOMES),
+            **changes,
+        )
+
+    def removal(self, before_s: int) -> _core.Removal:
+        return _core.Removal(
+            str(self.candidates),
+            str(self.tree),
+            self.rules(),
+            before_s=before_s,
+            quarantine=".quarantine",
+        )
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = CoreWorld(tmp_path, 60)
+    world.make()
+    return world
+
+
+def test_every_outcome_that_a_run_knows_is_one_of_the_cores():
+    names = set(_core.REMOVAL_OUTCOMES.values())
+    assert {DELETED, GONE, WOULD_DELETE} | INTACT <= names
+    assert TROUBLES - {"unknown"} <= names
+    assert not {CAPPED, NOT_BEGUN, "unknown"} & names
+
+
+def test_a_run_deletes_down_to_the_target(world):
+    world.paths[3].write_bytes(b"used since")
+    world.paths[5].unlink()
+    result = run(world.core_job(), apply=True)
+    assert result.reason is StopReason.TARGET
+    assert result.outcomes == {"deleted": 29, "touched": 1, "gone": 1}
+    assert world.there() == {3, *range(31, 60)}
+    assert all(stranger.exists() for stranger in world.strangers)
+
+
+def test_a_dry_run_says_the_same_and_touches_nothing(world):
+    before = {path: path.lstat() for path in world.paths}
+    job = world.core_job(terms=lambda now: world.terms(now, apply=False))
+    result = run(job, apply=False)
+    assert result.outcomes == {"would_delete": 30}
+    assert {path: path.lstat() for path in world.paths} == before
+    assert run(world.core_job(id="second"), apply=True).outcomes == {"deleted": 30}
+
+
+def test_after_kills_the_next_run_puts_back_and_goes_on(tmp_path):
+    world = CoreWorld(tmp_path, repetitions(2000, 50_000), target=0.001)
+    world.make()
+    chance = seeded("purge kills of the core")
+    kills, wanted = 0, repetitions(10, 200)
+    while kills < wanted:
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                run(world.core_job(id=f"run-{os.getpid()}"), apply=True)
+                code = 0
+            finally:
+                os._exit(code)
+        time.sleep(chance.uniform(0.0, 0.1))
+        os.kill(process, signal.SIGKILL)
+        if os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0:
+            break
+        kills += 1
+    result = run(world.core_job(id="last"), apply=True)
+    assert result.reason in (StopReason.TARGET, StopReason.EXHAUSTED)
+    assert kills >= 3
+    (path,) = journals(tmp_path / "journals")
+    standing = replay(read(path))
+    assert standing.open_batch is None
+    fates = {row: fate for rows, fate in standing.fates for row in range(rows.first, rows.end)}
+    assert len(fates) == sum(rows.count for rows, _ in standing.fates)
+    assert set(fates.values()) <= {"deleted", "gone"}
+    assert world.there() == set(range(world.files)) - set(fates)
+    assert all(stranger.exists() for stranger in world.strangers)
