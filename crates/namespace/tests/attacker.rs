@@ -320,7 +320,7 @@ fn attack(seed: u64, directories: usize) -> BTreeMap<&'static str, usize> {
 fn wait_for_logs(world: &World) {
     let began = Instant::now();
     let ready = |role: &&str| world.directory.path().join(format!("log-{role}")).exists();
-    while !ROLES.iter().all(|role| ready(role)) {
+    while !ROLES.iter().all(&ready) {
         assert!(began.elapsed() < Duration::from_secs(60), "the attackers did not start");
         std::thread::sleep(Duration::from_millis(1));
     }

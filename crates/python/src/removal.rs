@@ -13,8 +13,8 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::rules::{Rules, raised};
 
 enum Way {
-    Name(ByName),
-    Fid(RemovalByFid<Mounted>),
+    Name(Box<ByName>),
+    Fid(Box<RemovalByFid<Mounted>>),
 }
 
 /// What is asked of a removal.
@@ -82,9 +82,10 @@ impl Removal {
             if lustre {
                 let mounted = Mounted::open(&root)?;
                 return RemovalByFid::open(&candidates, &root, mounted, rules, &settings)
-                    .map(Way::Fid);
+                    .map(|removal| Way::Fid(Box::new(removal)));
             }
-            ByName::open(&candidates, root, rules, settings).map(Way::Name)
+            ByName::open(&candidates, root, rules, settings)
+                .map(|removal| Way::Name(Box::new(removal)))
         };
         let way = py.detach(open).map_err(|error| raised(py, error))?;
         Ok(Self(Mutex::new(way)))
