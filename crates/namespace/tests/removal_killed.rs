@@ -4,7 +4,7 @@
 
 mod planned;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -31,29 +31,41 @@ fn child() {
     let mut recover = std::env::var("TRIMTAB_KILLED_RECOVER").is_ok();
     while first < removal.rows() {
         let count = BATCH_ROWS.min(removal.rows() - first);
-        writeln!(journal, "begin {first} {count}").unwrap();
+        note(&mut journal, &format!("begin {first} {count}"));
         let batch = match std::mem::take(&mut recover) {
             true => removal.recover(first, count).unwrap(),
             false => removal.delete(first, count).unwrap(),
         };
         assert_eq!(batch.unexplained, Vec::<Vec<u8>>::new());
         let outcomes = names(&batch).join(",");
-        writeln!(journal, "end {first} {} {outcomes}", batch.freed_bytes).unwrap();
+        note(&mut journal, &format!("end {first} {} {outcomes}", batch.freed_bytes));
         first += count;
     }
+    // Killed after its last batch, a run leaves empty directories: the next one removes them.
+    removal.delete(first, 0).unwrap();
+}
+
+/// A line between two newlines, so that one which was torn spoils no other; its end says that it
+/// is whole.
+fn note(journal: &mut File, line: &str) {
+    journal.write_all(format!("\n{line} .\n").as_bytes()).unwrap();
+}
+
+/// The words of every line that is whole.
+fn whole_lines(journal: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(journal).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix(" .\n"));
+    whole.map(|line| line.split(' ').map(String::from).collect()).collect()
 }
 
 /// Where a journal says that the next run begins, and whether it has to recover.
 fn next(journal: &Path) -> (u64, bool) {
-    let text = fs::read_to_string(journal).unwrap_or_default();
-    let mut whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    match whole.next_back().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
-        None => (0, false),
-        Some(words) if words[0] == "begin" => (words[1].parse().unwrap(), true),
-        Some(words) => {
-            let rows = words[3].split(',').count() as u64;
-            (words[1].parse::<u64>().unwrap() + rows, false)
-        }
+    let lines = whole_lines(journal);
+    let Some(words) = lines.last() else { return (0, false) };
+    let first: u64 = words[1].parse().unwrap();
+    match words[0].as_str() {
+        "begin" => (first, true),
+        _ => (first + words[3].split(',').count() as u64, false),
     }
 }
 
@@ -83,12 +95,10 @@ fn run(world: &World, plan: &Path, journal: &Path, killed_after: Option<Duration
 
 fn outcomes(journal: &Path) -> (Vec<String>, u64) {
     let (mut outcomes, mut freed_bytes) = (Vec::new(), 0);
-    for line in fs::read_to_string(journal).unwrap().lines() {
-        if let ["end", first, freed, names] = line.split(' ').collect::<Vec<_>>()[..] {
-            assert_eq!(first.parse::<usize>().unwrap(), outcomes.len(), "a row twice or never");
-            outcomes.extend(names.split(',').map(String::from));
-            freed_bytes += freed.parse::<u64>().unwrap();
-        }
+    for words in whole_lines(journal).iter().filter(|words| words[0] == "end") {
+        assert_eq!(words[1].parse::<usize>().unwrap(), outcomes.len(), "a row twice or never");
+        freed_bytes += words[2].parse::<u64>().unwrap();
+        outcomes.extend(words[3].split(',').map(String::from));
     }
     (outcomes, freed_bytes)
 }

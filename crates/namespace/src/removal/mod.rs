@@ -151,6 +151,7 @@ impl Removal {
         if self.settle_in()? {
             self.forget()?;
         }
+        self.begin(rows.len());
         let verdicts = self.remove(&rows, first, &|_| true);
         Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
     }
@@ -161,6 +162,7 @@ impl Removal {
         let began = Instant::now();
         let rows = self.read(first, count)?;
         self.settle_in()?;
+        self.begin(rows.len());
         let found = self.end_what_was_begun(&rows, first)?;
         let ended: Vec<usize> = found.verdicts.iter().map(|verdict| verdict.row).collect();
         let mut verdicts = self.remove(&rows, first, &|row| !ended.contains(&row));
@@ -193,8 +195,11 @@ impl Removal {
 
     fn end_what_was_begun(&mut self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
         let left = self.leftovers()?;
-        let Some((quarantine, _)) = &self.quarantine else { return Ok(Default::default()) };
-        let found = recovery::recover(&self.job(rows, first), quarantine, &left);
+        let Some((quarantine, mut cells)) = self.quarantine.take() else {
+            return Ok(Default::default());
+        };
+        let found = recovery::recover(&self.job(rows, first), &quarantine, &mut cells[0], &left);
+        self.quarantine = Some((quarantine, cells));
         self.ended = left;
         Ok(found)
     }
@@ -229,12 +234,17 @@ impl Removal {
         Ok(true)
     }
 
+    fn begin(&mut self, rows: usize) {
+        if let Some((_, cells)) = &mut self.quarantine {
+            cells.iter_mut().for_each(|cell| cell.begin(rows));
+        }
+    }
+
     fn remove(&mut self, rows: &[Row], first: u64, wanted: &dyn Fn(usize) -> bool) -> Vec<Verdict> {
         let Some((quarantine, mut cells)) = self.quarantine.take() else { return Vec::new() };
         let left = std::mem::take(&mut self.left);
         let job = self.job(rows, first);
         let alone = order(rows, |row| wanted(row) && rows[row].entry.links == 1);
-        cells.iter_mut().for_each(|cell| cell.begin(rows.len()));
         let mut verdicts = spread_over(&job, &alone, &quarantine, &mut cells);
         // What has several names comes last and on one thread: each name changes the others' ctime.
         let mut names: Vec<usize> =

@@ -9,7 +9,7 @@ use super::hand::{Job, Refusal, Verdict, open_the_same, remove_if_same};
 use super::lease::{self, Told};
 use super::outcome::Outcome;
 use super::parent::Parent;
-use super::quarantine::{Leftover, Place, Quarantine, WANTED};
+use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
 use crate::entry::{Entry, ObjectId};
 
 /// What was found.
@@ -24,7 +24,15 @@ pub(super) struct Recovered {
 }
 
 /// Finds the rows whose files were left and ends what was begun with them.
-pub(super) fn recover(job: &Job<'_>, quarantine: &Quarantine, left: &[Leftover]) -> Recovered {
+///
+/// What is about to be ended is noted in `own` first: the run that was killed may not have come to
+/// that, and this one can be killed as well.
+pub(super) fn recover(
+    job: &Job<'_>,
+    quarantine: &Quarantine,
+    own: &mut Cell,
+    left: &[Leftover],
+) -> Recovered {
     let mut rows: HashMap<ObjectId, Vec<usize>> = HashMap::new();
     for (row, candidate) in job.rows.iter().enumerate() {
         rows.entry(candidate.entry.id).or_default().push(row);
@@ -39,7 +47,10 @@ pub(super) fn recover(job: &Job<'_>, quarantine: &Quarantine, left: &[Leftover])
         for name in &cell.files {
             let place = Place { directory: &cell.directory, name };
             match explain(job, place, &rows, &found.verdicts) {
-                Some((row, stat)) => found.verdicts.push(end(job, quarantine, row, place, &stat)),
+                Some((row, stat)) => {
+                    own.note(std::iter::once(job.first + row as u64));
+                    found.verdicts.push(end(job, quarantine, row, place, &stat));
+                }
                 None => found.unexplained.push(quarantine.path_of(&cell.name, name)),
             }
         }

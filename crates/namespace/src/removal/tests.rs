@@ -228,10 +228,10 @@ fn interrupted(world: &World, act: impl FnOnce(&World, &Path)) -> (Outcome, Vec<
     rustix::fs::openat(&left.directory, c"probe-1", probe, rustix::fs::Mode::RUSR).unwrap();
     let held = world.at(".q").join(String::from_utf8(left.name.clone()).unwrap()).join("03");
     act(world, &held);
-    let own = quarantine.cell(&root, 1).unwrap();
+    let mut own = quarantine.cell(&root, 1).unwrap();
     let leftovers = quarantine.leftovers(&[&own]).unwrap();
     assert_eq!(leftovers.len(), 1);
-    let found = super::recovery::recover(&job, &quarantine, &leftovers);
+    let found = super::recovery::recover(&job, &quarantine, &mut own, &leftovers);
     let outcome = found.verdicts.first().map_or(Outcome::Gone, |verdict| verdict.outcome);
     (outcome, found.unexplained)
 }
