@@ -906,6 +906,9 @@ class Removal:
     def delete(self, first: int, count: int) -> RemovalBatch:
         """Delete each of these rows that passes every check.
 
+        After an interruption within a batch, `recover` that batch first: what was noted about it
+        is forgotten here.
+
         Raises
         ------
         RefusedError

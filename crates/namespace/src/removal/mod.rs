@@ -143,11 +143,14 @@ impl Removal {
         Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
     }
 
-    /// Deletes these rows, each if every check passes.
+    /// Deletes these rows, each if every check passes. After an interruption within a batch that
+    /// batch is recovered first: what was noted about it is forgotten here.
     pub fn delete(&mut self, first: u64, count: u64) -> Result<Batch> {
         let began = Instant::now();
         let rows = self.read(first, count)?;
-        self.settle_in()?;
+        if self.settle_in()? {
+            self.forget()?;
+        }
         let verdicts = self.remove(&rows, first, &|_| true);
         Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
     }
@@ -173,12 +176,24 @@ impl Removal {
         Batch::new(first, rows.len(), verdicts, found.unexplained, began.elapsed())
     }
 
-    fn end_what_was_begun(&mut self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
-        let Some((quarantine, cells)) = &self.quarantine else { return Ok(Default::default()) };
+    /// Removes what is empty of cells that an earlier run has left between two batches.
+    fn forget(&mut self) -> Result<()> {
+        let left = self.leftovers()?;
+        if let Some((quarantine, _)) = &self.quarantine {
+            remove_cells(quarantine, left);
+        }
+        Ok(())
+    }
+
+    fn leftovers(&self) -> Result<Vec<Leftover>> {
+        let Some((quarantine, cells)) = &self.quarantine else { return Ok(Vec::new()) };
         let own: Vec<&Cell> = cells.iter().collect();
-        let left = quarantine
-            .leftovers(&own)
-            .map_err(|errno| Error::system("read", self.root.path(), errno))?;
+        quarantine.leftovers(&own).map_err(|errno| Error::system("read", self.root.path(), errno))
+    }
+
+    fn end_what_was_begun(&mut self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
+        let left = self.leftovers()?;
+        let Some((quarantine, _)) = &self.quarantine else { return Ok(Default::default()) };
         let found = recovery::recover(&self.job(rows, first), quarantine, &left);
         self.ended = left;
         Ok(found)
@@ -193,11 +208,11 @@ impl Removal {
         Job { root: &self.root, checks: &self.checks, rows, first, open_files, leases: self.leases }
     }
 
-    /// Makes the quarantine and a cell for each thread, once.
-    fn settle_in(&mut self) -> Result<()> {
+    /// Makes the quarantine and a cell for each thread, once; says whether it was now.
+    fn settle_in(&mut self) -> Result<bool> {
         if let Some((quarantine, _)) = &self.quarantine {
             remove_cells(quarantine, std::mem::take(&mut self.ended));
-            return Ok(());
+            return Ok(false);
         }
         let quarantine = Quarantine::open(&self.root, &self.settings.quarantine)?;
         let mut cells = Vec::new();
@@ -211,7 +226,7 @@ impl Removal {
             }
         }
         self.quarantine = Some((quarantine, cells));
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&mut self, rows: &[Row], first: u64, wanted: &dyn Fn(usize) -> bool) -> Vec<Verdict> {
