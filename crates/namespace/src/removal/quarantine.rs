@@ -10,7 +10,6 @@
 //! A name in a user's directory can be made to stand for another file at any moment. A name in here
 //! cannot: so the file that is looked at here is the file that is removed.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -34,6 +33,8 @@ pub(super) const ROUND: usize = 32;
 
 const STRANDED: &[u8] = b"stranded";
 const TAKEN: &[u8] = b"taken";
+/// Empty files that a cell has while it is found out whether renaming refuses to replace.
+const PROBES: [&[u8]; 3] = [b"probe-1", b"probe-2", b"probe-3"];
 
 /// What is asked about every file.
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
@@ -111,9 +112,11 @@ impl Quarantine {
     /// Removes a cell that is empty; what is in one that is not stays.
     pub(super) fn remove_cell(&self, directory: &OwnedFd, name: &[u8]) {
         let rest = names(directory).unwrap_or_default();
-        if rest.iter().all(|name| name == TAKEN) {
-            // Both may fail without harm: an empty cell is found and removed the next time.
-            let _ = unlinkat(directory, TAKEN, AtFlags::empty());
+        if rest.iter().all(|name| is_own(name)) {
+            // All may fail without harm: an empty cell is found and removed the next time.
+            for name in rest {
+                let _ = unlinkat(directory, name, AtFlags::empty());
+            }
             let _ = unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR);
         }
     }
@@ -223,7 +226,7 @@ impl Leftover {
     fn open(quarantine: &OwnedFd, name: Vec<u8>) -> Answer<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(quarantine, name.as_slice(), flags, Mode::empty())?;
-        let files = names(&directory)?.into_iter().filter(|name| name != TAKEN).collect();
+        let files = names(&directory)?.into_iter().filter(|name| !is_own(name)).collect();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let taken = match openat(&directory, TAKEN, flags, Mode::empty()) {
             Ok(log) => rows_of(&File::from(log)),
@@ -242,6 +245,11 @@ fn rows_of(log: &File) -> Vec<u64> {
         at += 8;
     }
     words
+}
+
+/// Whether a name in a cell is one of ours and not a file that was taken: those have numbers.
+fn is_own(name: &[u8]) -> bool {
+    name == TAKEN || PROBES.contains(&name)
 }
 
 fn slot_name(slot: usize) -> &'static [u8] {
@@ -321,16 +329,15 @@ fn private_directory(
 
 /// Makes sure that renaming refuses to replace here: without it nothing could be put back safely.
 fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> {
-    let (first, second) = (CString::from(c"probe-1"), CString::from(c"probe-2"));
     let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    for name in [&first, &second] {
-        openat(directory, name.as_c_str(), create, Mode::RUSR)
+    let [first, second, third] = PROBES;
+    for name in [first, second] {
+        openat(directory, name, create, Mode::RUSR)
             .map_err(|errno| Error::system("create", root.path(), errno))?;
     }
-    let rename =
-        |to: &CString| renameat_with(directory, &first, directory, to, RenameFlags::NOREPLACE);
-    let (refused, renamed) = (rename(&second), rename(&CString::from(c"probe-3")));
-    for name in [c"probe-1", c"probe-2", c"probe-3"] {
+    let rename = |to| renameat_with(directory, first, directory, to, RenameFlags::NOREPLACE);
+    let (refused, renamed) = (rename(second), rename(third));
+    for name in PROBES {
         let _ = unlinkat(directory, name, AtFlags::empty());
     }
     if refused == Err(Errno::EXIST) && renamed.is_ok() {

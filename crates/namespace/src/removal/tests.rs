@@ -223,6 +223,9 @@ fn interrupted(world: &World, act: impl FnOnce(&World, &Path)) -> (Outcome, Vec<
     let left = quarantine.cell(&root, 0).unwrap();
     let parent = Parent::open(&root, &rows[0].parent).unwrap();
     left.take(&parent.descriptor, b"file", 3).unwrap();
+    // Killed while it found out whether renaming refuses to replace: nothing of anybody's.
+    let probe = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE;
+    rustix::fs::openat(&left.directory, c"probe-1", probe, rustix::fs::Mode::RUSR).unwrap();
     let held = world.at(".q").join(String::from_utf8(left.name.clone()).unwrap()).join("03");
     act(world, &held);
     let own = quarantine.cell(&root, 1).unwrap();
