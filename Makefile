@@ -48,7 +48,8 @@ run: .venv/.core
 	$(BIN)/trimtab check $(TARGET) --report build/report.html $(ARGS)
 
 test: .venv/.core .venv/.dev
-	cargo test --release --workspace --locked --quiet
+	# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
+	CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 lint: .venv/.core .venv/.dev

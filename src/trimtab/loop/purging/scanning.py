@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab._core import NamespaceScan, ScanProgress, ScanResult
 
 MANIFEST: Final = "manifest.json"
+CHECKPOINT: Final = "checkpoint.json"
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 60.0
 
@@ -100,6 +101,7 @@ def scan_index(
         result = _carried_out(scan, progress)
     manifest = _manifest(result, root, directory, options, top, version=version)
     save_manifest(manifest, directory)
+    (directory / CHECKPOINT).unlink(missing_ok=True)  # the index is whole: nothing to go on from
     return manifest
 
 
