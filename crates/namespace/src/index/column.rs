@@ -63,11 +63,7 @@ impl<K: Kind, T: Clone> Column<K, T> {
     {
         while rows > 0 {
             if self.left == 0 {
-                let page = self.pages.next()?.ok_or("ends early")?;
-                if let Some(data) = self.turn(page, map)? {
-                    self.left = data.0;
-                    self.definition = data.1;
-                }
+                self.turn_over(map)?;
                 continue;
             }
             let (taken, from) = (rows.min(self.left), out.len());
@@ -93,11 +89,7 @@ impl<K: Kind, T: Clone> Column<K, T> {
     {
         while rows > 0 {
             if self.left == 0 {
-                let page = self.pages.next()?.ok_or("ends early")?;
-                if let Some(data) = self.turn(page, map)? {
-                    self.left = data.0;
-                    self.definition = data.1;
-                }
+                self.turn_over(map)?;
                 continue;
             }
             let taken = rows.min(self.left);
@@ -111,6 +103,19 @@ impl<K: Kind, T: Clone> Column<K, T> {
             }
             self.left -= taken;
             rows -= taken;
+        }
+        Ok(())
+    }
+
+    /// Goes on to the next page, which may be one without rows.
+    fn turn_over<M>(&mut self, map: &mut M) -> Result<()>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        let page = self.pages.next()?.ok_or("ends early")?;
+        if let Some((levels, definition)) = self.turn(page, map)? {
+            self.left = levels;
+            self.definition = definition;
         }
         Ok(())
     }
