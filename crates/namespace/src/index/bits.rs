@@ -171,7 +171,7 @@ impl Hybrid {
         }
         // Some writers cut off the padding of the last group: only whole values that are there count.
         let there = bytes.min(self.data.len() - self.at);
-        let left = (groups * 8).min(there * 8 / self.width as usize);
+        let left = groups.saturating_mul(8).min(there * 8 / self.width as usize);
         if left == 0 {
             return Err(ENDS_EARLY);
         }
