@@ -87,12 +87,9 @@ def competing(rate: Array, draws: np.random.Generator) -> Array:
         Mean over the epoch, bytes/s of each real OST.
     """
     writers = draws.poisson(rate / JOB_BYTES_PER_S)
-    load = np.zeros(len(rate))
     busy = np.repeat(np.arange(len(rate)), writers)
-    if len(busy):
-        each = draws.lognormal(math.log(JOB_BYTES_PER_S) - _JOB_SIGMA**2 / 2, _JOB_SIGMA, len(busy))
-        np.add.at(load, busy, each)
-    return load
+    each = draws.lognormal(math.log(JOB_BYTES_PER_S) - _JOB_SIGMA**2 / 2, _JOB_SIGMA, len(busy))
+    return np.bincount(busy, each, minlength=len(rate)).astype(np.float64)
 
 
 def unevenness(written: Array, weight: Array, users: Users, draws: np.random.Generator) -> Array:

@@ -114,6 +114,8 @@ class Simulation:
         self._faults: list[Fault] = sorted(scenario.faults, key=lambda one: one.at)
         self._told = 0
         self._calm: Conditions | None = None
+        self._shown: Conditions | None = None
+        self._carriers: tuple[Conditions, NDArray[np.int64]] | None = None
         self._operations = Operations(scenario, self.now, self.zone, self.log)
         self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
         self.usage = Usage(scenario, self.state, self.columns, self.zone, self.log)
@@ -448,12 +450,21 @@ class Simulation:
         return self._calm
 
     def _show_conditions(self, troubles: Conditions) -> None:
+        if troubles is self._shown:
+            return
+        self._shown = troubles
         first, state = self.columns.first, self.state
         state.answers = ~troubles.silent[first]
         state.failover_active = troubles.moved[first]
         state.degraded = troubles.rebuilding[first]
-        state.server = carriers(troubles.moved, self.scenario.osts.per_server)[first]
+        state.server = self._servers(troubles)[first]
         state.names_resolve = troubles.names_resolve
+
+    def _servers(self, troubles: Conditions) -> NDArray[np.int64]:
+        if self._carriers is None or self._carriers[0] is not troubles:
+            moved = carriers(troubles.moved, self.scenario.osts.per_server)
+            self._carriers = (troubles, moved)
+        return self._carriers[1]
 
     def _tell_faults(self, end: datetime) -> None:
         while self._told < len(self._faults) and self._faults[self._told].at < end:
@@ -489,12 +500,11 @@ class Simulation:
     ) -> Moment:
         troubles = self._conditions(active(faults, at, at), at, at)
         member, state = self.columns.member, self.state
-        server = carriers(troubles.moved, self.scenario.osts.per_server)
         terms = OstTerms(
             state.amplification[member],
             self.miniature.walks_per_request[member],
             self._windows(self.scenario, state.amplification)[member],
-            server,
+            self._servers(troubles),
             troubles,
         )
         chosen = np.where(state.create_enabled, shares, 0.0)[member]

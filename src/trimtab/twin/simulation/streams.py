@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike, NDArray
+
+
+class _Key(ISeedSequence):
+    """A key of Philox as it is: given by itself, NumPy asks the system for entropy first."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._words = np.frombuffer(digest, "<u8")
+
+    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint64) -> NDArray[Any]:
+        """Return the two words that Philox asks for."""
+        return self._words
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
@@ -21,4 +35,5 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     text = "\0".join([str(seed), *map(str, names)])
     digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
     # Philox takes any key as it is; generators that spread a seed first take longer than the draws.
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+    # NumPy takes any ISeedSequence; its stubs know only its own.
+    return np.random.Generator(np.random.Philox(_Key(digest)))  # pyright: ignore[reportArgumentType]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED
 from trimtab.twin.stack.client import NodeLimits
-from trimtab.twin.stack.sharing import Array, Indices, Resource, shares, slowest_rate
+from trimtab.twin.stack.sharing import Array, Indices, fair_share
 
 USER_STREAM_BYTES_PER_S: Final = FITTED.node_bytes_per_s / 64
 """A process of a user moves what one of 64 on a node can: how many a demand comes from."""
@@ -183,22 +183,21 @@ def placed_job(
     ost_of_task
         Of each task's file; the tasks of a node follow each other.
     """
-    node = np.arange(job.tasks) // job.tasks_per_node
+    files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
 
     def rate_and_shares(
         rate: Array, users: Array | None, per_node: float
     ) -> tuple[float, float, Array]:
-        nodes = Resource(node, np.full(job.nodes, per_node))
-        of_osts = shares(_osts(ost_of_task, rate, users, streams))
-        of_clients = slowest_rate([nodes], clients.process_bytes_per_s)
+        of_osts = _shares(files, rate, users, streams)
+        # Nodes are alike and full.
+        of_clients = min(clients.process_bytes_per_s, max(per_node, 0.0) / job.tasks_per_node)
         return min(of_clients, float(of_osts.min())), of_clients, of_osts
 
     write, of_clients, of_osts = rate_and_shares(
         per_ost_write, competing, clients.write_bytes_per_s
     )
     read, _, _ = rate_and_shares(per_ost_read, competing_read, clients.read_bytes_per_s)
-    files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
-    # Nodes are alike: where they limit, all tasks are last, wherever their files lie.
+    # Where the nodes limit, all tasks are last, wherever their files lie.
     last = of_osts <= write / _NEAR if write < of_clients else files > 0
     moves = job.bytes_per_task > 0
     return JobResult(
@@ -212,14 +211,13 @@ def placed_job(
     )
 
 
-def _osts(
-    ost_of_task: Indices, rate: Array, users: Array | None, streams: Array | None
-) -> Resource:
+def _shares(files: Array, rate: Array, users: Array | None, streams: Array | None) -> Array:
+    """Return what each file gets of its OST while all are written; ``inf`` where there is none."""
     if users is None or not users.any():
-        return Resource(ost_of_task, rate)
+        return fair_share(rate, files)
     if streams is None:
         streams = np.ceil(users / USER_STREAM_BYTES_PER_S)
-    return Resource(ost_of_task, rate, users, streams)
+    return fair_share(rate, files, users, streams)
 
 
 def _seconds(size_bytes: float, bytes_per_s: float) -> float:
