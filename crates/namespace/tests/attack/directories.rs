@@ -1,0 +1,81 @@
+//! What is done to the directories on the way: exchanged, moved away, links in their place. All is as
+//! before when an act ends, and one process does it, so that nothing but a deletion is confused.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use super::log::{Fact, seen};
+use super::{
+    Attacker, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY, directory_path, exchange, move_to,
+};
+
+impl Attacker {
+    pub(super) fn swap(&mut self) {
+        let number = self.any_row() / FILES_PER_DIRECTORY;
+        let low = self.root.join(directory_path(number));
+        let below = PathBuf::from(format!("d{}", number % DIRECTORIES_PER_USER));
+        let high = low.parent().unwrap().to_path_buf();
+        match self.random.below(6) {
+            0 => self.link_outside(&low, &Path::new("u").join(below)),
+            1 => self.link_outside(&high, Path::new("u")),
+            2 => {
+                let other = self.any_row() / FILES_PER_DIRECTORY;
+                let last = (self.rows - 1) / FILES_PER_DIRECTORY;
+                let other = if other == number { (number + 1).min(last) } else { other };
+                self.exchange_twice(&low, &self.root.join(directory_path(other)));
+            }
+            3 => self.away(&high, &below),
+            _ => self.away(&low, Path::new("")),
+        }
+        // While a directory is away nothing else can be tried on its files.
+        std::thread::sleep(Duration::from_micros(self.random.below(4000) as u64));
+    }
+
+    /// The directory becomes a link that leads outside, where files have the same names.
+    fn link_outside(&mut self, directory: &Path, target: &Path) {
+        let link = directory.with_extension(format!("swapper-{}", self.number));
+        symlink(self.outside.join(target), &link).unwrap();
+        self.exchange_twice(&link, directory);
+        fs::remove_file(&link).unwrap();
+    }
+
+    fn exchange_twice(&self, one: &Path, other: &Path) {
+        if exchange(one, other) {
+            assert!(exchange(one, other), "{one:?} and {other:?} cannot be exchanged again");
+        }
+    }
+
+    /// The directory is moved out of the root, or to another place beneath it, and a link leads
+    /// there. A file that is seen in it now may not go before it is back.
+    fn away(&mut self, directory: &Path, below: &Path) {
+        let name = format!("away-{}", self.number);
+        let to = match self.random.below(2) {
+            0 => self.outside.join(name),
+            _ => self.root.join("kept").join(name),
+        };
+        assert!(move_to(directory, &to), "{directory:?} cannot be moved");
+        symlink(&to, directory).unwrap();
+        let held: Vec<OwnedFd> = (0..6)
+            .filter_map(|_| {
+                let row = self.any_row();
+                let path = to.join(below).join(format!("p{}", row % FILES_PER_DIRECTORY));
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                openat(CWD, path, flags, Mode::empty()).ok()
+            })
+            .collect();
+        std::thread::sleep(Duration::from_micros(self.random.below(1000) as u64));
+        for file in &held {
+            let now = seen(file, Path::new("")).unwrap();
+            if now.is_file && now.links == 0 {
+                self.log.fact(Fact::Lost, now.id);
+            }
+        }
+        fs::remove_file(directory).unwrap();
+        assert!(move_to(&to, directory), "{directory:?} cannot be moved back");
+    }
+}

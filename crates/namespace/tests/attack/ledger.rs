@@ -1,0 +1,146 @@
+//! Every name that is there in the end, held against what the deletion says and the attackers noted.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+
+use super::log::{Fact, Identity, seen};
+use super::{ROLES, log_path};
+
+/// What all attackers wrote down.
+#[derive(Default)]
+pub struct Ledger {
+    pub facts: HashMap<Fact, usize>,
+    /// How many acts each role completed.
+    pub acts: BTreeMap<&'static str, u64>,
+    used: HashSet<Identity>,
+    /// When it was certain for the first time.
+    moved: HashMap<Identity, u64>,
+    made: HashSet<Identity>,
+    /// How many names were given to a file, less those that were removed.
+    names: HashMap<Identity, i64>,
+    removed: HashSet<Identity>,
+    lost: Vec<Identity>,
+}
+
+impl Ledger {
+    /// Reads the logs; an act that began and did not end is an error.
+    pub fn read(world: &Path) -> Self {
+        let mut ledger = Self::default();
+        for role in ROLES {
+            let text = fs::read_to_string(log_path(world, role)).unwrap();
+            let (mut intended, mut ended) = (0, 0);
+            for line in text.lines() {
+                let words: Vec<&str> = line.split(' ').collect();
+                match words[..] {
+                    ["?", _] => intended += 1,
+                    [".", _] => ended += 1,
+                    [word, at_ns, inode, birth_ns] => {
+                        let id = (inode.parse().unwrap(), birth_ns.parse().unwrap());
+                        ledger.note(word, at_ns.parse().unwrap(), id);
+                    }
+                    _ => panic!("{role}: {line}"),
+                }
+            }
+            assert_eq!(intended, ended, "{role} ended within an act");
+            ledger.acts.insert(role, ended);
+        }
+        ledger
+    }
+
+    fn note(&mut self, word: &str, at_ns: u64, id: Identity) {
+        let (fact, _) = *Fact::ALL.iter().find(|(_, name)| *name == word).unwrap();
+        *self.facts.entry(fact).or_default() += 1;
+        match fact {
+            Fact::Used => drop(self.used.insert(id)),
+            Fact::Moved => {
+                let first = self.moved.entry(id).or_insert(at_ns);
+                *first = at_ns.min(*first);
+            }
+            Fact::Made => drop(self.made.insert(id)),
+            Fact::Linked => *self.names.entry(id).or_default() += 1,
+            Fact::Removed => {
+                *self.names.entry(id).or_default() -= 1;
+                self.removed.insert(id);
+            }
+            Fact::Lost => self.lost.push(id),
+            Fact::Late => {}
+        }
+    }
+}
+
+/// What became of a planned file, as the deletion says.
+pub struct Ended {
+    pub id: Identity,
+    pub outcome: &'static str,
+    /// When its batch began.
+    pub began_ns: u64,
+}
+
+/// Names found and the number of links that the file system says.
+type Names = HashMap<Identity, (i64, u32)>;
+
+/// Every file below some directories.
+pub fn names_below(places: &[PathBuf]) -> Names {
+    let (mut found, mut pending) = (Names::new(), places.to_vec());
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_file() {
+                let file = seen(&CWD, &entry.path()).unwrap();
+                let names = found.entry(file.id).or_insert((0, file.links));
+                names.0 += 1;
+            }
+        }
+    }
+    found
+}
+
+/// All that is not as it should be.
+pub fn complaints(
+    before: &HashSet<Identity>,
+    after: &Names,
+    ended: &[Ended],
+    ledger: &Ledger,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut deleted = HashSet::new();
+    for (row, file) in ended.iter().enumerate().filter(|(_, file)| file.outcome == "deleted") {
+        deleted.insert(file.id);
+        if ledger.used.contains(&file.id) {
+            wrong.push(format!("row {row}: used, and deleted"));
+        }
+        if ledger.moved.get(&file.id).is_some_and(|at_ns| *at_ns < file.began_ns) {
+            wrong.push(format!("row {row}: moved before its batch began, and deleted"));
+        }
+    }
+    for id in before.iter().chain(&ledger.made) {
+        let expected = 1 + ledger.names.get(id).unwrap_or(&0) - i64::from(deleted.contains(id));
+        let (found, links) = after.get(id).copied().unwrap_or((0, 0));
+        if found != expected {
+            wrong.push(format!("{id:?} has {found} names, and not {expected}"));
+        }
+        if found != i64::from(links) {
+            wrong.push(format!("{id:?} has {links} links, and {found} names"));
+        }
+    }
+    for id in after.keys().filter(|id| !before.contains(id) && !ledger.made.contains(id)) {
+        wrong.push(format!("{id:?} was made by nobody"));
+    }
+    for id in ledger.lost.iter().filter(|id| !ledger.removed.contains(id)) {
+        wrong.push(format!("{id:?} went while it was open or its directory away"));
+    }
+    wrong
+}
+
+/// How many deleted files were moved, or given an attribute, while their batch was under way: before
+/// they were looked at or after, nobody can say.
+pub fn undecided(ended: &[Ended], ledger: &Ledger) -> usize {
+    let is_one = |file: &&Ended| file.outcome == "deleted" && ledger.moved.contains_key(&file.id);
+    ended.iter().filter(is_one).count()
+}
