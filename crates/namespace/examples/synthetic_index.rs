@@ -1,31 +1,38 @@
-//! Writes the index of a scratch file system that does not exist: `synthetic_index DIRECTORY ROWS [SEED]`.
+//! Writes the index of a scratch file system that does not exist.
 //!
-//! Prints one JSON object: shards, rows, seconds of the clock and of the processors.
+//! `synthetic_index DIRECTORY ROWS [SEED] [bytes=N] [users=N] [even-users=N] [as-of=SECONDS] [reread=SHARE]
+//! [lives=SHARE:DAYS,SHARE:DAYS,...] [oldest=DAYS]`; what is left out is as `Scratch::default` has it.
+//!
+//! Prints one JSON object: shards, rows, seconds of the clock.
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Instant;
 
-use namespace::synthetic::{Scratch, write};
+use namespace::synthetic::{Ages, Life, Scratch, write};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [directory, rows, seed @ ..] = &arguments[..] else {
-        eprintln!("usage: synthetic_index DIRECTORY ROWS [SEED]");
+    let [directory, asked @ ..] = &arguments[..] else {
+        eprintln!("usage: synthetic_index DIRECTORY ROWS [SEED] [NAME=VALUE ...]");
         return ExitCode::from(2);
     };
-    let seed = seed.first().map_or(Ok(1), |seed| seed.parse());
-    let (Ok(rows), Ok(seed)) = (rows.parse(), seed) else {
-        eprintln!("synthetic_index: ROWS and SEED are whole numbers");
-        return ExitCode::from(2);
+    let scratch = match scratch_of(asked) {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            eprintln!("synthetic_index: {error}");
+            return ExitCode::from(2);
+        }
     };
     let begun = Instant::now();
-    match write(Path::new(directory), &Scratch { rows, seed, ..Scratch::default() }) {
+    match write(Path::new(directory), &scratch) {
         Ok(shards) => {
             let bytes: u64 = shards.iter().map(|shard| shard.bytes).sum();
             println!(
-                "{{\"shards\": {}, \"rows\": {rows}, \"bytes\": {bytes}, \"elapsed_s\": {:.3}}}",
+                "{{\"shards\": {}, \"rows\": {}, \"bytes\": {bytes}, \"elapsed_s\": {:.3}}}",
                 shards.len(),
+                scratch.rows,
                 begun.elapsed().as_secs_f64(),
             );
             ExitCode::SUCCESS
@@ -35,4 +42,38 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn scratch_of(asked: &[String]) -> Result<Scratch, String> {
+    let mut scratch = Scratch::default();
+    let (mut lives, mut oldest_days) = (Vec::new(), 4000.0);
+    for (place, argument) in asked.iter().enumerate() {
+        match argument.split_once('=') {
+            None if place == 0 => scratch.rows = number(argument)?,
+            None if place == 1 => scratch.seed = number(argument)?,
+            Some(("bytes", value)) => scratch.allocated_bytes = Some(number(value)?),
+            Some(("users", value)) => scratch.users = number(value)?,
+            Some(("even-users", value)) => scratch.even_users = number(value)?,
+            Some(("as-of", value)) => scratch.as_of_s = number(value)?,
+            Some(("reread", value)) => scratch.reread_share = number(value)?,
+            Some(("oldest", value)) => oldest_days = number(value)?,
+            Some(("lives", value)) => {
+                lives = value.split(',').map(life_of).collect::<Result<_, _>>()?;
+            }
+            _ => return Err(format!("{argument:?} is not known")),
+        }
+    }
+    if !lives.is_empty() {
+        scratch.ages = Ages::Kept { lives, oldest_days };
+    }
+    Ok(scratch)
+}
+
+fn life_of(text: &str) -> Result<Life, String> {
+    let (share, days) = text.split_once(':').ok_or(format!("{text:?} is not SHARE:DAYS"))?;
+    Ok(Life { share: number(share)?, mean_days: number(days)? })
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not the number that stands there"))
 }

@@ -10,6 +10,8 @@
 //! - ages: a fifth was used within days, most fall off exponentially over months, a sixth is old bulk of up to six
 //!   years that nobody looked at again; reads come later than the writing for a third of the directories;
 //! - one name in thirty is a directory, one in a hundred a link; one file in two hundred has a second name.
+//!
+//! How much there is, who holds it and how old it is can be said otherwise, for a site that is known better.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +20,31 @@ use crate::entry::{Entry, FileType, Layout, NS_PER_S, ObjectId, Times};
 use crate::error::Result;
 use crate::index::{Finished, ShardWriter};
 
+/// How old files are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ages {
+    /// As described above.
+    Usual,
+    /// What is left of files that were written at an even rate and are deleted by their owners.
+    Kept {
+        /// The kinds of them.
+        lives: Vec<Life>,
+        /// When the file system was opened: nothing is older.
+        oldest_days: f64,
+    },
+}
+
+/// Files that are kept for about as long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Life {
+    /// Their share of what is there; of all kinds together it need not be 1.
+    pub share: f64,
+    /// How long one is kept on the average, which is also how old those that are there are.
+    pub mean_days: f64,
+}
+
 /// What to make.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Scratch {
     /// How many names.
     pub rows: u64,
@@ -27,6 +52,15 @@ pub struct Scratch {
     pub shard_rows: u64,
     /// How many users own them.
     pub users: u32,
+    /// How many users at the top own about the same each: shares fall as 1 / (this + k). With 0
+    /// they fall as 1/k, from the first on.
+    pub even_users: u32,
+    /// What all files take up together, about; `None`: what their usual sizes come to.
+    pub allocated_bytes: Option<u64>,
+    /// How long ago files were written.
+    pub ages: Ages,
+    /// The share of the directories that were read after they were written.
+    pub reread_share: f64,
     /// The second at which the scan ended.
     pub as_of_s: i64,
     /// Whether the OSTs of each file are known.
@@ -35,12 +69,27 @@ pub struct Scratch {
     pub seed: u64,
 }
 
+impl Scratch {
+    /// By how much files are larger than usual.
+    fn size_factor(&self) -> f64 {
+        // Of 300 names 287 are files, of which a tenth is small and a hundredth sparse; the mean of
+        // 2 to the power of 12 + 10 (a + b), a and b even from 0 to 1, is an integral.
+        let root = 1023.0 / (10.0 * std::f64::consts::LN_2);
+        let row_bytes = 287.0 / 300.0 * 0.99 * (0.9 * 4096.0 * root * root + 0.1 * 4096.0);
+        self.allocated_bytes.map_or(1.0, |bytes| bytes as f64 / self.rows as f64 / row_bytes)
+    }
+}
+
 impl Default for Scratch {
     fn default() -> Self {
         Self {
             rows: 1_000_000,
             shard_rows: 4_000_000,
             users: 5000,
+            even_users: 0,
+            allocated_bytes: None,
+            ages: Ages::Usual,
+            reread_share: 0.33,
             as_of_s: 1_790_000_000,
             layout: false,
             seed: 1,
@@ -105,13 +154,12 @@ struct Work {
 
 impl Work {
     fn at_random(random: &mut Random, scratch: &Scratch, number: u64) -> Self {
-        // The k-th of n owners has a share as 1/k: k is n to the power of an even number.
-        let rank = f64::from(scratch.users).powf(random.even()) as u32;
+        let rank = random.rank(scratch);
         let uid = 10_000 + rank.min(scratch.users);
         let project = 500 + rank % 700;
-        let written_s = scratch.as_of_s - random.age_s();
+        let written_s = scratch.as_of_s - random.age_s(&scratch.ages);
         let kept_on = (scratch.as_of_s - written_s) as f64;
-        let read_s = if random.even() < 0.33 {
+        let read_s = if random.even() < scratch.reread_share {
             written_s + (kept_on * random.even()) as i64
         } else {
             written_s
@@ -126,7 +174,8 @@ impl Work {
             project,
             written_s,
             read_s,
-            size_bytes: 2f64.powf(12.0 + 20.0 * (random.even() + random.even()) / 2.0),
+            size_bytes: scratch.size_factor()
+                * 2f64.powf(12.0 + 20.0 * (random.even() + random.even()) / 2.0),
             osts: (0..osts).map(|_| (random.next() % 298) as u32).collect(),
         }
     }
@@ -207,14 +256,45 @@ impl Random {
         10f64.powf(1.0 + 2.5 * self.even() * self.even()) as u64
     }
 
-    fn age_s(&mut self) -> i64 {
+    /// The rank of an owner, from 0 or 1 on.
+    fn rank(&mut self, scratch: &Scratch) -> u32 {
+        let (users, even) = (f64::from(scratch.users), f64::from(scratch.even_users));
+        // Shares as 1/k up to n: k is n to the power of an even number. With the curve begun
+        // further right, as 1 / (even + k): the same, moved back.
+        let rank = match scratch.even_users {
+            0 => users.powf(self.even()),
+            _ => even * ((users + even) / even).powf(self.even()) - even,
+        };
+        rank as u32
+    }
+
+    fn age_s(&mut self, ages: &Ages) -> i64 {
         const DAY_S: f64 = 86_400.0;
-        let age = match self.next() % 30 {
-            0..6 => 5.0 * self.even(),
-            6..25 => -75.0 * (1.0 - self.even()).ln(),
-            _ => 180.0 + 2000.0 * self.even() * self.even(),
+        let age = match ages {
+            Ages::Usual => match self.next() % 30 {
+                0..6 => 5.0 * self.even(),
+                6..25 => -75.0 * (1.0 - self.even()).ln(),
+                _ => 180.0 + 2000.0 * self.even() * self.even(),
+            },
+            Ages::Kept { lives, oldest_days } => self.age_days(lives, *oldest_days),
         };
         (age.min(4000.0) * DAY_S) as i64
+    }
+
+    /// At an even rate of writing, and with lives that end by chance, ages are spread as lives are.
+    fn age_days(&mut self, lives: &[Life], oldest_days: f64) -> f64 {
+        let all: f64 = lives.iter().map(|life| life.share).sum();
+        let mut place = self.even() * all;
+        let mut mean_days = oldest_days;
+        for life in lives {
+            mean_days = life.mean_days;
+            place -= life.share;
+            if place < 0.0 {
+                break;
+            }
+        }
+        let reached = 1.0 - (-oldest_days / mean_days).exp();
+        -mean_days * (1.0 - reached * self.even()).ln()
     }
 }
 
@@ -255,5 +335,66 @@ mod tests {
         assert!((0.94..0.97).contains(&share(|entry| entry.kind == FileType::Regular)));
         assert!(share(|entry| entry.kind == FileType::Regular && entry.links == 2) > 0.001);
         assert!(rows.iter().all(|row| row.last_use_s.unwrap() <= scratch.as_of_s));
+    }
+
+    fn rows_of(scratch: &Scratch) -> Vec<crate::index::Row> {
+        let directory = tempfile::tempdir().unwrap();
+        let shards = write(directory.path(), scratch).unwrap();
+        let read = |shard: &Finished| {
+            let shard = Shard::open(&directory.path().join(&shard.name)).unwrap();
+            shard.rows_from(0).unwrap().read(usize::MAX).unwrap()
+        };
+        shards.iter().flat_map(read).collect()
+    }
+
+    #[test]
+    fn it_takes_up_what_was_asked_for() {
+        // A few thousand directories of sizes over six powers of ten: the sum of so many still differs.
+        let bytes = 10u64.pow(15);
+        let scratch =
+            Scratch { rows: 1_000_000, allocated_bytes: Some(bytes), ..Scratch::default() };
+        let files = rows_of(&scratch);
+        let regular = files.iter().filter(|row| row.entry.kind == FileType::Regular);
+        let taken: u64 = regular.map(|row| row.entry.allocated_bytes).sum();
+        assert!((taken as f64 / bytes as f64 - 1.0).abs() < 0.2, "{taken}");
+    }
+
+    #[test]
+    fn ages_are_those_of_lives_that_end_by_chance() {
+        let lives =
+            vec![Life { share: 1.0, mean_days: 2.0 }, Life { share: 3.0, mean_days: 300.0 }];
+        let ages = Ages::Kept { lives, oldest_days: 600.0 };
+        let scratch = Scratch { rows: 300_000, reread_share: 0.0, ages, ..Scratch::default() };
+        let files = rows_of(&scratch);
+        let older = |days: i64| {
+            let before_s = scratch.as_of_s - days * 86_400;
+            let old = files.iter().filter(|row| row.last_use_s.unwrap() < before_s).count();
+            old as f64 / files.len() as f64
+        };
+        // Of the long-lived three quarters, e^-1 to the power of days / 300, cut off at 600.
+        let expected = |days: f64| {
+            let end = (-2.0f64).exp();
+            0.75 * ((-days / 300.0).exp() - end) / (1.0 - end)
+        };
+        for days in [30, 150, 300, 450] {
+            let (seen, wanted) = (older(days), expected(days as f64));
+            assert!((seen - wanted).abs() < 0.04, "{days} d: {seen} instead of {wanted}");
+        }
+        assert_eq!(older(601), 0.0);
+    }
+
+    #[test]
+    fn nobody_stands_out_where_many_own_the_same() {
+        let scratch = Scratch { rows: 300_000, users: 1000, even_users: 100, ..Scratch::default() };
+        let files = rows_of(&scratch);
+        let of = |low: u32, high: u32| {
+            let range = 10_000 + low..10_000 + high;
+            files.iter().filter(|row| range.contains(&row.entry.uid)).count() as f64
+                / files.len() as f64
+        };
+        // ln((100 + k) / 100) / ln(11) belongs to the first k.
+        assert!((of(0, 100) - 0.289).abs() < 0.05, "{}", of(0, 100));
+        assert!((of(100, 1001) - 0.711).abs() < 0.05, "{}", of(100, 1001));
+        assert!(of(0, 1) < 0.03);
     }
 }
