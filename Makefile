@@ -9,6 +9,7 @@
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
+# make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
@@ -17,6 +18,7 @@
 # make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make soak   the long counts of the same tests (kills, interrupts, calibration)
+# make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
 
@@ -38,7 +40,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
 .PHONY: bench-removal bench-scan bench-tally bench-twin twin-questions bench-allocator calibration
-.PHONY: reproduce bench-judge soak docs lock clean
+.PHONY: purge-case reproduce bench-judge soak docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -95,6 +97,10 @@ twin-questions: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/twin_questions/measure.py $(ARGS)
 	$(BIN)/python scripts/twin_questions_page.py
 
+purge-case: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/purge_case/measure.py $(ARGS)
+	$(BIN)/python scripts/purge_case_page.py
+
 bench-allocator: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/kernel_allocator.py $(ARGS)
 
@@ -118,6 +124,9 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 
 soak: .venv/.core .venv/.dev
 	TRIMTAB_SOAK=1 $(BIN)/pytest --timeout 3600 $(ARGS)
+
+soak-purge: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/purge_soak.py $(ARGS)
 
 docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/schemas.py docs/schemas

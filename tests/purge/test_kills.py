@@ -1,0 +1,337 @@
+"""``kill -9`` of every step of a purge, as a site runs it: scan, plan and run of one large tree.
+
+The moments are random, seeded by the commit. 100,000 files and 20 kills of each step; a million
+and 200 under ``make soak-purge``, which keeps the figures (``TRIMTAB_KILLS_REPORT``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.cli.purge.walk import AGO_S, DAY_S, Walk
+from tests.purge.forked import Forked
+from tests.support import loopback
+from tests.support.counts import repetitions, seeded
+
+from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.plan import load_plan, read_key
+from trimtab.purge.run.journal import journals, read, replay
+from trimtab.purge.run.records import DoneLine
+
+FILES = repetitions(100_000, 1_000_000)
+KILLS = repetitions(20, 200)
+FILES_PER_DIRECTORY = 250
+YOUNG_EVERY = 10
+"""Every tenth file is young: it stands in no plan."""
+USED_EVERY = 500
+"""Every so many of the planned files are used before the first run."""
+USED_BETWEEN = 5
+"""So many more after each kill."""
+FILE_BYTES = 4096
+QUARANTINE_ROWS = 64
+"""What a run with two threads may have aside at one moment."""
+IDENTITY = ("parent", "name", "inode", "size_bytes", "mtime_ns")
+pytestmark = [
+    pytest.mark.kernel,
+    loopback.needs_loop_devices("ext4"),
+    pytest.mark.timeout(repetitions(300, 7200)),
+]
+
+
+@dataclass
+class Stage:
+    """A tree, what is known of it, and the processes that purge it."""
+
+    walk: Walk
+    forked: Forked
+    files: pl.DataFrame
+    report: dict[str, dict[str, object]] = field(default_factory=dict)
+
+    @property
+    def old(self) -> set[bytes]:
+        """The paths of what may go."""
+        young_ns = time.time_ns() - 100 * DAY_S * 10**9
+        frame = self.files.filter(pl.col("mtime_ns") < young_ns)
+        return {p + b"/" + n for p, n in frame.select("parent", "name").iter_rows()}
+
+    def path(self, name: bytes) -> bytes:
+        return os.fsencode(self.walk.root) + b"/" + name
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Give a tree on a file system of its own."""
+    private = tmp_path_factory.mktemp("kills")
+    public = Path(tempfile.mkdtemp(prefix="trimtab-purge-"))
+    public.chmod(0o755)
+    size_bytes = max(512 * loopback.MIB, FILES * FILE_BYTES * 7 // 4)
+    with loopback.mounted(private, size_bytes=size_bytes, mkfs_options=("-i", "4096")) as mounted:
+        walk = Walk(mounted.mount_point, private, public, core="real")
+        walk.write_policy()
+        make_tree(walk.root)
+        forked = Forked(private / "said", {"TRIMTAB_PURGE": str(walk.place)})
+        stage = Stage(walk, forked, seen_below(walk.root))
+        yield stage
+        forked.end()
+    shutil.rmtree(public)
+    if "TRIMTAB_KILLS_REPORT" in os.environ:
+        Path(os.environ["TRIMTAB_KILLS_REPORT"]).write_text(json.dumps(stage.report))
+
+
+def make_tree(root: Path) -> None:
+    """Make files of 300 days, and young ones, in directories of users."""
+    old_s, young_s = time.time() - 300 * DAY_S, time.time() - 50 * DAY_S
+    for first in range(0, FILES, FILES_PER_DIRECTORY):
+        directory = root / f"user{first % 7}" / f"run{first}"
+        directory.mkdir(parents=True)
+        for number in range(first, min(FILES, first + FILES_PER_DIRECTORY)):
+            file = os.open(directory / f"f{number}", os.O_WRONLY | os.O_CREAT, 0o644)
+            os.posix_fallocate(file, 0, FILE_BYTES)
+            os.fchown(file, 1, 1)
+            at_s = old_s + number / FILES if number % YOUNG_EVERY else young_s
+            os.utime(file, (at_s, at_s))
+            os.close(file)
+
+
+def seen_below(root: Path) -> pl.DataFrame:
+    """Return every file, by one `os.lstat` after the other: the obvious twin of a scan."""
+    rows, top = [], os.fsencode(root)
+    for parent, _, names in os.walk(top):
+        relative = os.path.relpath(parent, top)
+        for name in names:
+            status = os.lstat(parent + b"/" + name)
+            rows.append((relative, name, status.st_ino, status.st_size, status.st_mtime_ns))
+    frame = pl.DataFrame(rows, schema=list(IDENTITY), orient="row")
+    return frame.with_columns(pl.col("inode").cast(pl.UInt64)).sort("parent", "name")
+
+
+def index_files(index: Path) -> pl.DataFrame:
+    """Return the same of an index."""
+    manifest = load_manifest(index, verify=True)
+    assert manifest.complete
+    frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
+    inode = pl.col("id").bin.slice(8).bin.reinterpret(dtype=pl.UInt64, endianness="big")
+    return (
+        frame.filter(pl.col("type") == "f")
+        .select("parent", "name", inode.alias("inode"), "size_bytes", "mtime_ns")
+        .cast({"size_bytes": pl.Int64})
+        .sort("parent", "name")
+    )
+
+
+@pytest.fixture(scope="module")
+def scanned(stage: Stage) -> Stage:
+    """Kill scans, each index gone on with until it is whole, and hold each against the tree."""
+    chance, walk = seeded("kills of scans"), stage.walk
+    index = walk.private / "index-0"
+    scan = ("purge", "scan", walk.root, "--checkpoint", "20ms", "--index")
+    whole_s = stage.forked.ended(*scan, index)
+    kills = whole = gone_on = 0
+    while True:
+        kept = load_manifest(index) if (index / "manifest.json").exists() else None
+        if kept is not None:
+            assert index_files(index).equals(stage.files)
+            whole += 1
+            if kills >= KILLS:
+                break
+            shutil.rmtree(index)
+            index = walk.private / f"index-{whole}"
+        gone_on += (index / "checkpoint.json").exists()
+        if kills < KILLS:
+            began_s = time.monotonic()
+            killed = stage.forked.killed_after(chance.uniform(0, whole_s), *scan, index)
+            whole_s = whole_s if killed else time.monotonic() - began_s
+            kills += killed
+        else:
+            stage.forked.ended(*scan, index)
+    _three_weeks_ago(index)
+    walk.index = index
+    stage.report["scan"] = {"kills": kills, "gone_on_from_a_checkpoint": gone_on, "indexes": whole}
+    return stage
+
+
+def _three_weeks_ago(index: Path) -> None:
+    """Say that a scan was so long ago that a notice period is over by now."""
+    manifest = index / "manifest.json"
+    written = json.loads(manifest.read_text())
+    for name in ("started_ns", "ended_ns"):
+        written[name] -= AGO_S * 10**9
+    manifest.write_text(json.dumps(written))
+
+
+@pytest.fixture(scope="module")
+def planned(scanned: Stage) -> Stage:
+    """Kill the making of plans; what is at the place of a plan is whole, and what it should be."""
+    chance, walk, forked = seeded("kills of plans"), scanned.walk, scanned.forked
+    plans = walk.private / "plans"
+    plans.mkdir(mode=0o700)
+    made = ("purge", "plan", "--index", walk.index, "--policy", walk.policy, "--out", plans / "p")
+    old = scanned.old
+    # Not one of its own before: the first that are killed make the site's key as well.
+    whole_s, kills, whole = 2.0, 0, 0
+    while True:
+        began_s = time.monotonic()
+        if kills < KILLS:
+            moment_s = chance.uniform(0, whole_s)
+            killed = forked.killed_after(moment_s, *made, ago_s=AGO_S - 600)
+            whole_s = whole_s if killed else time.monotonic() - began_s
+            kills += killed
+        else:
+            forked.ended(*made, ago_s=AGO_S - 600)
+        if not (plans / "p").exists():
+            continue
+        whole += 1
+        assert _rows(walk, plans / "p").keys() == old
+        assert [one.name for one in plans.iterdir()] == ["p"]
+        if kills >= KILLS:
+            break
+        shutil.rmtree(plans / "p")
+    walk.plan = plans / "p"
+    scanned.report["plan"] = {"kills": kills, "plans": whole, "rows": len(old)}
+    return scanned
+
+
+def _rows(walk: Walk, plan: Path) -> dict[bytes, int]:
+    """Return the rows of a plan whose signature and hashes are right, by their paths."""
+    loaded = load_plan(plan, read_key(walk.place / "key"))
+    frame = pl.read_parquet(loaded.candidates, columns=["parent", "name"])
+    assert frame.height == loaded.plan.candidates.files
+    return {p + b"/" + n: row for row, (p, n) in enumerate(frame.iter_rows())}
+
+
+@dataclass
+class Ran:
+    """What runs left that were killed again and again.
+
+    Attributes
+    ----------
+    rows
+        The number of each path in the plan.
+    used
+        Paths that were used while they were there.
+    fate_of
+        What the journal says of each row.
+    recovered
+        Rows of batches that were under way when a run was killed, as often as that was so.
+    """
+
+    rows: dict[bytes, int]
+    used: set[bytes]
+    kills: int
+    fate_of: dict[int, str]
+    recovered: int
+    deleted: int
+    there: set[bytes]
+
+
+@pytest.fixture(scope="module")
+def ran(planned: Stage) -> Ran:
+    """Kill runs of one plan, use files in between, and let the last run end."""
+    walk, forked = planned.walk, planned.forked
+    forked.ended("purge", "notify", walk.plan, ago_s=AGO_S - 1200)
+    forked.ended("purge", "arm", walk.plan, ago_s=3 * DAY_S)
+    rows = _rows(walk, walk.plan)
+    used, kills = _kill_runs(planned, rows)
+    began_s = time.monotonic()
+    forked.ended("purge", "run", walk.plan, "--apply")
+    chronicle = read(_journal(walk))
+    standing = replay(chronicle)
+    assert (standing.todo, standing.open_batch) == ((), None)
+    lines = [line for line in chronicle.lines if isinstance(line, DoneLine)]
+    fate_of = {row: fate for some, fate in standing.fates for row in range(some.first, some.end)}
+    # A row has one fate: none was dealt with twice.
+    assert len(fate_of) == sum(some.count for some, _ in standing.fates)
+    planned.report["run"] = {
+        "kills": kills,
+        "rows": len(rows),
+        "outcomes": dict(Counter(fate_of.values())),
+        "batches": len(lines),
+        "batches_recovered": sum(line.recovered for line in lines),
+        "last_run_s": round(time.monotonic() - began_s, 2),
+    }
+    return Ran(
+        rows=rows,
+        used=used,
+        kills=kills,
+        fate_of=fate_of,
+        recovered=sum(line.rows.count for line in lines if line.recovered),
+        deleted=sum(line.files for line in lines),
+        there={p + b"/" + n for p, n in seen_below(walk.root).select("parent", "name").iter_rows()},
+    )
+
+
+def _kill_runs(stage: Stage, rows: dict[bytes, int]) -> tuple[set[bytes], int]:
+    """Return which files were used, before the first run and between any two, and the kills."""
+    chance, paths = seeded("kills of runs"), sorted(rows)
+    used = set(paths[::USED_EVERY])
+    for path in used:
+        os.utime(stage.path(path))
+    kills, most_s = 0, 0.5
+    while kills < KILLS:
+        moment_s = chance.uniform(0, most_s)
+        if not stage.forked.killed_after(moment_s, "purge", "run", stage.walk.plan, "--apply"):
+            break
+        kills += 1
+        for path in chance.sample(paths, USED_BETWEEN):
+            if os.path.lexists(stage.path(path)):
+                os.utime(stage.path(path))
+                used.add(path)
+        # Neither done before all kills, nor with most of it left for the last run.
+        ahead = _done(stage.walk) / len(rows) > kills / KILLS
+        most_s = min(3.0, max(0.02, most_s * (0.8 if ahead else 1.25)))
+    return used, kills
+
+
+def _journal(walk: Walk) -> Path:
+    (path,) = journals(walk.place / "journals")
+    return path
+
+
+def _done(walk: Walk) -> int:
+    found = journals(walk.place / "journals")
+    fates = replay(read(found[0])).fates if found else ()
+    return sum(rows.count for rows, _ in fates)
+
+
+def test_scans_that_are_killed_are_gone_on_with(scanned):
+    told = scanned.report["scan"]
+    assert told["kills"] == KILLS
+    assert told["gone_on_from_a_checkpoint"] > 0
+
+
+def test_a_plan_is_whole_or_not_there(planned):
+    assert planned.report["plan"]["kills"] == KILLS
+
+
+def test_runs_that_are_killed_are_gone_on_with(ran):
+    assert ran.kills > KILLS // 2
+    assert sorted(ran.fate_of) == list(range(len(ran.rows)))
+
+
+def test_every_file_is_there_or_its_row_says_that_it_went(stage, ran):
+    gone = {path for path, row in ran.rows.items() if ran.fate_of[row] in ("deleted", "gone")}
+    everything = {p + b"/" + n for p, n in stage.files.select("parent", "name").iter_rows()}
+    assert ran.there == everything - gone
+    assert ran.deleted == len(gone)
+
+
+def test_nothing_goes_that_was_used(ran):
+    assert ran.used <= ran.there
+
+
+def test_what_stays_was_used_or_was_aside_when_a_run_was_killed(ran):
+    """What is put back has a new ctime, so that it counts as touched: it is kept, and told."""
+    kept = {path: ran.fate_of[row] for path, row in ran.rows.items() if path in ran.there}
+    assert set(kept.values()) == {"touched"}
+    put_back = len(kept) - len(ran.used)
+    assert 0 <= put_back <= ran.kills * QUARANTINE_ROWS
