@@ -40,7 +40,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
 .PHONY: bench-removal bench-scan bench-tally bench-twin twin-questions bench-allocator calibration
-.PHONY: purge-case reproduce bench-judge soak docs lock clean
+.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
