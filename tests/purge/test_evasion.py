@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
+import pytest
 from tests.support.counts import repetitions
 
-from trimtab.purge.evasion import COLUMNS, EvasionLimits, Suspicion, suspicions
+from trimtab.purge import evasion
+from trimtab.purge.evasion import COLUMNS, suspicions
+from trimtab.purge.index.manifest import Lack
+from trimtab.purge.signs import KINDS, EvasionLimits, Look, Suspicion, statement, unseen
 
 NOW_S = 1_790_000_000
 DAY_S = 86400
@@ -59,7 +65,7 @@ def frame_of(files: Iterable[File], *, birth: bool = True) -> pl.LazyFrame:
 def found(
     files: Iterable[File], *, birth: bool = True, limits: EvasionLimits | None = None
 ) -> tuple[Suspicion, ...]:
-    return suspicions(frame_of(files, birth=birth), as_of_s=NOW_S, limits=limits)
+    return suspicions(Look(frame_of(files, birth=birth), NOW_S), limits=limits)
 
 
 def made_at(uid: int, at: float, number: int, rate: float) -> list[File]:
@@ -116,24 +122,88 @@ def test_a_time_to_come_is_seen_however_few() -> None:
     assert found([skewed]) == ()
 
 
+def looked(files: Iterable[File], weeks_ago: int, *, began: bool = True) -> Look:
+    """Return what an index of some weeks ago saw; it took an hour."""
+    as_of_s = NOW_S - weeks_ago * 7 * DAY_S
+    return Look(frame_of(files), as_of_s, as_of_s - 3600 if began else None)
+
+
 def test_a_change_in_every_interval_is_seen() -> None:
     base = made_at(1000, NOW_S - 300 * DAY_S, 1500, 10.0)
     base = [replace(file, number=place + 1) for place, file in enumerate(base)]
-    indexes = [
-        frame_of(replace(file, changed=NOW_S - weeks * 7 * DAY_S) for file in base)
-        for weeks in (3, 2, 1)
+    looks = [
+        looked((replace(file, changed=NOW_S - (weeks * 7 + 1) * DAY_S) for file in base), weeks)
+        for weeks in (2, 1, 0)
     ]
-    (one,) = suspicions(indexes[-1], as_of_s=NOW_S, earlier=indexes[:-1])
+    (one,) = suspicions(looks[-1], earlier=looks[:-1])
     assert (one.kind, one.uid, one.files) == ("renewed", 1000, 1500)
+    assert (one.first_s, one.last_s) == (NOW_S - DAY_S, NOW_S - DAY_S)
     assert "each of 2 intervals" in one.words
     # Two indexes show no period, and who wrote something used the files.
-    assert suspicions(indexes[-1], as_of_s=NOW_S, earlier=indexes[1:2]) == ()
-    written = frame_of(
-        replace(file, changed=NOW_S - 7 * DAY_S, written=NOW_S - 7 * DAY_S) for file in base
-    )
-    assert suspicions(written, as_of_s=NOW_S, earlier=indexes[:-1]) == ()
-    once = [indexes[0], indexes[0], indexes[2]]
-    assert suspicions(once[-1], as_of_s=NOW_S, earlier=once[:-1]) == ()
+    assert suspicions(looks[-1], earlier=looks[1:2]) == ()
+    at = NOW_S - DAY_S
+    written = looked((replace(file, changed=at, written=at) for file in base), 0)
+    assert suspicions(written, earlier=looks[:-1]) == ()
+    assert suspicions(looks[-1], earlier=[looks[0], looks[0]]) == ()
+
+
+def slow_renewed(worlds: list[list[File]], minimum: int) -> dict[int, int]:
+    """Return the files of each owner that changed in every interval, looked up one by one."""
+    seen = [{(file.number, file.uid, file.written): file.changed for file in one} for one in worlds]
+    many: Counter[int] = Counter()
+    for key in seen[-1]:
+        times = [one.get(key) for one in seen]
+        if all(a is not None and b is not None and a < b for a, b in pairwise(times)):
+            many[key[1]] += 1
+    return {uid: count for uid, count in many.items() if count >= minimum}
+
+
+@pytest.mark.parametrize("part_rows", [7, 10**6])
+def test_what_is_renewed_is_what_a_look_at_each_file_says(
+    part_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evasion, "PART_ROWS", part_rows)
+    some = 0
+    for seed in range(repetitions(15, 500)):
+        draw = random.Random(seed)
+        worlds = _worlds(draw, draw.randint(3, 5))
+        expected = slow_renewed(worlds, 3)
+        some += bool(expected)
+        for began in (True, False):
+            looks = [
+                looked(files, len(worlds) - 1 - place, began=began)
+                for place, files in enumerate(worlds)
+            ]
+            signs = suspicions(
+                looks[-1], earlier=looks[:-1], kinds=["renewed"], limits=EvasionLimits(files=3)
+            )
+            assert {one.uid: one.files for one in signs} == expected, seed
+    assert some > 5
+
+
+def _worlds(draw: random.Random, many: int) -> list[list[File]]:
+    """Return files as several indexes saw them: left alone, changed, written, deleted, new."""
+    start = NOW_S - many * 7 * DAY_S
+    files = [
+        File(draw.randint(1, 4), start, start, start, start, number=number)
+        for number in range(1, draw.randint(5, 60))
+    ]
+    worlds = []
+    habits = {uid: draw.choice([0.0, 0.5, 0.95]) for uid in range(1, 5)}
+    for place in range(many):
+        at = NOW_S - (many - 1 - place) * 7 * DAY_S - draw.uniform(3700, 6 * DAY_S)
+        files = [
+            replace(file, changed=at) if draw.random() < habits[file.uid] else file
+            for file in files
+            if draw.random() < 0.97
+        ]
+        files = [
+            replace(file, changed=at, written=at) if draw.random() < 0.05 else file
+            for file in files
+        ]
+        files.append(File(draw.randint(1, 4), at, at, at, at, number=1000 + place))
+        worlds.append(list(files))
+    return worlds
 
 
 def test_few_files_are_nobodys_concern() -> None:
@@ -231,7 +301,7 @@ def test_an_empty_index_and_one_without_times() -> None:
     frame = frame_of(made_at(1, 0.0, 5, 1.0)).with_columns(
         pl.lit(None, pl.Int64).alias(name) for name in COLUMNS if name.endswith("_ns")
     )
-    assert suspicions(frame, as_of_s=NOW_S) == ()
+    assert suspicions(Look(frame, NOW_S)) == ()
 
 
 def test_real_trees_are_not_reported(tmp_path: Path) -> None:
@@ -262,4 +332,62 @@ def test_real_trees_are_not_reported(tmp_path: Path) -> None:
     )
     latest = frame.select(pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").max()).item()
     assert frame.height > 5000
-    assert suspicions(frame.lazy(), as_of_s=latest // NS_PER_S) == ()
+    assert suspicions(Look(frame.lazy(), latest // NS_PER_S)) == ()
+
+
+# What cannot be seen, and what keeps nothing.
+
+NOTHING: frozenset[Lack] = frozenset()
+
+
+def test_everything_is_looked_for_where_everything_is_told() -> None:
+    assert unseen([NOTHING] * 3, births=True, limits=EvasionLimits()) == {}
+    assert set(unseen([NOTHING], births=True, limits=EvasionLimits())) == {"renewed"}
+
+
+@pytest.mark.parametrize(
+    ("lack", "kinds"),
+    [
+        (Lack.BIRTH, {"touched"}),
+        (Lack.ACCESS, {"touched", "read together"}),
+        (Lack.MODIFICATION, {"touched", "renewed"}),
+        (Lack.CHANGE, {"touched", "renewed"}),
+        (Lack.IDENTITY, {"renewed"}),
+        (Lack.PROJECT, set()),
+    ],
+)
+def test_what_an_index_lacks_is_not_looked_for(lack: Lack, kinds: set[str]) -> None:
+    lacking = [NOTHING, NOTHING, frozenset({lack})]
+    over = unseen(lacking, births=True, limits=EvasionLimits())
+    assert set(over) == kinds
+    assert all(over.values())
+
+
+def test_an_earlier_index_that_lacks_identities_cannot_be_held_against() -> None:
+    lacking = [frozenset({Lack.IDENTITY}), NOTHING, NOTHING]
+    assert set(unseen(lacking, births=True, limits=EvasionLimits())) == {"renewed"}
+    assert set(unseen([NOTHING] * 3, births=False, limits=EvasionLimits())) == {"touched"}
+
+
+def test_times_that_do_not_count_keep_nothing() -> None:
+    written = EvasionLimits(counted=("mtime",))
+    assert set(unseen([NOTHING] * 3, births=True, limits=written)) == {"read together", "renewed"}
+    read_in_future = File(1000, NOW_S - DAY_S, NOW_S - DAY_S, NOW_S - DAY_S, NOW_S + DAY_S)
+    assert found([read_in_future], limits=written) == ()
+    assert len(found([read_in_future])) == 1
+
+
+def test_only_the_kinds_that_are_asked_for_are_looked_for() -> None:
+    file = File(1000, NOW_S - DAY_S, NOW_S + DAY_S, NOW_S - DAY_S, NOW_S - DAY_S)
+    look = Look(frame_of([file]), NOW_S)
+    assert [one.kind for one in suspicions(look)] == ["future"]
+    assert suspicions(look, kinds=[kind for kind in KINDS if kind != "future"]) == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_question_that_lists_files_is_one_that_can_be_asked(kind) -> None:
+    from trimtab.purge.index.query import only_reads
+
+    asked = statement(Suspicion(kind, 1000, 5, 5, NOW_S, NOW_S + 9, "words"))
+    only_reads(asked)
+    assert "uid = 1000" in asked

@@ -20,16 +20,13 @@ kind asks for what ordinary work does not do:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
+from trimtab.purge.signs import KINDS, EvasionLimits, Kind, Look, Suspicion
 from trimtab.units import format_bytes, plural
 
 if TYPE_CHECKING:
     import polars as pl
-
-Kind = Literal["touched", "read together", "future", "renewed"]
 
 COLUMNS: Final = (
     "id",
@@ -42,96 +39,42 @@ COLUMNS: Final = (
     "ctime_ns",
     "btime_ns",
 )
+PART_ROWS: Final = 1_000_000
+"""So many files are held against earlier indexes at once; more are in parts by their identity."""
+
 _NS_PER_S: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class EvasionLimits:
-    """From when on something is reported.
-
-    Attributes
-    ----------
-    files
-        Fewer files of one owner are nobody's concern, and chance may bring them together.
-    gap_s
-        Files that follow one another within it are of one go.
-    grown_s
-        So long after its birth a file is not being made any more: copying and unpacking set times
-        within it.
-    old_s
-        Files that were not used for so long are what an owner would want to keep alive.
-    share
-        Of such files of an owner that were read in one go.
-    skew_s
-        By how much clocks may differ before a time is in the future.
-    """
-
-    files: int = 1000
-    gap_s: int = 5
-    grown_s: int = 86400
-    old_s: int = 8 * 7 * 86400
-    share: float = 0.5
-    skew_s: int = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """What of one owner looks as if it were kept alive.
-
-    Attributes
-    ----------
-    kind
-        What it looks like.
-    uid
-        The owner.
-    files, allocated_bytes
-        How much.
-    first_s, last_s
-        Between which times, in seconds since 1970.
-    words
-        What was seen, in a sentence.
-    """
-
-    kind: Kind
-    uid: int
-    files: int
-    allocated_bytes: int
-    first_s: int
-    last_s: int
-    words: str
-
-
 def suspicions(
-    index: pl.LazyFrame,
+    look: Look,
     *,
-    as_of_s: int,
-    earlier: Sequence[pl.LazyFrame] = (),
+    earlier: Sequence[Look] = (),
+    kinds: Sequence[Kind] = KINDS,
     limits: EvasionLimits | None = None,
 ) -> tuple[Suspicion, ...]:
     """Return everything that looks as if files were kept alive, the largest first.
 
     Parameters
     ----------
-    index
-        Columns `COLUMNS` of the index; times that it lacks are null.
-    as_of_s
-        When it was taken, in seconds since 1970.
     earlier
-        Older indexes of the same root, the oldest first; ``renewed`` needs two.
+        Older ones of the same root, the oldest first; ``renewed`` needs two.
+    kinds
+        What is looked for; see `unseen`.
     limits
         From when on something is reported.
     """
     chosen = limits or EvasionLimits()
-    found = [
-        *touched_together(index, chosen),
-        *read_together(index, as_of_s, chosen),
-        *future_times(index, as_of_s, chosen),
-        *renewed([*earlier, index], chosen),
-    ]
+    seen = {
+        "touched": lambda: touched_together(look, chosen),
+        "read together": lambda: read_together(look, chosen),
+        "future": lambda: future_times(look, chosen),
+        "renewed": lambda: renewed([*earlier, look], chosen),
+    }
+    found = [one for kind in KINDS if kind in kinds for one in seen[kind]()]
     return tuple(sorted(found, key=lambda one: (-one.files, one.uid, one.kind)))
 
 
-def touched_together(index: pl.LazyFrame, limits: EvasionLimits) -> Iterator[Suspicion]:
+def touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners of many files whose three times are of the same second, long after their birth.
 
     So ``touch`` leaves them. Unpacking an archive does too, of files that it makes, and an index
@@ -141,7 +84,7 @@ def touched_together(index: pl.LazyFrame, limits: EvasionLimits) -> Iterator[Sus
 
     second = _second("ctime_ns")
     grown_ns = limits.grown_s * _NS_PER_S
-    chosen = _files(index).filter(
+    chosen = _files(look).filter(
         (_second("atime_ns") == second) & (_second("mtime_ns") == second),
         pl.col("ctime_ns") - pl.col("btime_ns") > grown_ns,
     )
@@ -154,16 +97,16 @@ def touched_together(index: pl.LazyFrame, limits: EvasionLimits) -> Iterator[Sus
         )  # fmt: skip
 
 
-def read_together(index: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> Iterator[Suspicion]:
+def read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners most of whose long unchanged files were read in one go, theirs alone."""
     import polars as pl
 
     unchanged = pl.max_horizontal("mtime_ns", "ctime_ns")
     old_ns = limits.old_s * _NS_PER_S
-    files_of = _files(index).filter(pl.col("atime_ns").is_not_null())
+    files_of = _files(look).filter(pl.col("atime_ns").is_not_null())
     # What a purge would have taken but for the read.
     kept = files_of.filter(pl.col("atime_ns") - unchanged > old_ns)
-    old = files_of.filter(unchanged < as_of_s * _NS_PER_S - old_ns)
+    old = files_of.filter(unchanged < look.as_of_s * _NS_PER_S - old_ns)
     held = dict(old.group_by("uid").agg(pl.len()).collect(engine="streaming").iter_rows())
     goes = list(_goes(kept, _second("atime_ns"), limits))
     for uid, files, size, first, last in goes:
@@ -182,14 +125,14 @@ def read_together(index: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> I
         )  # fmt: skip
 
 
-def future_times(index: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> Iterator[Suspicion]:
+def future_times(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners of files with a time later than the index, however few."""
     import polars as pl
 
-    bound_ns = (as_of_s + limits.skew_s) * _NS_PER_S
-    latest = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns")
+    bound_ns = (look.as_of_s + limits.skew_s) * _NS_PER_S
+    latest = pl.max_horizontal(f"{name}_ns" for name in limits.counted)
     frame = (
-        _files(index)
+        _files(look)
         .filter(latest > bound_ns)
         .group_by("uid")
         .agg(
@@ -209,53 +152,93 @@ def future_times(index: pl.LazyFrame, as_of_s: int, limits: EvasionLimits) -> It
         )  # fmt: skip
 
 
-def renewed(indexes: Sequence[pl.LazyFrame], limits: EvasionLimits) -> Iterator[Suspicion]:
+def renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion]:
     """Yield owners of many files whose change time moved on in every interval, their data not.
 
     Parameters
     ----------
-    indexes
-        Of the same root, the oldest first; fewer than three show no period.
+    looks
+        At the same root, the oldest first; fewer than three show no period.
+
+    Notes
+    -----
+    Nobody can set a change time: one that moved on between two looks is later than the beginning
+    of the first. Few files have such a one, so these are chosen first and then held against the
+    earlier indexes, in parts where somebody renews everything there is.
     """
     import polars as pl
 
-    if len(indexes) < 3:
+    if len(looks) < 3:
         return
-    key = ["id", "uid", "size_bytes", "mtime_ns"]
-    joined = _files(indexes[-1]).select(*key, "allocated_bytes", "ctime_ns", "btime_ns")
-    joined = joined.unique(key).rename({"ctime_ns": "last"})
-    names: list[str] = []
-    for place, one in enumerate(indexes[:-1]):
-        names.append(f"at_{place}")
-        before = _files(one).select(*key, pl.col("ctime_ns").alias(names[-1])).unique(key)
-        joined = joined.join(before, on=key, how="inner")
-    steps = [*names, "last"]
-    moved = [pl.col(later) > pl.col(sooner) for sooner, later in pairwise(steps)]
+    moved = _moved_since(looks[-1], looks[-2], limits)
+    count = moved.select(pl.len()).collect(engine="streaming").item()
+    parts = -(-count // PART_ROWS)
+    if not parts:
+        return
+    totals = pl.concat(_renewed_part(looks, limits, part, parts) for part in range(parts))
     frame = (
-        joined.filter(*moved)
-        .group_by("uid")
-        .agg(
-            pl.len(),
-            pl.col("allocated_bytes").cast(pl.Int128).sum(),
-            pl.col(steps[0]).min().floordiv(_NS_PER_S).alias("first"),
-            pl.col("last").max().floordiv(_NS_PER_S).alias("until"),
-        )
-        .filter(pl.col("len") >= limits.files)
+        totals.group_by("uid")
+        .agg(pl.col("files", "size").sum(), pl.col("first").min(), pl.col("last").max())
+        .filter(pl.col("files") >= limits.files)
         .sort("uid")
-        .collect(engine="streaming")
     )
     for uid, files, size, first, last in frame.iter_rows():
         yield Suspicion(
             "renewed", uid, files, int(size), first, last,
             f"the change time of {plural(files, 'file', ',')} ({format_bytes(int(size))}) moved on "
-            f"in each of {plural(len(indexes) - 1, 'interval')} between indexes, their data never",
+            f"in each of {plural(len(looks) - 1, 'interval')} between indexes, their data never",
         )  # fmt: skip
 
 
-def _files(index: pl.LazyFrame) -> pl.LazyFrame:
+def _renewed_part(
+    looks: Sequence[Look], limits: EvasionLimits, part: int, parts: int
+) -> pl.DataFrame:
+    """Return files, bytes, first and last second of renewal by owner, for a part of all files."""
     import polars as pl
 
-    return index.select(COLUMNS).filter(pl.col("type") == "f")
+    key = ["id", "uid", "size_bytes", "mtime_ns"]
+    here = pl.col("id").hash(seed=1) % parts == part
+    left = (
+        _moved_since(looks[-1], looks[-2], limits)
+        .filter(here)
+        .select(*key, "allocated_bytes", first="ctime_ns", until="ctime_ns")
+        .unique(key)
+        .collect(engine="streaming")
+    )
+    # From the last index back: fewer files are left each time.
+    for place in reversed(range(len(looks) - 1)):
+        look = looks[place]
+        rows = _moved_since(look, looks[place - 1], limits) if place else _files(look)
+        left = (
+            rows.filter(here)
+            .select(*key, "ctime_ns")
+            .join(left.lazy(), on=key, how="inner")
+            .filter(pl.col("ctime_ns") < pl.col("first"))
+            .select(*key, "allocated_bytes", "until", first="ctime_ns")
+            .unique(key)
+            .collect(engine="streaming")
+        )
+    return left.group_by("uid").agg(
+        files=pl.len().cast(pl.Int64),
+        size=pl.col("allocated_bytes").cast(pl.Int128).sum(),
+        first=pl.col("until").min().floordiv(_NS_PER_S),
+        last=pl.col("until").max().floordiv(_NS_PER_S),
+    )
+
+
+def _moved_since(look: Look, before: Look, limits: EvasionLimits) -> pl.LazyFrame:
+    """Return the files whose change time may be later than where it was before."""
+    import polars as pl
+
+    if before.began_s is None:
+        return _files(look)
+    return _files(look).filter(pl.col("ctime_ns") >= (before.began_s - limits.skew_s) * _NS_PER_S)
+
+
+def _files(look: Look) -> pl.LazyFrame:
+    import polars as pl
+
+    return look.rows.select(COLUMNS).filter(pl.col("type") == "f")
 
 
 def _second(name: str) -> pl.Expr:

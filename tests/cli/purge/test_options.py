@@ -59,6 +59,8 @@ def test_the_group_lists_its_steps_in_the_order_of_a_purge():
         ("query", "--index", "x", "--by", "colour"),
         ("query", "--index", "x", "--by", "user", "SELECT 1"),
         ("query", "--index", "x", "--by", "user", "--top", "0"),
+        ("evasion",),
+        ("evasion", "--index", "x", "--files", "0"),
         ("policy",),
         ("policy", "x", "--target", "70%"),
         ("policy", "--root", "scratch"),

@@ -32,6 +32,7 @@ def purged(walk: Walk) -> dict[str, Any]:
     found["horizon"] = walk.good("horizon", *index, "--policy", walk.policy, ago_s=AGO_S - 300)
     found["by"] = walk.good("query", *index, "--by", "user")
     found["sql"] = walk.good("query", *index, "SELECT path, size_bytes FROM files ORDER BY path")
+    found["evasion"] = walk.good("evasion", *index, "--policy", walk.policy)
     plan = ("plan", *index, "--policy", walk.policy, "--out", walk.plan)
     found["plan"] = walk.good(*plan, ago_s=AGO_S - 600)
     found["unpublished"] = walk.trimtab("run", walk.plan, "--apply", "--json")
@@ -233,6 +234,7 @@ def test_what_is_printed_acts_on_no_terminal(walk, purged):
         ("query", "--index", walk.index, "SELECT path FROM files"),
         ("query", "--index", walk.index, "--by", "age"),
         ("horizon", "--index", walk.index, "--policy", walk.policy),
+        ("evasion", "--index", walk.index, "--files", 1),
         ("run", walk.plan),
         ("report",),
         ("policy", walk.policy),
@@ -250,7 +252,7 @@ def test_every_document_fits_its_published_schema(walk, purged, tmp_path):
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True)
     commands = set(walk.ended)
     assert commands == {
-        "scan", "query", "horizon", "replay", "plan", "notify", "arm", "run", "report",
+        "scan", "query", "horizon", "evasion", "replay", "plan", "notify", "arm", "run", "report",
     }  # fmt: skip
     for name in commands:
         file = "purge.json" if name == "report" else f"purge-{name}.json"

@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("trimtab.cli.purge.import_", "Make an index of a list that another tool made."),
     "query": ("trimtab.cli.purge.query", "Ask an index who holds what: ready-made, or in SQL."),
     "horizon": ("trimtab.cli.purge.horizon", "Say how old files have to be to go, and whose."),
+    "evasion": ("trimtab.cli.purge.evasion", "Say what looks as if it were kept alive unused."),
     "replay": ("trimtab.cli.purge.replay", "Say what a policy of then would have cost by now."),
     "plan": ("trimtab.cli.purge.plan", "Freeze and sign a list of what may be deleted."),
     "notify": ("trimtab.cli.purge.notify", "Give every user a list of what is theirs on a plan."),

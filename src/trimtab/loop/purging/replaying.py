@@ -63,7 +63,7 @@ def replay_policy(
     """
     afterwards = load_manifest(later)
     earlier = load_manifest(question.directory)
-    _require_same(earlier, afterwards)
+    require_same(earlier, afterwards)
     # As of then: an exemption that has ended since kept its files at the time.
     then = datetime.fromtimestamp(earlier.as_of_s, UTC)
     found = ask_horizon(question, now=then, measure=measure)
@@ -94,7 +94,14 @@ def _replay(
     )
 
 
-def _require_same(earlier: Manifest, later: Manifest) -> None:
+def require_same(earlier: Manifest, later: Manifest) -> None:
+    """Raise unless two indexes are of the same root and file system.
+
+    Raises
+    ------
+    UsageError
+        They are not, as far as they say.
+    """
     one, other = earlier.filesystem, later.filesystem
     if earlier.root != later.root or (one and other and not one.is_same(other)):
         raise UsageError(

@@ -8,10 +8,12 @@ shards.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.errors import DataError
 from trimtab.purge.index import identity
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.owners import Naming, group_name, user_name
@@ -32,6 +34,27 @@ _LACKING: Final = {
     Lack.GROUP: ("gid", "group"),
 }
 """The columns that hold stand-ins where an index lacks something."""
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raise what goes wrong while the shards of an index are read as an error of Trimtab.
+
+    Raises
+    ------
+    DataError
+        A shard is gone by now, or is not what it should be.
+    """
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        said = visible(str(error).strip().partition("\n")[0][:300])
+        raise DataError(
+            f"the index cannot be read: {said}",
+            hint="a shard was changed or damaged since it was written: scan or import again",
+        ) from error
 
 
 def names(
