@@ -1,0 +1,40 @@
+"""``trimtab purge plan`` for a file system that is not there: how full it is has to be said.
+
+python -m benchmarks.purge_case.plan INDEX POLICY SITE STORE OUT
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks.purge_case import case
+
+from trimtab.launch.process import utc_now
+from trimtab.loop.purging.horizons import Question
+from trimtab.loop.purging.place import purge_place
+from trimtab.loop.purging.planning import make_plan
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.owners import user_name
+from trimtab.purge.policy_file import load_policy
+from trimtab.report.documents.purge import plan_document
+
+
+def main() -> None:
+    """Make the plan and print its document."""
+    index, policy, site, store, out = sys.argv[1:]
+    loaded, place = load_policy(Path(policy)), purge_place(None)
+    question = Question(Path(index), site=site, store_url=store, place=place)
+    usage = Usage(case.USED_BYTES, case.CAPACITY_BYTES - case.USED_BYTES)
+    made = make_plan(
+        question, loaded, Path(out), place=place, now=utc_now(), measure=lambda _: usage
+    )
+    print(
+        plan_document(
+            made.plan, made.directory, new_key=made.new_key, notes=made.found.notes, user=user_name
+        ).to_json()
+    )
+
+
+if __name__ == "__main__":
+    main()
