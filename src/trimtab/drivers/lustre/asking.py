@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.collecting import parse_answer, program
@@ -76,14 +76,32 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
         return {}
     names = tuple(dict.fromkeys((*servers.names, *servers.clients)))
     request = server_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
+    results = ask_each(names, request, servers, fan_out=fan_out)
+    return {
+        name: ServerView(name, file_system, parse_answer(name, result), request)
+        for name, result in results.items()
+    }
+
+
+def ask_each(
+    names: Sequence[str], request: Mapping[str, Any], servers: Servers, *, fan_out: FanOut
+) -> dict[str, ProcessResult]:
+    """Return for every host how the collector ended there, given a request: one round trip.
+
+    Where all of them are this host, it is asked once, under the first name.
+
+    Raises
+    ------
+    ToolError
+        There is no ssh, or no such Python here.
+    """
+    if not names:
+        return {}
     stdin = program(request)
     argv = (servers.python, "-I", "-S", "-")
     timeout_s = servers.timeout_s + _GRACE_S
     if servers.reach == "local":
-        # All of them are this host: it is asked once.
-        result = run_here(argv, stdin=stdin, timeout_s=timeout_s)
-        answer = parse_answer(names[0], result)
-        return {names[0]: ServerView(names[0], file_system, answer, request)}
+        return {names[0]: run_here(argv, stdin=stdin, timeout_s=timeout_s)}
     results = fan_out(
         names,
         argv,
@@ -92,10 +110,7 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
         stdin=stdin,
         output_limit_bytes=_OUTPUT_LIMIT_BYTES,
     )
-    return {
-        name: ServerView(name, file_system, parse_answer(name, results[name]), request)
-        for name in names
-    }
+    return {name: results[name] for name in names}
 
 
 def _lfs_df(

@@ -146,6 +146,17 @@ SERVER_DIRECTORIES: Final = (
     "/etc/cron.monthly",
 )
 
+PURGE_PARAMETERS: Final = (
+    # first, so that an answer that was cut names OSTs of which it has no count
+    "osp.*.active",
+    "osp.*.destroys_in_flight",
+    "osp.*.old_sync_processed",
+    "mdd.*.trash_can_enable",
+    LAST,
+)
+"""What a purge asks an MDS, every few seconds while it waits. Everybody may read all of it, so it
+never goes through sudo, whose log would fill with it."""
+
 KERNEL_LOG_LINES: Final = (
     r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
     r"|evict|mounted filesystem|Skipped [0-9]+ previous similar message"
@@ -219,13 +230,38 @@ def server_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str
         "links": [],
         "directories": list(SERVER_DIRECTORIES),
         "block_devices": True,
-        "commands": [
-            {
-                "key": key,
-                "timeout_s": max(1.0, deadline_s / 2),
-                "limit_bytes": 8 * 2**20,
-                **{name: command[name] for name in _SENT if name in command},
-            }
-            for key, command in COMMANDS.items()
-        ],
+        "commands": [_sent(key, command, deadline_s) for key, command in COMMANDS.items()],
+    }
+
+
+def purge_request(*, deadline_s: float) -> dict[str, Any]:
+    """Return what a purge asks an MDS: `PURGE_PARAMETERS`, and nothing else."""
+    asked = {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
+    return {
+        **clock_request(deadline_s=deadline_s),
+        "commands": [_sent("parameters", asked, deadline_s)],
+    }
+
+
+def clock_request(*, deadline_s: float) -> dict[str, Any]:
+    """Return a request for nothing: every answer has the time at which it was begun."""
+    return {
+        "format": 1,
+        "deadline_s": deadline_s,
+        "sudo": None,
+        "limit_bytes": 8 * 2**20,
+        "files": [],
+        "links": [],
+        "directories": [],
+        "block_devices": False,
+        "commands": [],
+    }
+
+
+def _sent(key: str, command: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
+    return {
+        "key": key,
+        "timeout_s": max(1.0, deadline_s / 2),
+        "limit_bytes": 8 * 2**20,
+        **{name: command[name] for name in _SENT if name in command},
     }
