@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from dataclasses import replace
 from datetime import date
@@ -11,11 +12,20 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.purge.plan.making import DAY_S, Row, draft, make
+from tests.fake_lustre.state import FakeLustre
+from tests.purge.plan.making import DAY_S, KEY, Row, draft, make
 
 from trimtab.errors import RefusedError, ToolError
-from trimtab.loop.purging.running import BEFORE_ALL_TIMES_S, error_of, remover_of
-from trimtab.purge.plan import LoadedPlan, PlannedPolicy
+from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.purging.running import (
+    BEFORE_ALL_TIMES_S,
+    Ran,
+    RunOptions,
+    error_of,
+    remover_of,
+    run_plan,
+)
+from trimtab.purge.plan import LoadedPlan, PlannedFileSystem, PlannedPolicy
 from trimtab.purge.policy import Exemption, Policy
 from trimtab.purge.policy_text import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
@@ -108,6 +118,59 @@ def test_a_looser_policy_takes_nothing_away(asked, loaded):
 def test_a_restorer_finds_every_file_too_young(asked, loaded):
     remover_of(loaded, POLICY, now_s=NOW_S, before_s=BEFORE_ALL_TIMES_S)
     assert asked["before_s"] < -(2**40)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> PurgePlace:
+    """Return a place with the key that the plans here are signed with."""
+    found = prepared(PurgePlace(tmp_path / "place", os.geteuid()))
+    found.key.write_text(f"trimtab-purge-key-1 {KEY.secret.hex()}\n")
+    found.key.chmod(0o600)
+    return found
+
+
+def _ran(tmp_path: Path, place: PurgePlace, **changes: str) -> tuple[Ran, list[tuple[str, ...]]]:
+    """Return what a dry run came to whose root is not mounted, and who was asked."""
+    text = policy_text(POLICY, every_key=True)
+    planned = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())
+    system = replace(PlannedFileSystem("lustre", "scratch", None, "/scratch"), **changes)
+    make(tmp_path / "plan", [Row(b"a/b")], draft(policy=planned, file_system=system))
+    fake, asked = FakeLustre.pair(), []
+
+    def fan_out(nodes, argv, **options):
+        asked.append(tuple(nodes))
+        return {**fake.fan_out(nodes, argv, **options)}
+
+    fake.server("oss2").dead = True
+    options = RunOptions()
+    return run_plan(tmp_path / "plan", options, place=place, version="0", fan_out=fan_out), asked
+
+
+def test_a_run_on_lustre_asks_the_servers_of_its_site(tmp_path, place, monkeypatch):
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "sites" / "scratch.toml").write_text(
+        '[site]\nname = "scratch"\ndriver = "lustre"\npath = "/scratch"\n'
+        '[servers]\nmds = "mds[1-2]"\noss = "oss[1-2]"\n'
+    )
+    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "sites"))
+    ran, who = _ran(tmp_path, place)
+    # /scratch is no mount here: before the run that is found out, everybody is asked once.
+    assert ran.result.reason is StopReason.REFUSED
+    assert who == [("mds1", "mds2", "oss1", "oss2"), ("mds1", "mds2")]
+    assert [text.partition(":")[0] for text in ran.notes] == ["the time on oss2 was not known"]
+
+
+def test_a_run_on_lustre_without_a_site_says_that_nobody_was_asked(tmp_path, place, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    ran, who = _ran(tmp_path, place)
+    assert who == []
+    assert "no server of this Lustre was asked" in ran.notes[0]
+
+
+def test_a_run_on_another_file_system_asks_nobody(tmp_path, place):
+    ran, who = _ran(tmp_path, place, kind="ext4", name="/dev/md0")
+    assert (who, ran.notes) == ([], ())
 
 
 def _result(reason: StopReason, *objections: Objection) -> RunResult:

@@ -16,7 +16,7 @@ from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.pace import PaceLimits
 from trimtab.purge.run.records import PlanLine
 from trimtab.purge.run.runner import Job, run
-from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.situation import ServerClock, Situation
 from trimtab.purge.run.surroundings import HostSurroundings, Site
 
 OWNER = os.geteuid()
@@ -94,6 +94,34 @@ def test_what_servers_know_is_asked_of_them(host):
     usage, in_flight = surroundings.measure()
     assert (usage.fullness > 0, in_flight) == (True, 7)
     assert host.surroundings().measure()[1] is None
+
+
+def test_a_site_is_told_before_every_batch_that_files_will_be_deleted(host):
+    told = []
+    site = Site(
+        lambda: told.append("asked") or 0,
+        lambda: told.append("clocks") or (),
+        deleting=lambda: told.append("deleting"),
+    )
+    surroundings = host.surroundings(site=site)
+    surroundings.situation()  # before the run: clocks are asked for once
+    surroundings.measure()
+    surroundings.measure()
+    surroundings.situation()
+    surroundings.measure()
+    assert told == ["deleting", "clocks", "asked", "asked", "deleting", "asked"]
+
+
+def test_a_clock_of_a_server_that_is_wrong_holds_a_run_back(host):
+    far_s = host.at_s + 3600.0
+    wrong = ServerClock("oss3", far_s, host.at_s, host.at_s + 1.0)
+    surroundings = host.surroundings(canary=True, site=Site(clocks=lambda: (wrong,)))
+    now = surroundings.situation()
+    assert now.canary is not None
+    # The canary's clock is the real one; here it is made the one that stands still.
+    good = replace(now.canary, file_system_at_s=host.at_s, before_s=host.at_s, after_s=host.at_s)
+    (objection,) = objections(replace(now, canary=good))
+    assert (objection.guard, "oss3 by" in objection.reason) == ("clocks", True)
 
 
 def test_the_kill_switch_is_seen_at_once_and_the_mount_within_a_second(host):

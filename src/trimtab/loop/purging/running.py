@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, ToolError, TrimtabError
+from trimtab.launch.fleet import FanOut
+from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.noted import NotedRemover, Notes
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.purging.servers import servers_of
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan import LoadedPlan, load_plan, read_key
 from trimtab.purge.policy import Policy, loosened
@@ -27,7 +30,7 @@ from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Totals
-from trimtab.purge.run.surroundings import HostSurroundings, Site
+from trimtab.purge.run.surroundings import HostSurroundings
 
 if TYPE_CHECKING:
     from trimtab._core import Removal
@@ -50,12 +53,15 @@ class RunOptions:
         A dry run goes through every row and does not stop at the target.
     ends_at_s
         Seconds since 1970 at which it stops; ``None``: when it is done.
+    site
+        Whose servers are asked; ``None``: those of the site file that is of the plan's file system.
     """
 
     apply: bool = False
     policy: Path | None = None
     whole_plan: bool = False
     ends_at_s: float | None = None
+    site: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ def run_plan(
     *,
     place: PurgePlace,
     version: str,
-    site: Site | None = None,
+    fan_out: FanOut = reach,
     progress: Callable[[Progress], None] | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
@@ -88,14 +94,16 @@ def run_plan(
 
     Parameters
     ----------
-    site
-        What only its servers know; ``None``: nobody asks them.
+    fan_out
+        Asks the servers of a Lustre.
 
     Raises
     ------
     RefusedError
         The plan is not what was signed, or another run has the journals. What guards object to is
         in the result (`error_of`).
+    UsageError
+        The named site is not there, or is another file system's.
     """
     key = read_key(prepared(place).key, owner=place.owner)
     loaded = load_plan(directory, key, owner=place.owner)
@@ -104,6 +112,7 @@ def run_plan(
     plan = loaded.plan
     changes = loosened(planned, policy, at_s=int(clock()))
     previous, _ = published_beside(loaded, key, place)
+    servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
         _plan_facts(loaded, changes, previous),
@@ -111,7 +120,7 @@ def run_plan(
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
         canary=options.apply,
-        site=site,
+        site=servers.site(),
         owner=place.owner,
         clock=clock,
         sleep=sleep,
@@ -138,7 +147,7 @@ def run_plan(
     )
     with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
         result = run(job, apply=options.apply, progress=progress)
-    return Ran(loaded, result, notes.sentences())
+    return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
 
 
 def error_of(result: RunResult) -> TrimtabError | None:

@@ -37,16 +37,20 @@ class Site:
     Attributes
     ----------
     in_flight
-        Objects that are being destroyed, over all servers; ``None``: not known.
+        Objects whose destruction has to be waited for, over all servers; ``None``: not known.
     clocks
         Of the servers.
     keeps_deleted
         What keeps the space of deleted files, such as a trash can that is switched on.
+    deleting
+        Called before files are deleted: what ``in_flight`` says after that is of the objects that
+        wait by then, and not of those that others add later.
     """
 
     in_flight: Callable[[], int | None] = lambda: None
     clocks: Callable[[], tuple[ServerClock, ...]] = tuple
     keeps_deleted: Callable[[], str | None] = lambda: None
+    deleting: Callable[[], None] = lambda: None
 
 
 class HostSurroundings:
@@ -101,7 +105,11 @@ class HostSurroundings:
         return collect.usage(self.policy.root), in_flight
 
     def situation(self) -> Situation:
-        """Return the facts; after the first time only those that may change while a run lasts."""
+        """Return the facts; after the first time only those that may change while a run lasts.
+
+        Nothing is deleted that was not preceded by a look at them.
+        """
+        self.site.deleting()
         if self._first is None:
             self._first = self._all()
             return self._first

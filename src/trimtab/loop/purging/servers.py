@@ -1,0 +1,212 @@
+"""What a run asks the servers of a Lustre site, and what people are told when none answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from trimtab.drivers.lustre.clocks import ask_clocks
+from trimtab.drivers.lustre.destroys import DeletedSpace, Pair, ask_deleted_space
+from trimtab.drivers.lustre.draining import Drain
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.launch.fleet import FanOut
+from trimtab.launch.fleet import fan_out as reach
+from trimtab.loop.sites import lustre_name, open_site
+from trimtab.purge.run.situation import ServerClock
+from trimtab.purge.run.surroundings import Site
+from trimtab.site.load import known_sites, load_site
+from trimtab.units import plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.model import site as model
+    from trimtab.purge.plan.model import PlannedFileSystem
+
+_NAMED: Final = 3
+"""So many OSTs are told by name."""
+
+Answer = TypeVar("Answer")
+
+
+class AskedServers:
+    """The servers of a site, asked for what a run wants to know; what they say is remembered.
+
+    Nothing here raises: a server that does not answer leaves something unknown, and a sentence.
+
+    Parameters
+    ----------
+    file_system
+        Lustre's name of it; without it, nobody is asked.
+    servers
+        Who is asked, and how; ``None``: nobody.
+    why_nobody
+        A sentence for people, where nobody is asked.
+    """
+
+    def __init__(
+        self,
+        file_system: str = "",
+        servers: model.Servers | None = None,
+        *,
+        why_nobody: str | None = None,
+        fan_out: FanOut = reach,
+    ) -> None:
+        self._file_system, self._servers, self._fan_out = file_system, servers, fan_out
+        self._why_nobody = why_nobody
+        self._drain = Drain()
+        self._last: DeletedSpace | None = None
+        self._unknown: Counter[str] = Counter()
+
+    def site(self) -> Site:
+        """Return the questions of a run."""
+        if self._servers is None:
+            return Site()
+        return Site(self.in_flight, self.clocks, self.keeps_deleted, self._drain.restart)
+
+    def in_flight(self) -> int | None:
+        """Return how many of the objects that waited at the first look may still wait.
+
+        An MDS that falls silent while it has objects destroyed has not destroyed them: what was
+        known last holds.
+        """
+        said = self._ask_deleted_space("objects of deleted files are still being destroyed")
+        if said is None or said.objects is None:
+            old = self._drain.old
+            return None if old is None else sum(old.values())
+        return self._drain.look(said.objects, said.uncounted)
+
+    def clocks(self) -> tuple[ServerClock, ...]:
+        """Return the clocks of the servers and clients that answer."""
+        servers, fan_out = self._servers, self._fan_out
+        if servers is None:
+            return ()
+        asked = self._tried("clocks of servers", lambda: ask_clocks(servers, fan_out=fan_out))
+        found = []
+        for one in asked or ():
+            if one.at_s is None:
+                self._unknown[f"the time on {visible(one.name)} was not known: {one.problem}"] += 1
+            else:
+                found.append(ServerClock(one.name, one.at_s, one.before_s, one.after_s))
+        return tuple(found)
+
+    def keeps_deleted(self) -> str | None:
+        """Return which trash can would keep what a run deletes."""
+        said = self._ask_deleted_space("a trash can is on")
+        if said is None or not said.trash_cans:
+            return None
+        return f"deleted files go into a trash can: {', '.join(said.trash_cans)}"
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return what a person should know of it, a sentence each."""
+        if self._why_nobody is not None:
+            return (self._why_nobody,)
+        told = [
+            text if count == 1 else f"{text} ({count} times)"
+            for text, count in self._unknown.items()
+        ]
+        if self._last is not None and self._last.held:
+            told.append(
+                f"{_of_osts(self._last.held)}, which an MDT has switched off: they are destroyed, "
+                "and their space is free, when it is switched on again"
+            )
+        old = {pair: count for pair, count in (self._drain.old or {}).items() if count}
+        if old:
+            told.append(f"{_of_osts(old)}: they were not seen to be destroyed when last looked at")
+        return tuple(told)
+
+    def _ask_deleted_space(self, what: str) -> DeletedSpace | None:
+        servers, file_system, fan_out = self._servers, self._file_system, self._fan_out
+        if servers is None:
+            return None
+        said = self._tried(what, lambda: ask_deleted_space(servers, file_system, fan_out=fan_out))
+        if said is not None:
+            self._last = said
+            if said.objects is None:
+                self._unknown[f"whether {what} was not known: {'; '.join(said.problems)}"] += 1
+        return said
+
+    def _tried(self, what: str, ask: Callable[[], Answer]) -> Answer | None:
+        try:
+            return ask()
+        except TrimtabError as error:
+            self._unknown[f"nobody could be asked about {what}: {error.message}"] += 1
+            return None
+
+
+def _of_osts(objects: Mapping[Pair, int]) -> str:
+    """Return how many objects wait on which OSTs, those with the most first."""
+    counts: Counter[str] = Counter()
+    for (_, ost), count in objects.items():
+        counts[ost] += count
+    most = counts.most_common()
+    names = ", ".join(f"{ost} ({count:,})" for ost, count in most[:_NAMED])
+    more = f" and {plural(len(most) - _NAMED, 'other OST')}" if len(most) > _NAMED else ""
+    return f"{plural(counts.total(), 'object', ',')} of deleted files wait on {names}{more}"
+
+
+def servers_of(
+    planned: PlannedFileSystem, where: str | None, *, fan_out: FanOut = reach
+) -> AskedServers:
+    """Return the servers to ask for a run on the file system of a plan.
+
+    Parameters
+    ----------
+    where
+        The site; ``None``: the one site file whose path has the root, if there is just one. Who
+        asks more can only be held back more, so nobody need remember to name it.
+
+    Raises
+    ------
+    UsageError
+        The named site is not there, or is another file system's.
+    """
+    if planned.kind != "lustre":
+        return AskedServers()
+    site = open_site(where).site if where is not None else _site_of(planned)
+    if site is None:
+        return AskedServers(
+            why_nobody="no server of this Lustre was asked what it still destroys, nor for its "
+            "time: no site file is of it (trimtab init writes one)"
+        )
+    shown = visible(site.name)
+    if not _has(site, planned.root):
+        raise UsageError(
+            f"the site {shown} is of {visible(site.path)}, and {visible(planned.root)} is not "
+            "beneath it",
+            hint="name the site whose file system is purged",
+        )
+    if site.driver != "lustre" or not (site.servers.names or site.servers.clients):
+        return AskedServers(
+            why_nobody="no server of this Lustre was asked what it still destroys, nor for its "
+            f"time: the site {shown} names none"
+        )
+    file_system = site.file_system or planned.name or lustre_name(site)
+    if planned.name not in (None, file_system):
+        raise UsageError(
+            f"the site {shown} is of the Lustre {visible(file_system)}, the plan of "
+            f"{visible(planned.name or '')}",
+            hint="name the site whose file system is purged",
+        )
+    return AskedServers(file_system, site.servers, fan_out=fan_out)
+
+
+def _site_of(planned: PlannedFileSystem) -> model.Site | None:
+    """Return the site file that is of a plan's file system; of two nothing is believed.
+
+    A file that cannot be read, or is of something else, is passed over.
+    """
+    found = []
+    for path in known_sites().values():
+        try:
+            site = load_site(path).site
+        except TrimtabError:
+            continue
+        named = site.file_system in (None, planned.name) or planned.name is None
+        if site.driver == "lustre" and named and _has(site, planned.root):
+            found.append(site)
+    return found[0] if len(found) == 1 else None
+
+
+def _has(site: model.Site, root: str) -> bool:
+    return root == site.path or root.startswith(site.path.rstrip("/") + "/")

@@ -1,0 +1,326 @@
+"""What a run asks the servers of a Lustre, and that it deletes no more for not believing ``df``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fake_lustre.state import FakeLustre, Fault
+from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World, situation
+
+from trimtab.errors import ToolError, UsageError
+from trimtab.loop.purging.servers import AskedServers, servers_of
+from trimtab.model.site import Servers, Ssh
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.plan import PlannedFileSystem
+from trimtab.purge.run.guards import objections
+from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.runner import RunResult, run
+from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.surroundings import Site
+
+PLANNED = PlannedFileSystem("lustre", "scratch", None, "/scratch")
+SERVERS = Servers(mds=("mds1", "mds2"), oss=("oss1", "oss2"), clients=("oss3",))
+SITE = """\
+[site]
+name = "{name}"
+driver = "lustre"
+path = "{path}"
+file_system = "{file_system}"
+[servers]
+mds = "mds[1-2]"
+oss = "oss[1-4]"
+"""
+
+
+def count(fake: FakeLustre, objects: int, pair: str = "OST0003-osc-MDT0001") -> None:
+    fake.parameters[f"osp.scratch-{pair}.destroys_in_flight"] = str(objects)
+
+
+def asked(fake: FakeLustre, servers: Servers = SERVERS) -> AskedServers:
+    return AskedServers("scratch", servers, fan_out=fake.fan_out)
+
+
+# A run -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class LateSurroundings(Surroundings):
+    """A Lustre whose use falls when objects are destroyed, some time after their files are gone.
+
+    Attributes
+    ----------
+    rate_per_s
+        Objects that are destroyed in a second.
+    noise
+        What others' deletions add to the count, look by look; their files are not the plan's.
+    """
+
+    fake: FakeLustre = field(default_factory=FakeLustre.pair)
+    asked: AskedServers = field(default_factory=AskedServers)
+    rate_per_s: float = 2.0
+    noise: tuple[int, ...] = (0,)
+    destroyed: int = 0
+    looks: int = 0
+    reported: list[int | None] = field(default_factory=list)
+
+    def waiting(self) -> int:
+        return sum(not path.exists() for path in self.paths) - self.destroyed
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        self.destroyed += min(self.waiting(), int(self.rate_per_s * seconds))
+
+    def usage(self) -> Usage:
+        there = super().usage()
+        kept_bytes = self.waiting() * FILE_BYTES
+        return Usage(there.used_bytes + kept_bytes, there.available_bytes - kept_bytes)
+
+    def measure(self) -> tuple[Usage, int | None]:
+        count(self.fake, self.waiting())
+        count(self.fake, self.noise[self.looks % len(self.noise)], "OST0005-osc-MDT0000")
+        self.looks += 1
+        in_flight = self.asked.site().in_flight()
+        self.reported.append(in_flight)
+        self.measured = self.usage()
+        return self.measured, in_flight
+
+    def situation(self) -> Situation:
+        self.asked.site().deleting()
+        return super().situation()
+
+
+def late_run(
+    directory: Path, servers: Servers | None = SERVERS, **changes: Any
+) -> tuple[RunResult, LateSurroundings]:
+    """Return what a run came to that has to free 50 of 100 files."""
+    world = World(directory, 100).make()
+    before = world.surroundings
+    fake = FakeLustre.pair()
+    world.surroundings = LateSurroundings(
+        before.paths, before.others_bytes, before.capacity_bytes, now=before.now, fake=fake,
+        asked=AskedServers() if servers is None else asked(fake, servers), **changes,
+    )  # fmt: skip
+    return run(world.job(), apply=True), world.surroundings
+
+
+def test_a_run_waits_until_its_objects_are_destroyed_and_deletes_no_file_too_many(tmp_path):
+    result, world = late_run(tmp_path)
+    assert (result.reason, result.files) == (StopReason.TARGET, 50)
+    # 15 s at the least before the first measurement counts; then 50 objects at 2 a second.
+    assert world.waits == [5.0] * 3 + [5.0] * 5
+    assert world.reported == [0, 0, 0, 0, 50, 40, 30, 20, 10, 0]
+
+
+def test_without_servers_it_believes_too_early_that_nothing_was_freed(tmp_path):
+    result, world = late_run(tmp_path, servers=None)
+    assert result.files > 50
+    assert set(world.reported) == {None}
+
+
+def test_others_who_delete_all_the_time_do_not_keep_it_waiting(tmp_path):
+    result, world = late_run(tmp_path, noise=(9, 6, 8, 5))
+    assert (result.reason, result.files) == (StopReason.TARGET, 50)
+    assert world.waiting() == 0
+    # The noise never falls to 0; what of it was there at first is gone after some looks.
+    assert world.reported[0] == 9
+    assert world.reported[-1] == 0
+    assert sum(world.waits) < 120
+
+
+def test_objects_that_nobody_destroys_end_it_and_are_named(tmp_path):
+    result, world = late_run(tmp_path, rate_per_s=0.0)
+    assert (result.reason, result.files) == (StopReason.NOT_SETTLED, 50)
+    (text,) = world.asked.sentences()
+    assert text.startswith("50 objects of deleted files wait on OST0003 (50)")
+
+
+@dataclass
+class Falling(LateSurroundings):
+    """An MDS falls silent when files have been deleted."""
+
+    silent_after_looks: int = 6
+
+    def measure(self) -> tuple[Usage, int | None]:
+        self.fake.server("mds2").dead = self.looks >= self.silent_after_looks
+        return super().measure()
+
+
+def test_an_mds_that_falls_silent_has_not_destroyed_what_it_had(tmp_path):
+    world = World(tmp_path, 100).make()
+    before, fake = world.surroundings, FakeLustre.pair()
+    world.surroundings = Falling(
+        before.paths, 0, before.capacity_bytes, now=before.now, fake=fake, asked=asked(fake)
+    )
+    result = run(world.job(), apply=True)
+    assert (result.reason, result.files) == (StopReason.NOT_SETTLED, 50)
+    assert world.surroundings.reported[4:8] == [50, 40, 40, 40]
+    told = world.surroundings.asked.sentences()
+    assert any("No route to host" in text and "times)" in text for text in told)
+
+
+# What is asked -----------------------------------------------------------------------------------
+
+
+def test_what_was_never_known_is_not_known_and_said():
+    fake = FakeLustre.pair()
+    fake.server("mds2").dead = True
+    servers = asked(fake)
+    assert [servers.in_flight(), servers.in_flight()] == [None, None]
+    (text,) = servers.sentences()
+    assert text.startswith("whether objects of deleted files are still being destroyed")
+    assert text.endswith("no MDS that answered serves MDT0001 (2 times)")
+    assert "ssh: connect to host mds2" in text
+
+
+def test_after_a_deletion_what_was_known_before_it_is_worth_nothing():
+    fake = FakeLustre.pair()
+    count(fake, 4)
+    servers = asked(fake)
+    site = servers.site()
+    assert site.in_flight() == 4
+    site.deleting()
+    fake.server("mds2").dead = True
+    assert site.in_flight() is None
+
+
+def test_objects_on_an_ost_that_is_switched_off_are_told():
+    fake = FakeLustre.pair()
+    fake.target("OST0003").osp_active["MDT0001"] = False
+    count(fake, 1200)
+    servers = asked(fake)
+    assert servers.in_flight() == 0
+    (text,) = servers.sentences()
+    assert text.startswith("1,200 objects of deleted files wait on OST0003 (1,200), which an MDT")
+
+
+def test_the_clocks_of_servers_and_clients_are_judged():
+    fake = FakeLustre.pair(now_s=NOW_S)
+    found = asked(fake).clocks()
+    assert [one.name for one in found] == ["mds1", "mds2", "oss1", "oss2", "oss3"]
+    assert objections(situation(clocks=found)) == ()
+
+    def wrong(nodes, argv, **options):
+        answers = fake.fan_out(nodes, argv, **options)
+        late = answers["oss3"].stdout.replace(b'"started":17', b'"started":16')
+        return {**answers, "oss3": replace(answers["oss3"], stdout=late)}
+
+    (objection,) = objections(
+        situation(clocks=AskedServers("scratch", SERVERS, fan_out=wrong).clocks())
+    )
+    assert objection.guard == "clocks"
+    assert "oss3 by" in objection.reason
+    assert "oss2" not in objection.reason
+
+
+def test_a_server_that_does_not_tell_its_time_is_told_and_the_others_count():
+    fake = FakeLustre.pair()
+    fake.faults = [Fault("garbage", command="ssh", host="oss2")]
+    servers = asked(fake)
+    assert [one.name for one in servers.clocks()] == ["mds1", "mds2", "oss1", "oss3"]
+    (text,) = servers.sentences()
+    assert text.startswith("the time on oss2 was not known: ")
+
+
+def test_a_trash_can_holds_a_run_back():
+    fake = FakeLustre.pair()
+    assert asked(fake).keeps_deleted() is None
+
+    def with_trash(nodes, argv, **options):
+        answers = fake.fan_out(nodes, argv, **options)
+        more = b'"stdout":"mdd.scratch-MDT0000.trash_can_enable=1\\n'
+        text = answers["mds1"].stdout.replace(b'"stdout":"', more)
+        return {**answers, "mds1": replace(answers["mds1"], stdout=text)}
+
+    said = AskedServers("scratch", SERVERS, fan_out=with_trash).keeps_deleted()
+    (objection,) = objections(situation(keeps_deleted=said))
+    assert objection.guard == "space"
+    assert "mdd.scratch-MDT0000.trash_can_enable=1" in objection.reason
+
+
+def test_without_ssh_nothing_is_known_and_nothing_raised():
+    def none(*_arguments: object, **_options: object) -> dict:
+        raise ToolError("ssh was not found")
+
+    servers = AskedServers("scratch", SERVERS, fan_out=none)
+    assert (servers.in_flight(), servers.clocks(), servers.keeps_deleted()) == (None, (), None)
+    assert len(servers.sentences()) == 3
+    assert all("ssh was not found" in text for text in servers.sentences())
+    real = AskedServers("scratch", Servers(mds=("mds1",), ssh=Ssh(command=("/no/such/ssh",))))
+    assert real.in_flight() is None
+    assert "/no/such/ssh was not found" in real.sentences()[0]
+
+
+# Whose servers -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sites(tmp_path, monkeypatch):
+    """Return where site files are looked for, and nowhere else."""
+    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    return tmp_path
+
+
+def write(sites: Path, name: str, path: str = "/scratch", file_system: str = "scratch") -> None:
+    text = SITE.format(name=name, path=path, file_system=file_system)
+    (sites / f"{name}.toml").write_text(text)
+
+
+def reached(planned: PlannedFileSystem = PLANNED, where: str | None = None) -> bool:
+    """Return whether servers are asked."""
+    fake = FakeLustre.pair()
+    found = servers_of(planned, where, fan_out=fake.fan_out)
+    if found.site().in_flight() is None:
+        assert found.site() == Site()
+        return False
+    assert found.sentences() == ()
+    return True
+
+
+def test_a_file_system_other_than_lustre_is_as_if_there_were_no_servers(sites):
+    write(sites, "one")
+    planned = PlannedFileSystem("ext4", "/dev/md0", None, "/scratch")
+    found = servers_of(planned, None)
+    assert found.site() == Site()
+    assert found.sentences() == ()
+    assert servers_of(planned, "one").site() == Site()
+
+
+def test_the_site_of_a_root_need_not_be_named(sites):
+    assert not reached()
+    assert "no site file is of it" in servers_of(PLANNED, None).sentences()[0]
+    write(sites, "one")
+    write(sites, "home", "/home", "home")
+    write(sites, "other", file_system="other")
+    (sites / "broken.toml").write_text("[site\n")
+    assert reached()
+    assert reached(replace(PLANNED, root="/scratch/projects"))
+    assert reached(replace(PLANNED, name=None, fsid=7, root="/scratch/a")) is False  # two fit
+    assert not reached(replace(PLANNED, root="/scratchy"))
+    write(sites, "two")
+    assert not reached()
+
+
+def test_a_site_that_is_named_has_to_be_the_right_one(sites):
+    write(sites, "one")
+    write(sites, "home", "/home", "home")
+    write(sites, "other", file_system="other")
+    assert reached(where="one")
+    with pytest.raises(UsageError, match="is of /home, and /scratch is not beneath it"):
+        servers_of(PLANNED, "home")
+    with pytest.raises(UsageError, match="is of the Lustre other, the plan of scratch"):
+        servers_of(PLANNED, "other")
+    with pytest.raises(UsageError):
+        servers_of(PLANNED, "nowhere")
+
+
+def test_a_site_without_servers_is_told(sites):
+    write(sites, "one")
+    text = (sites / "one.toml").read_text()
+    (sites / "one.toml").write_text(text.partition("[servers]")[0])
+    (said,) = servers_of(PLANNED, None).sentences()
+    assert said.endswith("the site one names none")
+    assert servers_of(PLANNED, None).site() == Site()
