@@ -1,8 +1,9 @@
 //! A deletion that is killed at any moment and goes on: every row once, nothing else.
 //!
-//! `TRIMTAB_SOAK` makes it 200 moments instead of 12.
+//! `TRIMTAB_KILLS` is how many moments, `TRIMTAB_SEED` their seed (the commit without it).
 
 mod planned;
+mod seeded;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -105,8 +106,8 @@ fn outcomes(journal: &Path) -> (Vec<String>, u64) {
 
 #[test]
 fn a_killed_deletion_goes_on() {
-    let moments = if std::env::var("TRIMTAB_SOAK").is_ok() { 200 } else { 12 };
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let moments = std::env::var("TRIMTAB_KILLS").map_or(20, |text| text.parse().unwrap());
+    let mut random = seeded::seed("a killed deletion");
     let mut kills = 0;
     while kills < moments {
         let world = World::new();

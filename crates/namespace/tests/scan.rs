@@ -1,5 +1,6 @@
 //! Scans that are stopped, killed and gone on with, against a slow walk of the same tree.
 
+mod seeded;
 mod trees;
 
 use std::collections::BTreeMap;
@@ -222,14 +223,15 @@ fn child() {
     scan(&options, &Control::default()).unwrap();
 }
 
-/// `TRIMTAB_KILLS` says how often; the seed of the tree is printed by a failure.
+/// `TRIMTAB_KILLS` says how often, `TRIMTAB_SEED` where the seeds of the trees begin (the commit
+/// without it); that of a tree is printed by a failure.
 #[test]
 fn a_scan_survives_kills() {
     let text = std::env::var("TRIMTAB_KILLS").unwrap_or_else(|_| "20".into());
     let wanted: u64 = text.parse().unwrap();
-    let (mut kills, mut tree_seed) = (0, 0);
+    let (mut kills, mut tree_seed) = (0, seeded::seed("a killed scan"));
     while kills < wanted {
-        tree_seed += 1;
+        tree_seed = tree_seed.wrapping_add(1);
         kills += kill_until_it_is_done(tree_seed);
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
@@ -33,7 +33,7 @@ impl Attacker {
             _ => self.away(&low, Path::new("")),
         }
         // While a directory is away nothing else can be tried on its files.
-        std::thread::sleep(Duration::from_micros(self.random.below(4000) as u64));
+        std::thread::sleep(Duration::from_micros(self.random.below(20_000) as u64));
     }
 
     /// The directory becomes a link that leads outside, where files have the same names.
@@ -60,15 +60,17 @@ impl Attacker {
         };
         assert!(move_to(directory, &to), "{directory:?} cannot be moved");
         symlink(&to, directory).unwrap();
-        let held: Vec<OwnedFd> = (0..6)
-            .filter_map(|_| {
-                let row = self.any_row();
-                let path = to.join(below).join(format!("p{}", row % FILES_PER_DIRECTORY));
+        let held: Vec<OwnedFd> = (0..FILES_PER_DIRECTORY)
+            .filter_map(|number| {
+                let path = to.join(below).join(format!("p{number}"));
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 openat(CWD, path, flags, Mode::empty()).ok()
             })
             .collect();
-        std::thread::sleep(Duration::from_micros(self.random.below(1000) as u64));
+        match self.random.below(2) {
+            0 => std::thread::sleep(Duration::from_micros(self.random.below(1000) as u64)),
+            _ => self.wait_for_the_next_batch(),
+        }
         for file in &held {
             let now = seen(file, Path::new("")).unwrap();
             if now.is_file && now.links == 0 {
@@ -77,5 +79,13 @@ impl Attacker {
         }
         fs::remove_file(directory).unwrap();
         assert!(move_to(&to, directory), "{directory:?} cannot be moved back");
+    }
+
+    /// Whatever the deletion does to these files now, it does while they are away.
+    fn wait_for_the_next_batch(&self) {
+        let (began, first) = (Instant::now(), self.position());
+        while self.position() == first && began.elapsed() < Duration::from_millis(100) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::{Attacker, BYSTANDERS_PER_DIRECTORY, exchange};
 const OLD: Timespec = Timespec { tv_sec: 1_600_000_000, tv_nsec: 123_456_789 };
 
 /// Gives a file the times that all have: they tell nobody apart.
-pub fn age(path: &Path) {
+pub(super) fn age(path: &Path) {
     let times = Timestamps { last_access: OLD, last_modification: OLD };
     rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }

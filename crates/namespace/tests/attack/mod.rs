@@ -1,17 +1,19 @@
 //! Attackers: each a process that does one thing to files that are just being deleted, as fast as it
 //! can, and writes down what it did.
 
+pub mod deletion;
 mod directories;
 mod files;
-pub use files::age;
 pub mod ledger;
 pub mod log;
+pub mod world;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use files::age;
 use log::{Log, Seen, seen};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::fs::{linkat, openat, renameat_with, unlinkat};
@@ -96,16 +98,21 @@ impl Attacker {
     /// A planned file that is about to be deleted: among all of them no two would ever meet. Some
     /// are of the next batch, so that there is much of which is certain that it came before.
     fn any_row(&mut self) -> usize {
-        let mut words = [0; 16];
-        self.position.read_exact_at(&mut words, 0).unwrap();
-        let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().unwrap()) as usize;
-        let (first, count) = (word(0), word(8).max(1));
+        let (first, count) = self.position();
         let row = match self.random.below(8) {
             0 => first + count + self.random.below(2 * WINDOW_ROWS),
             1 | 2 => first + self.random.below(count),
             _ => first + self.random.below(WINDOW_ROWS),
         };
         row % self.rows
+    }
+
+    /// The first row of the batch that is under way, and how many they are.
+    fn position(&self) -> (usize, usize) {
+        let mut words = [0; 16];
+        self.position.read_exact_at(&mut words, 0).unwrap();
+        let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().unwrap()) as usize;
+        (word(0), word(8).max(1))
     }
 
     fn any(&mut self) -> PathBuf {

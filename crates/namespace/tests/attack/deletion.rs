@@ -1,0 +1,161 @@
+//! The deletion that is attacked: by one process from the first row to the last, or by processes that
+//! are killed at random moments, with a journal.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use namespace::Root;
+use namespace::removal::{Outcome, Removal, Settings};
+
+use super::Random;
+use super::ledger::Ended;
+use super::log::now_ns;
+use super::world::Scene;
+use crate::planned::{rules, settings};
+
+/// A cut-off before all times: a remover with it puts back and deletes nothing.
+const BEFORE_ALL_TIMES_S: i64 = i64::MIN / 4;
+
+fn open(world: &Path, plan: &Path, before_s: i64) -> Removal {
+    let root = Root::open(&world.join("root")).unwrap();
+    Removal::open(plan, root, rules(), Settings { before_s, ..settings() }).unwrap()
+}
+
+/// How long the next batch is: few rows or hundreds.
+fn length(random: &mut Random) -> usize {
+    match random.below(4) {
+        0 => 1 + random.below(8),
+        1 => 1 + random.below(400),
+        _ => 1 + random.below(60),
+    }
+}
+
+/// Tells the attackers where it is.
+fn tell(position: &File, first: usize, count: usize) {
+    let words = [(first as u64).to_le_bytes(), (count as u64).to_le_bytes()].concat();
+    position.write_all_at(&words, 0).unwrap();
+}
+
+fn position_of(world: &Path) -> File {
+    OpenOptions::new().write(true).open(world.join("position")).unwrap()
+}
+
+fn name_of(code: u8) -> &'static str {
+    Outcome::TABLE[usize::from(code) - 1].1
+}
+
+/// Deletes all rows.
+pub fn whole(scene: &Scene, seed: u64) -> Vec<Ended> {
+    let mut removal = scene.world.removal(&scene.plan);
+    let (position, mut random) = (position_of(scene.directory()), Random(seed | 1));
+    let mut ended: Vec<Ended> = Vec::new();
+    while (ended.len() as u64) < removal.rows() {
+        let first = ended.len();
+        let count = length(&mut random).min(scene.ids.len() - first);
+        tell(&position, first, count);
+        let began_ns = now_ns();
+        let batch = removal.delete(first as u64, count as u64).unwrap();
+        assert!(batch.unexplained.is_empty() && batch.outcomes.len() == count);
+        let mut freed_bytes = 0;
+        for (row, code) in (first..).zip(&batch.outcomes) {
+            let outcome = name_of(*code);
+            freed_bytes += if outcome == "deleted" { scene.allocated[row] } else { 0 };
+            ended.push(Ended { id: scene.ids[row], outcome, began_ns, doubtful: false });
+        }
+        assert_eq!(batch.freed_bytes, freed_bytes, "rows from {first} on");
+    }
+    ended
+}
+
+/// Deletes all rows in processes that are killed so many times; also says how many batches that cut.
+pub fn killed(scene: &Scene, seed: u64, kills: usize) -> (Vec<Ended>, usize) {
+    let mut random = Random(seed.wrapping_mul(31) | 1);
+    let variables =
+        [("TRIMTAB_REMOVER", scene.plan.display().to_string()), ("TRIMTAB_SEED", seed.to_string())];
+    for _ in 0..kills {
+        let mut child = scene.process("remover", &variables);
+        std::thread::sleep(Duration::from_micros(random.below(100_000) as u64));
+        child.kill().unwrap();
+        if child.wait().unwrap().success() {
+            break;
+        }
+    }
+    assert!(scene.process("remover", &variables).wait().unwrap().success());
+    let mut ended: Vec<Ended> = Vec::new();
+    let (mut began, mut cut) = (Vec::new(), 0);
+    for words in whole_lines(scene.directory()) {
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        match words[0].as_str() {
+            "begin" => began.push(number(3)),
+            _ => {
+                assert_eq!(number(1), ended.len() as u64, "a row twice or never");
+                let (began_ns, doubtful) = (began[0], began.len() > 1);
+                cut += usize::from(doubtful);
+                for code in words[2].split(',') {
+                    let (id, outcome) = (scene.ids[ended.len()], name_of(code.parse().unwrap()));
+                    ended.push(Ended { id, outcome, began_ns, doubtful });
+                }
+                began.clear();
+            }
+        }
+    }
+    assert_eq!(ended.len(), scene.ids.len());
+    (ended, cut)
+}
+
+/// What a process does that is killed, if this is one: as `purge run`, it first puts back what an
+/// interrupted batch had taken aside, deleting nothing, and then does that batch again.
+pub fn remove_if_asked() {
+    let Some(plan) = std::env::var_os("TRIMTAB_REMOVER").map(PathBuf::from) else { return };
+    let world = PathBuf::from(std::env::var_os("TRIMTAB_ATTACK_WORLD").unwrap());
+    let seed: u64 = std::env::var("TRIMTAB_SEED").unwrap().parse().unwrap();
+    let position = position_of(&world);
+    let (mut first, open_batch) = next(&world);
+    let mut random = Random((seed ^ first).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut journal = OpenOptions::new().append(true).create(true).open(path(&world)).unwrap();
+    if let Some(count) = open_batch {
+        open(&world, &plan, BEFORE_ALL_TIMES_S).recover(first, count).unwrap();
+    }
+    let mut removal = open(&world, &plan, settings().before_s);
+    let mut again = open_batch;
+    while first < removal.rows() {
+        let count = again.take().unwrap_or_else(|| length(&mut random) as u64);
+        let count = count.min(removal.rows() - first);
+        tell(&position, first as usize, count as usize);
+        note(&mut journal, &format!("begin {first} {count} {}", now_ns()));
+        let batch = removal.delete(first, count).unwrap();
+        let codes: Vec<String> = batch.outcomes.iter().map(u8::to_string).collect();
+        note(&mut journal, &format!("end {first} {}", codes.join(",")));
+        first += count;
+    }
+}
+
+fn path(world: &Path) -> PathBuf {
+    world.join("journal")
+}
+
+/// A line between two newlines, so that one which was torn spoils no other; its end says that it is
+/// whole.
+fn note(journal: &mut File, line: &str) {
+    journal.write_all(format!("\n{line} .\n").as_bytes()).unwrap();
+}
+
+fn whole_lines(world: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(path(world)).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix(" .\n"));
+    whole.map(|line| line.split(' ').map(String::from).collect()).collect()
+}
+
+/// The row at which the next process begins, and the length of a batch that was cut.
+fn next(world: &Path) -> (u64, Option<u64>) {
+    let lines = whole_lines(world);
+    let Some(words) = lines.last() else { return (0, None) };
+    let first: u64 = words[1].parse().unwrap();
+    match words[0].as_str() {
+        "begin" => (first, Some(words[2].parse().unwrap())),
+        _ => (first + words[2].split(',').count() as u64, None),
+    }
+}
