@@ -66,6 +66,22 @@ def test_without_a_total_there_is_no_estimate():
     assert "left" not in shown.lines[-1][0]
 
 
+def test_a_scan_that_stands_still_says_for_how_long():
+    shown = Shown()
+    show = scan_progress(shown, 10_000, whole=True)
+    for entries, elapsed_s in ((0, 0.0), (2000, 2.0), (2000, 11.9)):
+        show(Seen(entries, elapsed_s))
+        assert "nothing for" not in shown.lines[-1][0]
+    show(Seen(2000, 65.0))
+    text, part = shown.lines[-1]
+    assert "2,000 names, nothing for 63 s" in text
+    assert "left" not in text
+    assert part is None
+    show(Seen(2001, 66.0))
+    assert "nothing for" not in shown.lines[-1][0]
+    assert "left" in shown.lines[-1][0]
+
+
 def progress(left: int, freed: int, needed: int | None) -> Progress:
     return Progress(
         rows=100, rows_left=left, files=100 - left, freed_bytes=freed, needed_bytes=needed,

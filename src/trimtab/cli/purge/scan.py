@@ -51,10 +51,12 @@ def command(
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_progress import meter, scan_progress
+    from trimtab.loop.purging.answering import require_answer
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
 
     asked = _extras(extras)
+    require_answer(root, "the scan")
     top = os.path.realpath(root) if not os.path.isabs(root) else root  # noqa: PTH117
     scan = ScanOptions(
         threads=threads,

@@ -23,6 +23,9 @@ Show = Callable[[str, float | None], None]
 LINE_S = 10.0
 """Between two lines of a log."""
 
+STILL_S = 10.0
+"""A count that has not moved for so long is told: the file system may hang."""
+
 
 class ScanLike(Protocol):
     """What is read of `trimtab._core.ScanProgress`."""
@@ -70,11 +73,15 @@ def scan_progress(show: Show, total: int, *, whole: bool) -> Callable[[ScanLike]
     whole
         Whether all of them are scanned; else the estimate is the longest it can take.
     """
-    state = _Rate()
+    state, stillness = _Rate(), _Stillness()
 
     def shown(now: ScanLike) -> None:
         rate = state.of(now.entries, now.elapsed_s)
         words = [plural(now.entries, "name", ",")]
+        still_s = stillness.of(now.entries, now.elapsed_s)
+        if still_s >= STILL_S:
+            words.append(f"nothing for {still_s:.0f} s")
+            rate = 0.0  # what it was says nothing of how long this takes
         if rate > 0:
             words.append(f"{rate:,.0f}/s")
         words.append(f"{now.pending:,} directories waiting")
@@ -136,6 +143,18 @@ class _Rate:
         if elapsed_s - since_s < 0.1:
             return 0.0
         return (entries - before) / (elapsed_s - since_s)
+
+
+class _Stillness:
+    """For how long a count has stood still, in seconds."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, float] | None = None
+
+    def of(self, entries: int, elapsed_s: float) -> float:
+        if self._last is None or self._last[0] != entries:
+            self._last = (entries, elapsed_s)
+        return elapsed_s - self._last[1]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trimtab.errors import DataError, ToolError, UnreadableError
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.answering import require_answer
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names
 from trimtab.purge.index.importing import How, Told, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
@@ -135,6 +136,7 @@ def _numbers(file: Path) -> dict[str, int]:
 
 
 def _mounted(root: str) -> FileSystemIdentity:
+    require_answer(root, "the import")
     top = root_facts(root)
     if top.trouble is not None or top.file_system is None:
         raise ToolError(

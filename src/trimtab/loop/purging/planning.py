@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError
+from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
@@ -75,10 +76,13 @@ def make_plan(
     RefusedError
         There is nothing that would have to go, or nothing that may; an exempt path is not there;
         the directories are not root's alone.
+    NoAnswer
+        The file system hangs.
     UsageError
         There is something at ``out`` already, or the index does not fit the policy.
     """
     progress("reading the index", 0.0)
+    require_answer(policy.policy.root, "the plan")
     require_exempt_paths(
         policy.policy, look_beneath(policy.policy.root), now_s=int(now.timestamp())
     )

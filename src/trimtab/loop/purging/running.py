@@ -15,6 +15,7 @@ from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.noted import NotedRemover, Notes
 from trimtab.loop.purging.noticing import policy_of, published_beside
@@ -104,13 +105,14 @@ def run_plan(
         in the result (`error_of`).
     UsageError
         The named site is not there, or is another file system's.
+    NoAnswer
+        The file system hangs.
     """
     key = read_key(prepared(place).key, owner=place.owner)
     loaded = load_plan(directory, key, owner=place.owner)
-    planned = policy_of(loaded)
-    policy = planned if options.policy is None else load_policy(options.policy).policy
+    policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
+    require_answer(policy.root, "the run")
     plan = loaded.plan
-    changes = loosened(planned, policy, at_s=int(clock()))
     previous, _ = published_beside(loaded, key, place)
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
@@ -148,6 +150,15 @@ def run_plan(
     with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
         result = run(job, apply=options.apply, progress=progress)
     return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
+
+
+def _policy_in_force(
+    loaded: LoadedPlan, options: RunOptions, *, at_s: int
+) -> tuple[Policy, tuple[str, ...]]:
+    """Return the policy that holds now, and what it allows that the plan's did not."""
+    planned = policy_of(loaded)
+    policy = planned if options.policy is None else load_policy(options.policy).policy
+    return policy, loosened(planned, policy, at_s=at_s)
 
 
 def error_of(result: RunResult) -> TrimtabError | None:

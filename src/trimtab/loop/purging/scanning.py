@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import Interrupted, ToolError, UnreadableError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Source, TimeTrust, Unread
@@ -72,7 +73,7 @@ def scan_index(
     UsageError
         There is an index already, or another scan's beginnings.
     ToolError
-        The root is not what can be scanned, or a call failed.
+        The root is not what can be scanned, or a call failed; `NoAnswer` where it hangs.
     DataError
         What an interrupted scan left is damaged.
     Interrupted
@@ -80,6 +81,7 @@ def scan_index(
     """
     from trimtab._core import NamespaceScan
 
+    require_answer(root, "the scan")
     top = root_facts(root)
     if top.trouble is not None or top.file_system is None:
         raise ToolError(

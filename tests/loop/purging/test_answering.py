@@ -1,0 +1,53 @@
+"""A file system that hangs: what goes over it asks first, and is not begun."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.support.silent_fuse import silent_mount
+
+from trimtab.errors import NoAnswer
+from trimtab.loop.purging import importing, scanning
+from trimtab.loop.purging.answering import require_answer
+from trimtab.loop.purging.importing import Said, import_index
+from trimtab.loop.purging.scanning import ScanOptions, scan_index
+
+
+@pytest.mark.parametrize("mute", [False, True])
+def test_a_root_that_hangs_is_told_within_the_deadline(tmp_path, mute):
+    with silent_mount(tmp_path, mute=mute):
+        with pytest.raises(NoAnswer, match="the scan was not begun") as caught:
+            require_answer(str(tmp_path), "the scan", deadline_s=0.5)
+        assert "dmesg" in (caught.value.hint or "")
+
+
+def test_what_else_is_wrong_is_left_to_whoever_goes_over_it(tmp_path):
+    require_answer(str(tmp_path), "the scan")
+    require_answer(str(tmp_path / "missing"), "the scan")
+    file = tmp_path / "file"
+    file.touch()
+    require_answer(str(file), "the scan")
+
+
+@pytest.fixture
+def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    soon = partial(require_answer, deadline_s=0.5)
+    for module in (scanning, importing):
+        monkeypatch.setattr(module, "require_answer", soon)
+    root = tmp_path / "root"
+    root.mkdir()
+    with silent_mount(root, mute=True):
+        yield root
+
+
+def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):
+    with pytest.raises(NoAnswer, match="the scan was not begun"):
+        scan_index(str(hanging), tmp_path / "index", ScanOptions(), version="0")
+    assert not (tmp_path / "index").exists()
+    (tmp_path / "list").write_bytes(b"")
+    said = Said(str(hanging), "gnu-find", mounted=True)
+    with pytest.raises(NoAnswer, match="the import was not begun"):
+        import_index(tmp_path / "list", tmp_path / "index", said)
+    assert not (tmp_path / "index").exists()
