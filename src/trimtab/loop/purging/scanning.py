@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from trimtab.loop.purging.core_errors import core_errors
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Source, TimeTrust, Unread
 from trimtab.purge.index.manifest_file import save_manifest
+from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
 from trimtab.units import plural
@@ -117,6 +118,7 @@ def _manifest(
     version: str,
 ) -> Manifest:
     lustre = top.file_system is not None and top.file_system.kind == "lustre"
+    laid_out = options.layout and _tells_layouts([directory / name for name in result.shards])
     return Manifest(
         index_id=new_identifier(utc_now()),
         root=os.fsencode(root),
@@ -127,13 +129,13 @@ def _manifest(
         ended_ns=result.ended_ns,
         times=TimeTrust.MDS_ONLY if lustre else TimeTrust.EXACT_NS,
         time_resolution_ns=1,
-        lacking=_lacking(options),
+        lacking=_lacking(project=options.project, layout=laid_out),
         complete=not result.unread_count,
         shards=tuple(
             _shard(directory, name, rows)
             for name, rows in zip(result.shards, result.rows, strict=True)
         ),
-        notes=tuple(_notes(result)),
+        notes=tuple(_notes(result, no_layouts=options.layout and not laid_out)),
         unread=tuple(Unread(path, os.strerror(errno)) for path, errno in result.unread),
         vanished=result.vanished,
         atime_settings=top.atime_settings,
@@ -171,12 +173,32 @@ def _carried_out(
             raise Interrupted(f"{error.message}; the same command goes on with the scan") from error
 
 
-def _lacking(options: ScanOptions) -> frozenset[Lack]:
-    asked = ((options.project, Lack.PROJECT), (options.layout, Lack.LAYOUT))
-    return frozenset(lack for given, lack in asked if not given)
+def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:
+    told = ((project, Lack.PROJECT), (layout, Lack.LAYOUT))
+    return frozenset(lack for known, lack in told if not known)
 
 
-def _notes(result: ScanResult) -> Iterator[str]:
+def _tells_layouts(shards: Sequence[Path]) -> bool:
+    """Return whether any file says where it lies; true of an index without regular files.
+
+    A file system that has no layouts answers as if each file had none, and a question about OSTs
+    would be answered with nothing, as if there were no files.
+    """
+    import polars as pl
+
+    if not shards:
+        return True
+    with readable():
+        frame = pl.concat([pl.scan_parquet(one, glob=False) for one in shards])
+        files = frame.filter(pl.col("type") == "f")
+        told = files.filter(pl.col("stripe_count").is_not_null())
+        counts = [one.head(1).collect(engine="streaming").height for one in (told, files)]
+    return counts[0] > 0 or counts[1] == 0
+
+
+def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
+    if no_layouts:
+        yield "no file says on which OSTs it lies: layouts are asked for on Lustre"
     if result.elsewhere:
         yield (
             f"{plural(result.elsewhere, 'mount', ',')} beneath the root: other file systems, and "

@@ -140,7 +140,7 @@ def _known(ost_usages: Mapping[int, Usage] | None) -> Mapping[int, Usage]:
     if not ost_usages:
         raise UsageError(
             "the policy has a target of OSTs, and how full each of them is is not known",
-            hint="lfs df says it, on a client; or take target, of the whole",
+            hint="--site SITE, of a Lustre whose OSTs all answer; or take target, of the whole",
         )
     return ost_usages
 

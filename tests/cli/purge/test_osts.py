@@ -1,0 +1,265 @@
+"""A target of OSTs and layouts through the commands: a scanned ext4 whose files say where they lie.
+
+Files have the attribute in which Lustre keeps its layout, as on the disk of an MDT; how full each
+OST is, a Lustre of the tests' own says, to the driver of a site file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fake_lustre.state import FakeLustre
+from tests.support import loopback
+from tests.support.command import Ended, trimtab
+
+DAY_S = 86400
+MIB = 2**20
+OST_BYTES = 10 * MIB
+OSTS = range(8)
+MINIMUM_DAYS = 112
+"""Eight weeks, twice, since reads do not count."""
+pytestmark = [pytest.mark.kernel]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file on some OSTs; an OST that stands there twice has two of its objects."""
+
+    name: str
+    days: int
+    size_mib: int
+    osts: tuple[int, ...]
+    uid: int = 1
+
+
+FILES = (
+    *(File(f"old {number}", 700 - 50 * number, 1, (0,)) for number in range(7)),
+    # Young, and an OST for itself: no horizon helps it.
+    *(File(f"young {number}", 10 + number, 1, (1,), uid=2) for number in range(8)),
+    File("wide", 500, 4, (0, 2, 3, 2)),
+    File("on the metadata server", 900, 0, ()),
+)
+
+
+def held() -> dict[int, int]:
+    """Return the bytes on each OST, divided evenly among the objects of each file."""
+    many: Counter[int] = Counter()
+    for file in FILES:
+        for ost in file.osts:
+            many[ost] += file.size_mib * MIB // len(file.osts)
+    return dict(many)
+
+
+def layout_bytes(osts: tuple[int, ...]) -> bytes:
+    """Return a plain layout, a ``lov_mds_md_v1``; without OSTs that of a file on an MDT."""
+    magic, pattern = 0x0BD10BD0, 1 if osts else 0x100
+    header = struct.pack("<IIQQIHH", magic, pattern, 1, 2, MIB, len(osts), 0)
+    return header + b"".join(struct.pack("<QQII", 1, 2, 0, ost) for ost in osts)
+
+
+@dataclass
+class Place:
+    """A scanned root, its index, its policy and the site that knows its OSTs."""
+
+    root: Path
+    private: Path
+    programs: str
+
+    @property
+    def index(self) -> Path:
+        return self.private / "index"
+
+    @property
+    def policy(self) -> Path:
+        return self.private / "policy.toml"
+
+    @property
+    def site(self) -> tuple[object, ...]:
+        return "--site", self.private / "osts.toml"
+
+    def purge(self, *arguments: object) -> Ended:
+        """Return how ``trimtab purge ...`` ended beside the programs of a Lustre."""
+        return trimtab(
+            "purge",
+            *arguments,
+            store=self.private / "store.db",
+            PATH=self.programs,
+            TRIMTAB_PURGE=str(self.private / "place"),
+        )
+
+    def good(self, *arguments: object) -> dict[str, Any]:
+        """Return the document of a command that ended well."""
+        ended = self.purge(*arguments, "--json")
+        assert ended.code == 0, ended.stderr
+        return ended.document
+
+    def horizon(self, *more: object) -> dict[str, Any]:
+        """Return the horizon of a target of 75 % for every OST."""
+        asked = ("--policy", self.policy, "--target-ost", "75%", *self.site, *more)
+        return self.good("horizon", "--index", self.index, *asked)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Make files on OSTs, scan them with their layouts, and write a site file."""
+    reason = loopback.why_no_loop_devices("ext4")
+    if reason is not None:
+        pytest.skip(reason)
+    private = tmp_path_factory.mktemp("osts")
+    inodes = ("-I", "512", "-b", "4096")  # a layout of four objects beside the times
+    with loopback.mounted(private, size_bytes=96 * MIB, mkfs_options=inodes) as mounted:
+        root = mounted.mount_point
+        for file in FILES:
+            path = root / file.name
+            path.write_bytes(b"x" * (file.size_mib * MIB))
+            os.setxattr(path, "trusted.lov", layout_bytes(file.osts))
+            os.chown(path, file.uid, file.uid)
+            at_s = time.time() - file.days * DAY_S
+            os.utime(path, (at_s, at_s))
+        os.sync()
+        found = Place(root, private, _lustre(root, private))
+        found.policy.write_text(
+            f'[policy]\nname = "osts"\nroot = "{root}"\ntarget_ost = "75%"\n'
+            '[age]\ncounted = ["mtime"]\n'
+        )
+        found.good("scan", root, "--index", found.index, "--with", "layout")
+        yield found
+
+
+def _lustre(root: Path, private: Path) -> str:
+    """Install programs of a Lustre whose OSTs hold what the files do; return a PATH of them."""
+    fake = FakeLustre.pair(mount=str(root))
+    many = held()
+    for target in fake.targets:
+        if target.kind == "OST":
+            target.capacity_bytes, target.reserved_bytes = OST_BYTES, 0
+            target.used_bytes = many.get(int(target.name[3:], 16), 0)
+    installed = fake.install(private / "lustre")
+    (private / "osts.toml").write_text(
+        f'[site]\nname = "osts"\ndriver = "lustre"\npath = "{root}"\nfile_system = "scratch"\n'
+    )
+    return installed.path
+
+
+def test_who_holds_what_on_which_ost(place):
+    rows = place.good("query", "--index", place.index, "--by", "ost")["rows"]
+    assert {row["ost"]: row["allocated_bytes"] for row in rows} == held()
+
+
+def test_sql_knows_where_files_lie(place):
+    asked = "SELECT path, stripe_count, osts FROM files WHERE path = 'wide'"
+    (row,) = place.good("query", "--index", place.index, asked)["rows"]
+    assert (row["stripe_count"], row["osts"]) == (4, [0, 2, 3, 2])
+
+
+def test_the_horizon_is_what_the_osts_need(place):
+    document = place.horizon()
+    full = {one["name"]: one for one in document["osts"]}
+    assert len(full) == len(OSTS)
+    # OST0000 is at 80 %: the first of its files to go brings it to 70 %.
+    assert full["OST0000"]["status"] == "reached"
+    assert full["OST0000"]["usage"]["used_bytes"] == 8 * MIB
+    assert full["OST0000"]["excess_bytes"] == MIB // 2
+    assert full["OST0000"]["freed"]["allocated_bytes"] == MIB
+    assert full["OST0000"]["usage_after"]["fullness"] == pytest.approx(0.7)
+    # OST0001 is at 80 % as well, with nothing but young files.
+    assert full["OST0001"]["status"] == "out_of_reach"
+    assert full["OST0001"]["usage_at_best"]["fullness"] == pytest.approx(0.8)
+    others = {name for name in full if name not in ("OST0000", "OST0001")}
+    assert {full[name]["status"] for name in others} == {"met_already"}
+    assert document["needed"]["age_s"] == pytest.approx(700 * DAY_S, abs=3 * 3600)
+    assert any("No horizon down to" in one and "fixes OST0001" in one for one in document["words"])
+
+
+def test_the_page_names_the_osts_and_what_helps(place):
+    asked = ("--policy", place.policy, *place.site)
+    ended = place.purge("horizon", "--index", place.index, *asked)
+    assert ended.code == 0, ended.stderr
+    text = " ".join(ended.stdout.split())
+    assert "every OST at or under 75.0 %" in text
+    assert "no horizon fixes it" in text
+    assert "Move files off it, or stop new ones" in text
+
+
+def test_a_higher_limit_asks_for_nothing(place):
+    asked = ("--policy", place.policy, "--target-ost", "85%", *place.site)
+    document = place.good("horizon", "--index", place.index, *asked)
+    assert document["needed"]["status"] == "met_already"
+    assert {one["status"] for one in document["osts"]} == {"met_already"}
+
+
+def test_without_a_site_it_says_who_knows_how_full_each_ost_is(place):
+    ended = place.purge("horizon", "--index", place.index, "--policy", place.policy)
+    assert ended.code == 2
+    assert "how full each of them is is not known" in ended.stderr
+    assert "--site" in ended.stderr
+
+
+def test_a_plan_of_a_target_of_osts_names_what_they_need(place):
+    asked = ("--policy", place.policy, *place.site, "--out", place.private / "plan")
+    plan = place.good("plan", "--index", place.index, *asked)
+    assert plan["files"] >= 1
+    assert any("OST0001" in one for one in plan["words"])
+
+
+def test_an_index_without_layouts_says_how_to_get_one(place):
+    bare = place.private / "bare"
+    place.good("scan", place.root, "--index", bare)
+    for asked in (
+        ("query", "--index", bare, "--by", "ost"),
+        ("horizon", "--index", bare, "--policy", place.policy, *place.site),
+    ):
+        ended = place.purge(*asked)
+        assert ended.code == 2, ended.stdout
+        assert "--with" in ended.stderr
+        assert "layout" in ended.stderr
+
+
+def test_a_file_system_without_layouts_does_not_pass_for_one_without_files(place):
+    """Asked for on a file system that has none, layouts are as unknown as without asking."""
+    other = place.private / "no-lustre"
+    other.mkdir()
+    (other / "file").write_bytes(b"x")
+    index = place.private / "no-layouts"
+    scanned = place.good("scan", other, "--index", index, "--with", "layout")
+    assert "layout" in scanned["lacking"]
+    assert any("layout" in note for note in scanned["notes"])
+    assert place.purge("query", "--index", index, "--by", "ost").code == 2
+
+
+def test_an_imported_list_with_osts_answers_the_same(place):
+    """What ``lfs find`` prints of the same files, with its OSTs."""
+    now_s = int(time.time())
+    lines = []
+    for number, file in enumerate(FILES, 1):
+        at_s = now_s - file.days * DAY_S
+        osts = f"[{','.join(map(str, file.osts))}]" if file.osts else "[?]"
+        size_bytes = file.size_mib * MIB
+        owner = (1, file.uid, file.uid, 0)
+        fields = (size_bytes, size_bytes // 512, *[at_s] * 4, len(file.osts), osts)
+        words = (f"0x200000402:{number:#x}:0x0", "f", *owner, *fields, f"{place.root}/{file.name}")
+        lines.append("\t".join(map(str, words)))
+    (place.private / "list").write_text("\n".join(lines) + "\n")
+    index = place.private / "imported"
+    place.good(
+        "import", place.private / "list", "--index", index, "--root", place.root,
+        "--format", "lfs-find",
+    )  # fmt: skip
+    rows = place.good("query", "--index", index, "--by", "ost")["rows"]
+    assert {row["ost"]: row["allocated_bytes"] for row in rows} == held()
+    asked = ("--policy", place.policy, *place.site)
+    imported = place.good("horizon", "--index", index, *asked)
+    scanned = place.horizon()
+    assert {one["name"]: one["freed"] for one in imported["osts"]} == {
+        one["name"]: one["freed"] for one in scanned["osts"]
+    }
+    assert json.dumps(imported["needed"]["freed"]) == json.dumps(scanned["needed"]["freed"])
