@@ -17,7 +17,8 @@ from trimtab.drivers.lustre import reads
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
 from trimtab.drivers.lustre.destroys import DeletedSpace, ask_deleted_space, deleted_space
 from trimtab.drivers.lustre.view import ServerView
-from trimtab.model.site import Servers
+from trimtab.launch.fleet import fan_out
+from trimtab.model.site import Servers, Ssh
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.57/usage-after-rmfid.out"
 REQUEST = reads.purge_request(deadline_s=20.0)
@@ -231,6 +232,16 @@ def test_a_dead_server_matters_only_while_nobody_serves_its_mdt() -> None:
     found = ask(fake, "mds1", "mds2")
     assert total(found) == 11
     assert len(found.problems) == 1  # it is told all the same
+
+
+def test_the_real_collector_over_a_real_process_says_the_same(tmp_path: Path) -> None:
+    fake = FakeLustre.pair()
+    fake.parameters["osp.scratch-OST0003-osc-MDT0001.destroys_in_flight"] = "11"
+    installed = fake.install(tmp_path)
+    servers = Servers(mds=("mds1", "mds2"), ssh=Ssh(command=installed.ssh), timeout_s=60.0)
+    found = ask_deleted_space(servers, "scratch", fan_out=fan_out)
+    assert found == ask(fake, "mds1", "mds2")
+    assert total(found) == 11
 
 
 @pytest.mark.parametrize("kind", ["hang", "half", "garbage", "empty", "die"])

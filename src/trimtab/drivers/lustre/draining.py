@@ -8,9 +8,9 @@ the order in which they were made, so these go first; of the count only the sum 
     fell by         -    3    -    3    -   13
     old, at most   10    7    7    4    4    0
 
-Whatever the count fell by between two looks has gone, and the old go first; and there are never
-more old ones than there are at all. What is made and gone between two looks hides, so this errs to
-the safe side: it may call some old that are new, never the other way.
+Whatever the count fell by between two looks has gone, and the old go first. What is made and gone
+between two looks hides, so this errs to the safe side: it may call some old that are new, never the
+other way.
 """
 
 from __future__ import annotations
@@ -58,5 +58,4 @@ class Drain:
     def _left(self, pair: Pair, count: int, old: int | None) -> int:
         if old is None or pair not in self._seen:
             return count
-        fallen_by = max(0, self._seen[pair] - count)
-        return min(count, max(0, old - fallen_by))
+        return max(0, old - max(0, self._seen[pair] - count))

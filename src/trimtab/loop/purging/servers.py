@@ -37,7 +37,7 @@ class AskedServers:
     Parameters
     ----------
     file_system
-        Lustre's name of it; without it, nobody is asked.
+        Lustre's name of it.
     servers
         Who is asked, and how; ``None``: nobody.
     why_nobody
