@@ -4,7 +4,8 @@ The attack: a million files on an ext4 and on an xfs of their own (loop devices)
 nine processes write, read, touch, rename, exchange, link, save, replace and change them and swap
 the directories on the way. Each process writes down what it does; in the end every name of every
 file is accounted for. The kills: scan, plan and run of a million files, each ended 200 times at
-random moments, and the same for their parts. What they came to is printed and kept; the program
+random moments, and the same for their parts; and a deletion that is attacked and killed at once.
+What they came to is printed and kept; the program
 fails if anything was wrong.
 """
 
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +32,11 @@ from tests.support import loopback  # noqa: E402
 RESULT = ROOT / "benchmarks" / "results" / "purge_soak.json"
 CARGO = ("cargo", "test", "--release", "--locked", "--quiet", "--package", "namespace", "--test")
 ATTACK = "nothing_but_planned_and_unused_files_goes"
-BYTES_PER_FILE = 4096
-"""Of the file system: directories, inodes, the logs beside the tree, and blocks of every eighth."""
+ATTACK_WITH_KILLS = "nor_does_it_when_the_deletion_is_killed"
+FILES_WITH_KILLS = 100_000
+KILLS = "200"
+BYTES_PER_FILE = 8192
+"""Of the file system: inodes, directories, what attackers write and make, and their logs."""
 PARTS = {
     "scan in the core": (*CARGO, "scan", "--", "--exact", "a_scan_survives_kills"),
     "removal in the core": (*CARGO, "removal_killed", "--", "--exact", "a_killed_deletion_goes_on"),
@@ -46,43 +52,51 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
     parser.add_argument("--files", type=int, default=1_000_000, help="Of an attack.")
     parser.add_argument(
-        "--only", choices=["ext4", "xfs", "kills", "parts"], help="The rest stays as it was."
+        "--only", choices=[*STEPS], nargs="+", default=[], help="The rest stays as it was."
     )
     parser.add_argument("--directory", type=Path, default=ROOT / "build" / "purge-soak")
     asked = parser.parse_args()
     asked.directory.mkdir(parents=True, exist_ok=True)
     kept = json.loads(RESULT.read_text()) if asked.only and RESULT.exists() else {}
     result = {"what": "a purge under attack and under kill -9", **kept}
-    for name in (asked.only,) if asked.only else ("ext4", "xfs", "kills", "parts"):
+    for name in asked.only or STEPS:
         began_s = time.monotonic()
-        done = (
-            _parts() if name == "parts" else _kills() if name == "kills" else _attack(name, asked)
-        )
+        done = STEPS[name](asked)
         result[name] = {**measured_on(), **done, "whole_s": round(time.monotonic() - began_s, 1)}
         print(json.dumps({name: result[name]}, indent=2), flush=True)
         if not asked.no_write:
             RESULT.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def _attack(fs: Any, asked: argparse.Namespace) -> dict[str, Any]:
+def _attack(fs: loopback.FileSystem, asked: argparse.Namespace) -> dict[str, Any]:
     """Return what a deletion among attackers came to, on a new file system."""
-    room = max(loopback.XFS_MINIMUM_BYTES, asked.files * BYTES_PER_FILE)
+    return _attacked(fs, asked.directory, asked.files, ATTACK)
+
+
+def _attack_with_kills(asked: argparse.Namespace) -> dict[str, Any]:
+    """Return the same of a deletion that is killed meanwhile, again and again."""
+    return _attacked("ext4", asked.directory, FILES_WITH_KILLS, ATTACK_WITH_KILLS)
+
+
+def _attacked(fs: loopback.FileSystem, place: Path, files: int, test: str) -> dict[str, Any]:
+    room = max(loopback.XFS_MINIMUM_BYTES, files * BYTES_PER_FILE)
     options = ("-i", "2048") if fs == "ext4" else ()
-    with tempfile.TemporaryDirectory(dir=asked.directory) as directory:
+    with tempfile.TemporaryDirectory(dir=place) as directory:
         report = Path(directory) / "report.json"
         with loopback.mounted(
             Path(directory), fs=fs, size_bytes=room, mkfs_options=options
         ) as mounted:
             environment = {
-                "TRIMTAB_ATTACK_FILES": str(asked.files),
+                "TRIMTAB_ATTACK_FILES": str(files),
+                "TRIMTAB_ATTACK_KILLS": KILLS,
                 "TRIMTAB_ATTACK_PLACE": str(mounted.mount_point),
                 "TRIMTAB_ATTACK_REPORT": str(report),
             }
-            _run(*CARGO, "attacker", "--", "--exact", ATTACK, "--nocapture", **environment)
+            _run(*CARGO, "attacker", "--", "--exact", test, "--nocapture", **environment)
             return json.loads(report.read_text())
 
 
-def _kills() -> dict[str, Any]:
+def _kills(_asked: argparse.Namespace) -> dict[str, Any]:
     """Return what killed scans, plans and runs of a large tree came to."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
@@ -94,12 +108,12 @@ def _kills() -> dict[str, Any]:
         return json.loads(report.read_text())
 
 
-def _parts() -> dict[str, Any]:
+def _parts(_asked: argparse.Namespace) -> dict[str, Any]:
     """Return how long the kills of each part took; each is held against what is there."""
     found = {}
     for name, command in PARTS.items():
         began_s = time.monotonic()
-        _run(*command, TRIMTAB_SOAK="1", TRIMTAB_KILLS="200")
+        _run(*command, TRIMTAB_SOAK="1", TRIMTAB_KILLS=KILLS)
         found[name] = {"passed": True, "elapsed_s": round(time.monotonic() - began_s, 1)}
     return found
 
@@ -114,6 +128,15 @@ def _run(*command: str, **environment: str) -> None:
         check=True,
         env={**os.environ, "CARGO_PROFILE_RELEASE_LTO": "off", **environment},
     )
+
+
+STEPS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "ext4": partial(_attack, "ext4"),
+    "xfs": partial(_attack, "xfs"),
+    "attack_with_kills": _attack_with_kills,
+    "kills": _kills,
+    "parts": _parts,
+}
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use attack::deletion::Kills;
 use attack::ledger::{Ended, Ledger, complaints, names_below, undecided};
 use attack::log::Fact;
 use attack::world::Scene;
@@ -41,30 +42,29 @@ fn remover() {
 /// What one attack came to.
 struct Told {
     seed: u64,
-    kills: usize,
-    batches_cut: usize,
+    kills: Kills,
     ended: Vec<Ended>,
     ledger: Ledger,
     elapsed: Duration,
     wrong: Vec<String>,
 }
 
-fn attack(rows: usize, kills: usize) -> Told {
+fn attack(rows: usize, kills_most: usize) -> Told {
     let place = std::env::var_os("TRIMTAB_ATTACK_PLACE").map_or(std::env::temp_dir(), From::from);
     let seed = seeded::seed("attack");
     let _alone = ALONE.lock();
     let scene = Scene::new(&place, rows);
     let attackers = scene.attackers(seed);
     let began = Instant::now();
-    let (ended, batches_cut) = match kills {
-        0 => (deletion::whole(&scene, seed), 0),
-        _ => deletion::killed(&scene, seed, kills),
+    let (ended, kills) = match kills_most {
+        0 => (deletion::whole(&scene, seed), Kills::default()),
+        _ => deletion::killed(&scene, seed, kills_most),
     };
     let elapsed = began.elapsed();
     scene.stop(attackers);
     let ledger = Ledger::read(scene.directory());
     let wrong = complaints(&scene.before, &names_below(&scene.places()), &ended, &ledger);
-    Told { seed, kills, batches_cut, ended, ledger, elapsed, wrong }
+    Told { seed, kills, ended, ledger, elapsed, wrong }
 }
 
 impl Told {
@@ -84,8 +84,8 @@ impl Told {
             "files": self.ended.len(),
             "seed": self.seed,
             "elapsed_s": self.elapsed.as_secs_f64(),
-            "kills": self.kills,
-            "batches_cut": self.batches_cut,
+            "kills": self.kills.kills,
+            "batches_cut": self.kills.batches_cut,
             "outcomes": outcomes,
             "acts": self.ledger.acts,
             "certain": facts,
@@ -121,5 +121,5 @@ fn nor_does_it_when_the_deletion_is_killed() {
     let kills = setting("TRIMTAB_ATTACK_KILLS", 20);
     let told = attack(setting("TRIMTAB_ATTACK_FILES", 8_000), kills);
     told.check();
-    assert!(told.batches_cut > 0, "no kill came while a batch was under way");
+    assert!(told.kills.batches_cut > 0, "no kill came while a batch was under way");
 }

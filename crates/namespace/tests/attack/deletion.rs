@@ -70,22 +70,30 @@ pub fn whole(scene: &Scene, seed: u64) -> Vec<Ended> {
     ended
 }
 
-/// Deletes all rows in processes that are killed so many times; also says how many batches that cut.
-pub fn killed(scene: &Scene, seed: u64, kills: usize) -> (Vec<Ended>, usize) {
-    let mut random = Random(seed.wrapping_mul(31) | 1);
+/// How often a deletion was killed, and how many batches that cut.
+#[derive(Clone, Copy, Default)]
+pub struct Kills {
+    pub kills: usize,
+    pub batches_cut: usize,
+}
+
+/// Deletes all rows in processes that are killed, so many times at most.
+pub fn killed(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
+    let (mut random, mut kills) = (Random(seed.wrapping_mul(31) | 1), Kills::default());
     let variables =
         [("TRIMTAB_REMOVER", scene.plan.display().to_string()), ("TRIMTAB_SEED", seed.to_string())];
-    for _ in 0..kills {
+    while kills.kills < most {
         let mut child = scene.process("remover", &variables);
         std::thread::sleep(Duration::from_micros(random.below(100_000) as u64));
         child.kill().unwrap();
         if child.wait().unwrap().success() {
             break;
         }
+        kills.kills += 1;
     }
     assert!(scene.process("remover", &variables).wait().unwrap().success());
     let mut ended: Vec<Ended> = Vec::new();
-    let (mut began, mut cut) = (Vec::new(), 0);
+    let mut began = Vec::new();
     for words in whole_lines(scene.directory()) {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0].as_str() {
@@ -93,7 +101,7 @@ pub fn killed(scene: &Scene, seed: u64, kills: usize) -> (Vec<Ended>, usize) {
             _ => {
                 assert_eq!(number(1), ended.len() as u64, "a row twice or never");
                 let (began_ns, doubtful) = (began[0], began.len() > 1);
-                cut += usize::from(doubtful);
+                kills.batches_cut += usize::from(doubtful);
                 for code in words[2].split(',') {
                     let (id, outcome) = (scene.ids[ended.len()], name_of(code.parse().unwrap()));
                     ended.push(Ended { id, outcome, began_ns, doubtful });
@@ -103,7 +111,7 @@ pub fn killed(scene: &Scene, seed: u64, kills: usize) -> (Vec<Ended>, usize) {
         }
     }
     assert_eq!(ended.len(), scene.ids.len());
-    (ended, cut)
+    (ended, kills)
 }
 
 /// What a process does that is killed, if this is one: as `purge run`, it first puts back what an

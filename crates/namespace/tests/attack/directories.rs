@@ -39,9 +39,18 @@ impl Attacker {
     /// The directory becomes a link that leads outside, where files have the same names.
     fn link_outside(&mut self, directory: &Path, target: &Path) {
         let link = directory.with_extension(format!("swapper-{}", self.number));
-        symlink(self.outside.join(target), &link).unwrap();
+        symlink(self.way_to(&self.outside.join(target), &link), &link).unwrap();
         self.exchange_twice(&link, directory);
         fs::remove_file(&link).unwrap();
+    }
+
+    /// What a link contains that leads to a path: an absolute one would go through other mounts, and
+    /// be refused for that alone.
+    fn way_to(&self, path: &Path, link: &Path) -> PathBuf {
+        let world = self.root.parent().unwrap();
+        let below = |path: &Path| path.strip_prefix(world).unwrap().to_path_buf();
+        let up: PathBuf = below(link).components().skip(1).map(|_| "..").collect();
+        up.join(below(path))
     }
 
     fn exchange_twice(&self, one: &Path, other: &Path) {
@@ -59,7 +68,7 @@ impl Attacker {
             _ => self.root.join("kept").join(name),
         };
         assert!(move_to(directory, &to), "{directory:?} cannot be moved");
-        symlink(&to, directory).unwrap();
+        symlink(self.way_to(&to, directory), directory).unwrap();
         let held: Vec<OwnedFd> = (0..FILES_PER_DIRECTORY)
             .filter_map(|number| {
                 let path = to.join(below).join(format!("p{number}"));
