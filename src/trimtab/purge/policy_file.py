@@ -6,10 +6,8 @@ that does not exist, a path that is relative or lies elsewhere, a key that is mi
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,15 @@ from trimtab.purge.policy import Exemption, ExemptionKind, Policy
 from trimtab.purge.policy_checks import problems, warnings
 from trimtab.site.checks import Problem
 from trimtab.site.load import parse_toml, read_text
-from trimtab.site.locate import Lines, key_lines, line_of
+from trimtab.site.locate import line_of
+from trimtab.site.problems import (
+    SHOWN_PROBLEMS,
+    common_problem,
+    lines_of,
+    one_error,
+    told,
+    unknown_key,
+)
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -28,8 +34,6 @@ if TYPE_CHECKING:
 
     from trimtab.purge.policy_schema import ExemptTable, PolicyFile
 
-_SHOWN_PROBLEMS = 5
-_LIST_TABLE: Final = re.compile(r"[ \t]*\[\[[ \t]*exempt[ \t]*\]\]")
 _KINDS: Final[tuple[ExemptionKind, ...]] = ("path", "user", "group", "project")
 
 
@@ -125,13 +129,14 @@ def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> Lo
     try:
         file = PolicyFile.model_validate(values)
     except ValidationError as error:
-        found = [_problem(one) for one in error.errors(include_url=False)]
-        raise _error(found, name, text) from error
+        details = error.errors(include_url=False)
+        found = [_problem(one) for one in details[:SHOWN_PROBLEMS]]
+        raise _error(found, name, text, count=len(details)) from error
     policy = _policy_of(file)
     exemptions, found = _exemptions(file.exempt, policy.root, accounts)
     policy = replace(policy, exemptions=exemptions)
     if found := [*problems(policy), *found]:
-        raise _error(found, name, text)
+        raise _error(found, name, text, count=len(found))
     return LoadedPolicy(policy, text, tuple(warnings(policy)))
 
 
@@ -283,67 +288,29 @@ def _problem(error: ErrorDetails) -> Problem:
             return Problem(location, "is missing", example.get(location, "write [policy]"))
         case "literal_error":
             return Problem(location, f"{shown} is not {context['expected']}".replace("'", '"'))
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return Problem(location, "is to be a table")
         case "list_type":
             return Problem(location, "is to be a list of tables", "write [[exempt]]")
-        case "bool_type":
-            return Problem(location, f"{shown} is neither true nor false")
-        case "int_type" | "int_from_float":
-            return Problem(location, f"{shown} is not a whole number")
-        case "greater_than_equal" | "less_than_equal":
-            limit = context.get("ge", context.get("le"))
-            bound = "at least" if "ge" in context else "at most"
-            return Problem(location, f"{shown} is to be {bound} {limit}")
         case _:
-            return Problem(location, f"{shown}: {visible(error['msg'][:200])}")
+            return common_problem(error, location)
 
 
 def _unknown_key(location: tuple[str, ...]) -> Problem:
     from trimtab.purge.policy_schema import ATTRIBUTES, PolicyFile, table_of
 
     *above, key = location
-    known = list((table_of(above[0]) if above else PolicyFile).model_fields)
-    elsewhere = [f"[{at.split('.')[0]}]" for at in ATTRIBUTES if at.split(".")[1] == key]
-    if near := difflib.get_close_matches(key[:80], known, n=1):
-        hint = f"did you mean {near[0]!r}?"
-    elif elsewhere:
-        hint = f"{key} is a key of {' and '.join(elsewhere)}"
-    else:
-        hint = f"known: {', '.join(known)}"
-    return Problem(location, "there is no such key" if above else "there is no such table", hint)
+    known = (table_of(above[0]) if above else PolicyFile).model_fields
+    elsewhere = [at.split(".")[0] for at in ATTRIBUTES if at.split(".")[1] == key]
+    return unknown_key(location, known, elsewhere)
 
 
-def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
-    """Return one error for all problems; one alone keeps its hint apart."""
-    lines = _lines(text)
-    told = [_told(problem, name, lines) for problem in found]
-    if len(found) == 1:
-        return UsageError(told[0], hint=found[0].hint)
-    texts = [
-        f"{message} ({problem.hint})" if problem.hint else message
-        for message, problem in zip(told, found, strict=True)
-    ][:_SHOWN_PROBLEMS]
-    if len(found) > _SHOWN_PROBLEMS:
-        texts.append(f"and {len(found) - _SHOWN_PROBLEMS} more")
-    return UsageError("; ".join(texts))
+def _error(found: Sequence[Problem], name: str, text: str, *, count: int) -> UsageError:
+    """Return one error for the first problems of ``count``; exemptions go by their number."""
+    lines = lines_of(text, ("exempt",))
 
+    def tell(problem: Problem) -> str:
+        return told(problem, name, line_of(lines, problem.location), _where(problem.location))
 
-def _lines(text: str) -> Lines:
-    """Return the line of every table and key; exemptions go by their number from 0."""
-    number = -1
-    rewritten = []
-    for line in text.split("\n"):
-        is_exemption = _LIST_TABLE.match(line) is not None
-        number += is_exemption
-        rewritten.append(f"[exempt.{number}]" if is_exemption else line)
-    return key_lines("\n".join(rewritten))
-
-
-def _told(problem: Problem, name: str, lines: Lines) -> str:
-    line = line_of(lines, problem.location)
-    place = name if line is None else f"{name}:{line}"
-    return f"{place}: {_where(problem.location)}: {problem.message}"
+    return one_error(found, tell, count=count)
 
 
 def _where(location: Iterable[str]) -> str:

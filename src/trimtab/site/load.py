@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import stat
@@ -15,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.errors import UsageError
 from trimtab.model.site import Site
 from trimtab.site.checks import NAME, Problem, problems, warnings
-from trimtab.site.locate import Lines, key_lines, line_of
+from trimtab.site.locate import line_of
+from trimtab.site.problems import (
+    SHOWN_PROBLEMS,
+    common_problem,
+    did_you_mean,
+    lines_of,
+    one_error,
+    told,
+    unknown_key,
+)
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -23,7 +31,6 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 SIZE_MAXIMUM_BYTES: Final = 2**20
-_SHOWN_PROBLEMS = 5
 _NAMED: Final = frozenset({"probe", "launcher", "policy"})
 """Tables of tables: the second part of a location is a name that a person chose."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -89,7 +96,7 @@ def find_site(name_or_path: str, environment: Mapping[str, str] | None = None) -
         if os.path.lexists(path):
             return path
     known = known_sites(environment)
-    near = _did_you_mean(name_or_path, known)
+    near = did_you_mean(name_or_path, known)
     looked = ", ".join(str(directory) for directory in site_directories(environment))
     raise UsageError(
         f"there is no site {shown!r}: no {shown}.toml in {looked}",
@@ -133,11 +140,11 @@ def parse_site(text: str, source: str) -> LoadedSite:
         file = SiteFile.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        found = [_problem(one) for one in details[:_SHOWN_PROBLEMS]]
+        found = [_problem(one) for one in details[:SHOWN_PROBLEMS]]
         raise _error(found, name, text, count=len(details)) from error
     site = site_of(file, source)
     if found := list(problems(site)):
-        raise _error(found[:_SHOWN_PROBLEMS], name, text, count=len(found))
+        raise _error(found[:SHOWN_PROBLEMS], name, text, count=len(found))
     return LoadedSite(site, tuple(warnings(site)))
 
 
@@ -255,27 +262,14 @@ def _problem(error: ErrorDetails) -> Problem:
             return Problem(location, "is missing", _example(location))
         case "literal_error":
             allowed = context["expected"].replace("'", '"')
-            near = _did_you_mean(str(error["input"]), re.findall(r'"([^"]+)"', allowed))
+            near = did_you_mean(str(error["input"]), re.findall(r'"([^"]+)"', allowed))
             shown = visible(str(error["input"])[:80])
             return Problem(location, f"{shown!r} is not {allowed}", near)
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return Problem(location, "is to be a table")
-        case "int_type" | "int_from_float":
-            return Problem(location, f"{_shown(error)} is not a whole number")
-        case "bool_type":
-            return Problem(location, f"{_shown(error)} is neither true nor false")
         case "string_type":
-            return Problem(location, f"{_shown(error)} is not text", "write it in quotes")
-        case "greater_than_equal" | "less_than_equal":
-            bound = "at least" if "ge" in context else "at most"
-            limit = context.get("ge", context.get("le"))
-            return Problem(location, f"{_shown(error)} is to be {bound} {limit}")
+            shown = visible(repr(error["input"])[:80])
+            return Problem(location, f"{shown} is not text", "write it in quotes")
         case _:
-            return Problem(location, f"{_shown(error)}: {visible(error['msg'][:200])}")
-
-
-def _shown(error: ErrorDetails) -> str:
-    return visible(repr(error["input"])[:80])
+            return common_problem(error, location)
 
 
 def _example(location: tuple[str, ...]) -> str | None:
@@ -291,18 +285,12 @@ def _unknown_key(location: tuple[str, ...]) -> Problem:
     from trimtab.site.schema import SiteFile
 
     *table, key = location
-    known = _keys(SiteFile, table)
     elsewhere = [
-        f"[{name}]"
+        name
         for name, field in SiteFile.model_fields.items()
         if table and key in _keys_of(field.annotation) and name != table[0]
     ]
-    hint = (
-        _did_you_mean(key, known)
-        or (f"{key} is a key of {' and '.join(elsewhere)}" if elsewhere else None)
-        or f"known: {', '.join(known)}"
-    )
-    return Problem(location, "there is no such key" if table else "there is no such table", hint)
+    return unknown_key(location, _keys(SiteFile, table), elsewhere)
 
 
 def _keys(model: type[BaseModel], table: Sequence[str]) -> list[str]:
@@ -329,36 +317,22 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _models(part)]
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    near = difflib.get_close_matches(word[:80], list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else None
-
-
 def _error(found: Sequence[Problem], name: str, text: str, *, count: int) -> UsageError:
-    """Return one error for the first problems of ``count``; one alone keeps its hint apart."""
-    lines = key_lines(text)
-    told = [_told(problem, name, lines) for problem in found]
-    if count == 1:
-        return UsageError(told[0], hint=found[0].hint)
-    texts = [
-        f"{message} ({problem.hint})" if problem.hint else message
-        for message, problem in zip(told, found, strict=True)
-    ]
-    if count > len(found):
-        texts.append(f"and {count - len(found)} more")
-    return UsageError("; ".join(texts))  # one line: it goes to logs as well
+    """Return one error for the first problems of ``count``."""
+    lines = lines_of(text)
+
+    def tell(problem: Problem) -> str:
+        return told(problem, name, line_of(lines, problem.location), _where(problem.location))
+
+    return one_error(found, tell, count=count)
 
 
-def _told(problem: Problem, name: str, lines: Lines) -> str:
-    line = line_of(lines, problem.location)
-    *table, key = problem.location or ("",)
+def _where(location: tuple[str, ...]) -> str:
+    *table, key = location or ("",)
     # [probe.hourly] is a table and no key of one.
     if not table or (len(table) == 1 and table[0] in _NAMED):
-        where = f"[{_dotted(problem.location)}]"
-    else:
-        where = f"[{_dotted(table)}] {_dotted((key,))}"
-    place = name if line is None else f"{name}:{line}"
-    return f"{place}: {where}: {problem.message}"
+        return f"[{_dotted(location)}]"
+    return f"[{_dotted(table)}] {_dotted((key,))}"
 
 
 def _dotted(parts: Sequence[str]) -> str:

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from trimtab.errors import UsageError
 from trimtab.site.checks import Problem
 from trimtab.site.load import parse_toml
-from trimtab.site.locate import Lines, key_lines, line_of
+from trimtab.site.locate import line_of
+from trimtab.site.problems import lines_of, one_error, told, unknown_key
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.build import Builder, moment
 from trimtab.twin.scenario.checks import problems
@@ -27,12 +28,10 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
 
 SIZE_MAXIMUM_BYTES: Final = 2**20
-_SHOWN_PROBLEMS = 5
 _PACKAGE: Final = "trimtab.twin.scenario"
 _EXTENDED_MAXIMUM = 8
 _EXTENDED: Final = "*"
 """In place of the number of a change or fault that stands in the extended file."""
-_LIST_TABLE = re.compile(r"[ \t]*\[\[[ \t]*(change|fault)[ \t]*\]\]")
 _NAME = re.compile(r"[a-z0-9-]+")
 
 
@@ -231,20 +230,12 @@ def _problem(error: Any) -> Problem:
 def _unknown_key(location: tuple[str, ...]) -> Problem:
     *above, key = location
     table = _table_of(above)
-    known = [] if table is None else list(table.model_fields)
-    near = difflib.get_close_matches(key[:80], known, n=1)
     elsewhere = [
-        f"[{name}]"
+        name
         for name in schema.ScenarioFile.model_fields
         if above and name != above[0] and key in _fields(schema.ScenarioFile, name)
     ]
-    if near:
-        hint = f"did you mean {near[0]!r}?"
-    elif elsewhere:
-        hint = f"{key} is a key of {' and '.join(elsewhere)}"
-    else:
-        hint = f"known: {', '.join(known)}"
-    return Problem(location, "there is no such key" if above else "there is no such table", hint)
+    return unknown_key(location, () if table is None else table.model_fields, elsewhere)
 
 
 def _table_of(above: Sequence[str]) -> type[schema.Table] | None:
@@ -272,40 +263,15 @@ def _fields(table: type[schema.Table], name: str) -> Iterable[str]:
 
 
 def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
-    """Return one error for all problems; one alone keeps its hint apart."""
-    lines = _lines(text)
-    told = [_told(problem, name, lines) for problem in found[:_SHOWN_PROBLEMS]]
-    if len(found) == 1:
-        return UsageError(told[0], hint=found[0].hint)
-    texts = [
-        f"{message} ({problem.hint})" if problem.hint else message
-        for message, problem in zip(told, found, strict=False)
-    ]
-    if len(found) > _SHOWN_PROBLEMS:
-        texts.append(f"and {len(found) - _SHOWN_PROBLEMS} more")
-    return UsageError("; ".join(texts))
+    """Return one error for all problems; entries of lists go by their number."""
+    lines = lines_of(text, ("change", "fault"))
 
+    def tell(problem: Problem) -> str:
+        own = _EXTENDED not in problem.location
+        line = line_of(lines, problem.location) if own else None
+        return told(problem, name, line, _where(problem.location))
 
-def _lines(text: str) -> Lines:
-    """Return the line of every table and key; entries of lists go by their number from 0."""
-    counts: dict[str, int] = {}
-    rewritten = []
-    for line in text.split("\n"):
-        found = _LIST_TABLE.match(line)
-        if found is None:
-            rewritten.append(line)
-            continue
-        noun = found.group(1)
-        rewritten.append(f"[{noun}.{counts.get(noun, 0)}]")
-        counts[noun] = counts.get(noun, 0) + 1
-    return key_lines("\n".join(rewritten))
-
-
-def _told(problem: Problem, name: str, lines: Lines) -> str:
-    own = _EXTENDED not in problem.location
-    line = line_of(lines, problem.location) if own else None
-    place = name if line is None else f"{name}:{line}"
-    return f"{place}: {_where(problem.location)}: {problem.message}"
+    return one_error(found, tell)
 
 
 def _where(location: tuple[str, ...]) -> str:
