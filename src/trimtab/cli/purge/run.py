@@ -25,7 +25,11 @@ from trimtab.cli.purge import terms
 @click.option(
     "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."
 )
-@click.option("--site", metavar="SITE", help="Whose log book a run that deleted is written to.")
+@click.option(
+    "--site", metavar="SITE",
+    help="Whose servers are asked, and whose log book a run that deleted is written to. Default: "
+    "the servers of the one site file that has the root, and no log book.",
+)  # fmt: skip
 @terms.place
 @options.store
 @options.as_json
@@ -57,7 +61,9 @@ def command(
 
     began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
-    asked = RunOptions(apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s)
+    asked = RunOptions(
+        apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s, site=site
+    )
     with meter(silent=as_json) as show:
         ran = run_plan(
             plan,
