@@ -41,7 +41,7 @@ def main() -> None:
         for name, part in parts(asked.only, asked.rows, asked.mix_rows):
             write(asked.result, name, part)
     finally:
-        shutil.rmtree(places.TOP, ignore_errors=True)  # a mount point itself stays
+        places.unmount()
         shutil.rmtree(work, ignore_errors=True)
 
 
@@ -58,11 +58,13 @@ def parts(only: str | None, rows: int, mix_rows: int) -> Iterator[tuple[str, dic
         found = walk.mixes(told, program, mix_rows)
         yield "mixes", measured_on() | {"rows": mix_rows, "mixes": found}
     if only in (None, "case"):
-        yield "case", measured_on() | assumed() | {"growth": growth} | large(told, program, rows)
+        begun = measured_on() | assumed() | {"growth": growth}
+        for found in large(told, program, rows):
+            yield "case", begun | found
 
 
-def large(told: places.Places, program: Path, rows: int) -> dict[str, Any]:
-    """Return the walk over the large index, step by step."""
+def large(told: places.Places, program: Path, rows: int) -> Iterator[dict[str, Any]]:
+    """Yield the walk over the large index, a step longer each time."""
     found: dict[str, Any] = {"mix": asdict(case.MIXES[0])}
     found["index"] = index.make_index(program, told, told.index, rows, case.MIXES[0])
     for name, step in (
@@ -75,7 +77,7 @@ def large(told: places.Places, program: Path, rows: int) -> dict[str, Any]:
             shutil.rmtree(told.index)  # the lists are longer than the index, and need its room
         say(name)
         found[name] = step(told)
-    return found
+        yield found
 
 
 def assumed() -> dict[str, Any]:

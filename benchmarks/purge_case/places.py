@@ -156,10 +156,16 @@ def enter_own_namespace() -> None:
 def mount(work: Path) -> None:
     """Put a directory where the case takes place, and 10,000 users into ``/etc/passwd``."""
     work.chmod(0o755)
-    users = work / "passwd"
-    lines = [Path("/etc/passwd").read_text()]
-    for uid in range(case.FIRST_UID, case.FIRST_UID + case.USERS + 1):
-        lines.append(f"u{uid}:x:{uid}:{uid}::/nonexistent:/usr/sbin/nologin\n")
-    users.write_text("".join(lines))
-    subprocess.run(["mount", "--bind", users, "/etc/passwd"], check=True)
+    # The whole of /etc: a file that is mounted on is let go where somebody replaces it outside.
+    subprocess.run(["cp", "--archive", "/etc", work / "etc"], check=True)
+    with (work / "etc" / "passwd").open("a") as users:
+        for uid in range(case.FIRST_UID, case.FIRST_UID + case.USERS + 1):
+            users.write(f"u{uid}:x:{uid}:{uid}::/nonexistent:/usr/sbin/nologin\n")
+    subprocess.run(["mount", "--bind", work / "etc", "/etc"], check=True)
     subprocess.run(["mount", "--bind", work, TOP], check=True)
+
+
+def unmount() -> None:
+    """Take back what was mounted."""
+    for there in (TOP, Path("/etc")):
+        subprocess.run(["umount", there], check=False)

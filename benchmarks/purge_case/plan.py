@@ -15,7 +15,6 @@ from trimtab.loop.purging.horizons import Question
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.purging.planning import make_plan
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.owners import user_name
 from trimtab.purge.policy_file import load_policy
 from trimtab.report.documents.purge import plan_document
 
@@ -31,7 +30,11 @@ def main() -> None:
     )
     print(
         plan_document(
-            made.plan, made.directory, new_key=made.new_key, notes=made.found.notes, user=user_name
+            made.plan,
+            made.directory,
+            new_key=made.new_key,
+            notes=made.found.notes,
+            user=lambda _: None,
         ).to_json()
     )
 
