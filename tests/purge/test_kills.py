@@ -148,10 +148,8 @@ def scanned(stage: Stage) -> Stage:
             index = walk.private / f"index-{whole}"
         gone_on += (index / "checkpoint.json").exists()
         if kills < KILLS:
-            began_s = time.monotonic()
-            killed = stage.forked.killed_after(chance.uniform(0, whole_s), *scan, index)
-            whole_s = whole_s if killed else time.monotonic() - began_s
-            kills += killed
+            # Each goes on from where the last one was: so all parts of a scan are met.
+            kills += stage.forked.killed_after(chance.uniform(0, whole_s / 4), *scan, index)
         else:
             stage.forked.ended(*scan, index)
     _three_weeks_ago(index)
@@ -177,15 +175,14 @@ def planned(scanned: Stage) -> Stage:
     plans.mkdir(mode=0o700)
     made = ("purge", "plan", "--index", walk.index, "--policy", walk.policy, "--out", plans / "p")
     old = scanned.old
-    # Not one of its own before: the first that are killed make the site's key as well.
-    whole_s, kills, whole = 2.0, 0, 0
+    whole_s, kills, whole = forked.ended(*made, ago_s=AGO_S - 600), 0, 0
+    shutil.rmtree(plans / "p")
+    # The site's key is made anew with the first that gets so far.
+    shutil.rmtree(walk.place)
     while True:
-        began_s = time.monotonic()
         if kills < KILLS:
             moment_s = chance.uniform(0, whole_s)
-            killed = forked.killed_after(moment_s, *made, ago_s=AGO_S - 600)
-            whole_s = whole_s if killed else time.monotonic() - began_s
-            kills += killed
+            kills += forked.killed_after(moment_s, *made, ago_s=AGO_S - 600)
         else:
             forked.ended(*made, ago_s=AGO_S - 600)
         if not (plans / "p").exists():

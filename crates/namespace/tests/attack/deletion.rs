@@ -19,8 +19,9 @@ use crate::planned::{rules, settings};
 /// A cut-off before all times: a remover with it puts back and deletes nothing.
 const BEFORE_ALL_TIMES_S: i64 = i64::MIN / 4;
 
-fn open(world: &Path, plan: &Path, before_s: i64) -> Removal {
+fn open(world: &Path, plan: &Path, before_s: i64, by_component: bool) -> Removal {
     let root = Root::open(&world.join("root")).unwrap();
+    let root = if by_component { root.without_openat2() } else { root };
     Removal::open(plan, root, rules(), Settings { before_s, ..settings() }).unwrap()
 }
 
@@ -124,10 +125,12 @@ pub fn remove_if_asked() {
     let (mut first, open_batch) = next(&world);
     let mut random = Random((seed ^ first).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut journal = OpenOptions::new().append(true).create(true).open(path(&world)).unwrap();
+    // Half of them as on a kernel without `openat2`.
+    let by_component = random.below(2) == 0;
     if let Some(count) = open_batch {
-        open(&world, &plan, BEFORE_ALL_TIMES_S).recover(first, count).unwrap();
+        open(&world, &plan, BEFORE_ALL_TIMES_S, by_component).recover(first, count).unwrap();
     }
-    let mut removal = open(&world, &plan, settings().before_s);
+    let mut removal = open(&world, &plan, settings().before_s, by_component);
     let mut again = open_batch;
     while first < removal.rows() {
         let count = again.take().unwrap_or_else(|| length(&mut random) as u64);
