@@ -15,9 +15,9 @@ from trimtab.purge.index import fields
 from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     GNU,
-    Format,
     Reader,
-    choose,
+    ended,
+    fitting,
     frame_of,
     parse_format,
     take_end,
@@ -34,8 +34,6 @@ FULL: Final = r"%D\t%i\t%y\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\0"
 """What Trimtab asks for."""
 SHORT: Final = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
 """What many sites have: of regular files, by ``-type f``."""
-
-_LOOKED_AT: Final = 1000
 
 
 def script(root: str) -> str:
@@ -82,16 +80,15 @@ def read(
             found = found.part(int(headed))  # noqa: PLW2901
         found = _before_end(found, headed, reading)  # noqa: PLW2901
         if len(found):
-            form = form or _fitting(found)
+            form = form or fitting(
+                (FULL, SHORT), GNU, found.texts, tool="GNU find", option="-printf"
+            )
             reading.columns |= form.columns
             frame = frame_of(found, form, reading, _special())
             if "type" not in form.columns:
                 directory = _no_directories(frame, directory)
             yield frame
-    if headed and not reading.ended_well:
-        reading.refuse("the list has no end: find failed, or the list was cut off")
-    if "type" not in reading.columns:
-        reading.note("the list does not tell types: all were taken to be regular files (-type f)")
+    ended(reading, headed=headed, tool="find")
 
 
 def _with_last(
@@ -115,17 +112,6 @@ def _before_end(found: Records, headed: bool, reading: Reading) -> Records:
     if headed and len(found) and take_end(found.texts[-1], reading):
         return found.part(0, -1)
     return found
-
-
-def _fitting(found: Records) -> Format:
-    known = [parse_format(text, GNU) for text in (FULL, SHORT)]
-    form = choose(known, found.texts[:_LOOKED_AT])
-    if form is None:
-        raise DataError(
-            "this is no list of GNU find in a format that is known here",
-            hint=f"name the one that was given to -printf with --printf; Trimtab's own is {FULL}",
-        )
-    return form
 
 
 def _special() -> dict[str, Reader]:

@@ -22,14 +22,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from trimtab.errors import DataError
 from trimtab.purge.index import identity
 from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     END_WORD,
     LFS,
     Format,
-    choose,
+    ended,
+    fitting,
     frame_of,
     parse_format,
     take_head,
@@ -46,7 +46,6 @@ FULL: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t
 SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\t%p\n"
 """Of regular files, by ``-type f``."""
 
-_LOOKED_AT: Final = 1000
 _INDEX: Final = re.compile(r"[0-9]+")
 
 
@@ -99,24 +98,16 @@ def read(
             yield _frame(found, form, reading)
     if joiner is not None and form is not None and len(found := joiner.last()):
         yield _frame(found, form, reading)
-    if headed and not reading.ended_well:
-        reading.refuse("the list has no end: lfs find failed, or the list was cut off")
-    if "type" not in reading.columns:
-        reading.note("the list does not tell types: all were taken to be regular files (-type f)")
+    ended(reading, headed=headed, tool="lfs find")
 
 
 def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
-    known = [parse_format(text, LFS) for text in (FULL, SHORT)]
+    """Return the format of lines, which begin with the token where there is one."""
     skip = 0 if token is None else len(token) + 1
-    form = choose(known, [line[skip:] for line in lines[:_LOOKED_AT]])
-    if form is None:
-        if token is not None and lines[0][skip:].startswith(END_WORD):
-            return known[0]  # nothing at all beneath the root
-        raise DataError(
-            "this is no list of lfs find in a format that is known here",
-            hint=f"name the one that was given to --printf with --printf; Trimtab's own is {FULL}",
-        )
-    return form
+    texts = [line[skip:] for line in lines]
+    if token is not None and texts[0].startswith(END_WORD):
+        return parse_format(FULL, LFS)  # nothing at all beneath the root
+    return fitting((FULL, SHORT), LFS, texts, tool="lfs find", option="--printf")
 
 
 def _frame(found: Records, form: Format, reading: Reading) -> pl.DataFrame:

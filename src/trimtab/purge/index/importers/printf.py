@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import UsageError
+from trimtab.errors import DataError, UsageError
 from trimtab.purge.index import fields, identity
 from trimtab.purge.index.reading import Reading, Records, placed
 from trimtab.visible import visible
@@ -31,6 +31,7 @@ _HEAD: Final = re.compile(rb"trimtab-list 1 started=([0-9]{1,11})(?: token=([0-9
 _END: Final = re.compile(rb"trimtab-end ended=([0-9]{1,11})")
 _HEAD_WORD: Final = b"trimtab-list "
 END_WORD: Final = b"trimtab-end "
+_LOOKED_AT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,38 @@ def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
     return best if score else None
 
 
+def fitting(
+    usual: Sequence[str],
+    known: dict[str, Directive],
+    texts: Sequence[bytes],
+    *,
+    tool: str,
+    option: str,
+) -> Format:
+    """Return which of the usual formats of a tool the first records of a list are in.
+
+    Parameters
+    ----------
+    usual
+        What Trimtab asks for first.
+    tool, option
+        What made the list, and what a format is given to it with.
+
+    Raises
+    ------
+    DataError
+        None of them.
+    """
+    form = choose([parse_format(text, known) for text in usual], texts[:_LOOKED_AT])
+    if form is None:
+        raise DataError(
+            f"this is no list of {tool} in a format that is known here",
+            hint=f"name the one that was given to {option} with --printf; "
+            f"Trimtab's own is {usual[0]}",
+        )
+    return form
+
+
 def take_head(first: Records, reading: Reading) -> tuple[bool, bytes | None]:
     """Return whether the first of some records is the head of a list, and the token it names."""
     text = first.texts[0]
@@ -179,6 +212,22 @@ def take_end(text: bytes, reading: Reading) -> bool:
     reading.ended_ns = int(found[1]) * fields.NS_PER_S + fields.NS_PER_S - 1
     reading.ended_well = True
     return True
+
+
+def ended(reading: Reading, *, headed: bool, tool: str) -> None:
+    """Say what is to be said of a list once all of it was read.
+
+    Parameters
+    ----------
+    headed
+        Whether it began with a head, and so has to say that it came to its end.
+    tool
+        What made it: ``find``.
+    """
+    if headed and not reading.ended_well:
+        reading.refuse(f"the list has no end: {tool} failed, or the list was cut off")
+    if "type" not in reading.columns:
+        reading.note("the list does not tell types: all were taken to be regular files (-type f)")
 
 
 Reader = Callable[["pl.Series"], "pl.Series"]
