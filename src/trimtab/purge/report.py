@@ -6,13 +6,12 @@ run that never said how it ended is told as such.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
-from typing import Any
 
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.journal import Standing, replay
 from trimtab.purge.run.records import (
     BatchLine,
@@ -29,17 +28,11 @@ from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE
 
 
 @dataclass(frozen=True, slots=True)
-class Fullness:
+class Measured:
     """How full the file system was at a time."""
 
     at: datetime
-    used_bytes: int
-    available_bytes: int
-
-    @property
-    def fullness(self) -> float:
-        """The part of it that was used."""
-        return self.used_bytes / (self.used_bytes + self.available_bytes)
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +99,8 @@ class Day:
     freed_bytes: int
     kept: Mapping[str, int]
     horizons: tuple[datetime, ...]
-    before: Fullness | None
-    after: Fullness | None
+    before: Measured | None
+    after: Measured | None
     users: tuple[UserDay, ...]
     runs: tuple[RunDay, ...]
 
@@ -142,10 +135,6 @@ class PurgeReport:
 
     days: tuple[Day, ...]
     plans: tuple[PlanStanding, ...]
-
-    def to_values(self) -> dict[str, Any]:
-        """Return it as numbers, texts, lists and dictionaries; times are RFC 3339."""
-        return _plain(self)
 
 
 def report(
@@ -191,12 +180,13 @@ class _Gathered:
     freed_bytes: int = 0
     kept: Counter[str] = field(default_factory=Counter)
     users: dict[int, tuple[int, int]] = field(default_factory=dict)
-    usages: list[Fullness] = field(default_factory=list)
+    usages: list[Measured] = field(default_factory=list)
     runs: dict[str, RunDay] = field(default_factory=dict)
 
     def take(self, line: UsageLine | DoneLine) -> None:
         if isinstance(line, UsageLine):
-            self.usages.append(Fullness(line.at, line.used_bytes, line.available_bytes))
+            usage = Usage(line.used_bytes, line.available_bytes)
+            self.usages.append(Measured(line.at, usage))
             return
         self.files += line.files
         self.bytes += line.bytes
@@ -248,7 +238,7 @@ def _gather(
             gathered.runs[line.run] = _run_day(plan, line.run, begin)
         if isinstance(line, EndLine):
             known = gathered.runs[line.run]
-            gathered.runs[line.run] = dataclasses.replace(
+            gathered.runs[line.run] = replace(
                 known,
                 end=line.reason,
                 text=line.text,
@@ -279,20 +269,3 @@ def _standing(plan: PlanLine, lines: Iterable[Line], standing: Standing) -> Plan
         interrupted_rows=0 if standing.open_batch is None else standing.open_batch.rows.count,
         torn_lines=sum(isinstance(line, TornLine) for line in lines),
     )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Fullness):
-        named = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-        return {**named, "fullness": value.fullness}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
-    return value

@@ -53,7 +53,7 @@ def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
     if day.horizons:
         yield "last used before", ", ".join(utc_moment(one) for one in day.horizons)
     if day.before is not None and day.after is not None:
-        before, after = day.before.fullness, day.after.fullness
+        before, after = day.before.usage.fullness, day.after.usage.fullness
         yield "full", f"{format_percent(before, 2)}, then {format_percent(after, 2)}"
     shown = [
         f"{owner(one.uid)} {one.files:,} ({format_bytes(one.bytes)})" for one in day.users[:top]

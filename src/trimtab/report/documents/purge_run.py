@@ -333,8 +333,8 @@ def _usage(usage: Usage | None) -> UsageDocument | None:
     return None if usage is None else UsageDocument(**fields(usage, UsageDocument))
 
 
-def _fullness(one: purge_report.Fullness | None) -> FullnessDocument | None:
-    return None if one is None else FullnessDocument(**fields(one, FullnessDocument))
+def _fullness(one: purge_report.Measured | None) -> FullnessDocument | None:
+    return None if one is None else FullnessDocument(at=one.at, **fields(one.usage, UsageDocument))
 
 
 def _day(one: Day, user: Naming) -> DayDocument:
