@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.purge.index.trees import NS, hostile_tree, true_rows
 
-from trimtab.errors import UnreadableError, UsageError
+from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.purge.index import schema, views
 from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
@@ -231,6 +231,20 @@ def test_what_cannot_be_answered_is_said(tmp_path: Path, statement: str) -> None
 def test_nothing_is_asked_of_what_is_no_index(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError):
         ask(tmp_path, "select 1")
+
+
+@pytest.mark.parametrize("where", ["columns", "footer"])
+def test_a_shard_that_was_damaged_is_said_to_be(tmp_path: Path, where: str) -> None:
+    shard = tmp_path / _index(tmp_path, [_row(name=b"%d" % n) for n in range(2000)]).shards[0].name
+    data = bytearray(shard.read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    place = slice(4, footer) if where == "columns" else slice(footer, len(data) - 8)
+    data[place] = bytes(len(data[place]))
+    shard.write_bytes(data)
+    with pytest.raises(DataError, match="the index cannot be read"):
+        holdings(tmp_path, By.USER)
+    with pytest.raises((DataError, UsageError)):
+        ask(tmp_path, "select sum(size_bytes) from names")
 
 
 ages = st.one_of(st.none(), st.integers(-5 * DAY, 1000 * DAY), st.sampled_from(AGES_DAYS).map(

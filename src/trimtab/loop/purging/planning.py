@@ -17,6 +17,7 @@ from trimtab.model.identifier import new_identifier
 from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.manifest_file import MANIFEST
 from trimtab.purge.plan import (
     Plan,
     PlanDraft,
@@ -35,8 +36,6 @@ from trimtab.purge.plan.model import rules_of
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.policy_text import policy_text
 from trimtab.purge.run.collect import root_facts
-
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +126,10 @@ def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
     """
     import polars as pl
 
-    rows = views.files(views.names(directory, manifest))
     held = pl.coalesce("allocated_bytes", "size_bytes").sum().alias("held")
-    totals = rows.group_by("uid").agg(held).collect(engine="streaming")
+    with views.readable():
+        rows = views.files(views.names(directory, manifest))
+        totals = rows.group_by("uid").agg(held).collect(engine="streaming")
     return {int(uid): int(held) for uid, held in totals.select("uid", "held").iter_rows()}
 
 

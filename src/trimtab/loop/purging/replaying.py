@@ -13,6 +13,7 @@ from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.views import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,14 @@ def _replay(
 ) -> Replay:
     import polars as pl
 
-    return replay(
-        pl.scan_parquet(candidates, glob=False),
-        pl.scan_parquet(shard_paths(later, afterwards), glob=False),
-        then_s=then.as_of_s,
-        later_s=afterwards.as_of_s,
-        reads_known=reads_known,
-    )
+    with readable():
+        return replay(
+            pl.scan_parquet(candidates, glob=False),
+            pl.scan_parquet(shard_paths(later, afterwards), glob=False),
+            then_s=then.as_of_s,
+            later_s=afterwards.as_of_s,
+            reads_known=reads_known,
+        )
 
 
 def require_same(earlier: Manifest, later: Manifest) -> None:

@@ -16,7 +16,7 @@ from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import Lack, Manifest, Shard, Source, TimeTrust, Unread
-from trimtab.purge.index.manifest_file import save_manifest
+from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
 from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
@@ -26,7 +26,6 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from trimtab._core import NamespaceScan, ScanProgress, ScanResult
 
-MANIFEST: Final = "manifest.json"
 CHECKPOINT: Final = "checkpoint.json"
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 60.0

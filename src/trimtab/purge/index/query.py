@@ -78,14 +78,15 @@ def ask(
     ------
     UsageError
         It is no statement that only reads these tables, or no SQL.
-    UnreadableError
+    UnreadableError, DataError
         The index cannot be read.
     """
     import polars as pl
 
     only_reads(statement)
     manifest = load_manifest(directory)
-    rows = views.names(directory, manifest, user=user, group=group)
+    with views.readable():
+        rows = views.names(directory, manifest, user=user, group=group)
     context = pl.SQLContext(names=rows, files=views.files(rows))
     try:
         result = context.execute(_user_quoted(statement), eager=False)

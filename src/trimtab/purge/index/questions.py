@@ -72,13 +72,14 @@ def holdings(
     ------
     UsageError
         The index lacks what is asked for.
-    UnreadableError
+    UnreadableError, DataError
         The index cannot be read.
     """
     manifest = load_manifest(directory)
     _check(by, manifest)
-    rows = views.names(directory, manifest, user=user, group=group)
-    return answer(grouped(views.files(rows), by), manifest, top)
+    with views.readable():
+        rows = views.names(directory, manifest, user=user, group=group)
+        return answer(grouped(views.files(rows), by), manifest, top)
 
 
 def grouped(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
