@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import NoAnswer
+from trimtab.errors import Interrupted, NoAnswer
 from trimtab.loop.purging import importing, scanning
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.importing import Said, import_index
@@ -40,6 +40,24 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     root.mkdir()
     with silent_mount(root, mute=True):
         yield root
+
+
+def test_a_scan_that_hangs_on_the_way_can_be_stopped_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(scanning, "_STOP_S", 0.2)
+    root = tmp_path / "root"
+    (root / "dead").mkdir(parents=True)
+    (root / "file").touch()
+    looks = []
+
+    def stop(now) -> None:
+        looks.append(now.entries)
+        if len(looks) > 5:
+            raise Interrupted("stopped by SIGINT")
+
+    with silent_mount(root / "dead", mute=True), pytest.raises(Interrupted) as caught:
+        scan_index(str(root), tmp_path / "index", ScanOptions(), version="0", progress=stop)
+    assert "goes on with the scan" in caught.value.message
+    assert "has not returned" in caught.value.message
 
 
 def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):

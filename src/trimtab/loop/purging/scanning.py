@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "checkpoint.json"
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 60.0
+_HANGS: Final = (
+    ". A call to the file system has not returned: it hangs, and this process is gone when it "
+    "answers, or when what hangs is unmounted (umount --force)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +172,10 @@ def _carried_out(
             return scan.result()
         except Interrupted as error:
             scan.stop()
-            scan.wait(_STOP_S)
-            raise Interrupted(f"{error.message}; the same command goes on with the scan") from error
+            hangs = "" if scan.wait(_STOP_S) else _HANGS
+            raise Interrupted(
+                f"{error.message}; the same command goes on with the scan{hangs}"
+            ) from error
 
 
 def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:
