@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use attack::deletion::Kills;
-use attack::ledger::{Ended, Ledger, complaints, names_below, undecided};
+use attack::ledger::{Ended, Ledger, aside_below, complaints, names_below, undecided};
 use attack::log::Fact;
 use attack::world::Scene;
 use attack::{ROLES, deletion, world};
@@ -45,6 +45,7 @@ struct Told {
     kills: Kills,
     ended: Vec<Ended>,
     ledger: Ledger,
+    aside: usize,
     elapsed: Duration,
     wrong: Vec<String>,
 }
@@ -63,8 +64,9 @@ fn attack(rows: usize, kills_most: usize) -> Told {
     let elapsed = began.elapsed();
     scene.stop(attackers);
     let ledger = Ledger::read(scene.directory());
+    let aside = aside_below(&scene.world.root());
     let wrong = complaints(&scene.before, &names_below(&scene.places()), &ended, &ledger);
-    Told { seed, kills, ended, ledger, elapsed, wrong }
+    Told { seed, kills, ended, ledger, aside, elapsed, wrong }
 }
 
 impl Told {
@@ -89,6 +91,7 @@ impl Told {
             "outcomes": outcomes,
             "acts": self.ledger.acts,
             "certain": facts,
+            "left_aside": self.aside,
             "deleted_while_moved": undecided(&self.ended, &self.ledger),
             "complaints": self.wrong.len(),
         });

@@ -1,6 +1,7 @@
 //! Every name that is there in the end, held against what the deletion says and the attackers noted.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +85,7 @@ pub struct Ended {
 /// Names found and the number of links that the file system says.
 type Names = HashMap<Identity, (i64, u32)>;
 
-/// Every file below some directories.
+/// Every file below some directories, but for the notes of deletions that were killed.
 pub fn names_below(places: &[PathBuf]) -> Names {
     let (mut found, mut pending) = (Names::new(), places.to_vec());
     while let Some(directory) = pending.pop() {
@@ -93,7 +94,7 @@ pub fn names_below(places: &[PathBuf]) -> Names {
             let kind = entry.file_type().unwrap();
             if kind.is_dir() {
                 pending.push(entry.path());
-            } else if kind.is_file() {
+            } else if kind.is_file() && !(is_aside(&entry.path()) && is_note(&entry.file_name())) {
                 let file = seen(&CWD, &entry.path()).unwrap();
                 let names = found.entry(file.id).or_insert((0, file.links));
                 names.0 += 1;
@@ -101,6 +102,20 @@ pub fn names_below(places: &[PathBuf]) -> Names {
         }
     }
     found
+}
+
+fn is_aside(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == ".quarantine")
+}
+
+fn is_note(name: &OsStr) -> bool {
+    name == "taken" || name.as_encoded_bytes().starts_with(b"probe-")
+}
+
+/// How many files wait in quarantine for a person.
+pub fn aside_below(place: &Path) -> usize {
+    let quarantine = place.join(".quarantine");
+    if quarantine.exists() { names_below(&[quarantine]).len() } else { 0 }
 }
 
 /// All that is not as it should be.

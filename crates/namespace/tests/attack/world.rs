@@ -50,7 +50,7 @@ impl Scene {
     }
 
     /// Starts one process for each role, and waits until all have begun.
-    pub fn attackers(&self, seed: u64) -> Vec<Child> {
+    pub fn attackers(&self, seed: u64) -> Attackers {
         let start = |role: &&str| {
             let variables = [
                 ("TRIMTAB_ATTACKER", role.to_string()),
@@ -59,7 +59,7 @@ impl Scene {
             ];
             self.process("attacker", &variables)
         };
-        let started = ROLES.iter().map(start).collect();
+        let started = Attackers(ROLES.iter().map(start).collect());
         let began = Instant::now();
         let ready = |role: &&str| {
             log_path(self.directory(), role).metadata().is_ok_and(|log| log.len() > 0)
@@ -71,10 +71,10 @@ impl Scene {
         started
     }
 
-    /// Ends them.
-    pub fn stop(&self, attackers: Vec<Child>) {
+    /// Lets them end.
+    pub fn stop(&self, mut attackers: Attackers) {
         fs::write(self.directory().join("stop"), "").unwrap();
-        for (mut attacker, role) in attackers.into_iter().zip(ROLES) {
+        for (attacker, role) in attackers.0.iter_mut().zip(ROLES) {
             assert!(attacker.wait().unwrap().success(), "the {role} saw what must not be");
         }
     }
@@ -91,6 +91,18 @@ impl Scene {
     }
 }
 
+/// The processes that attack; none is left when a test fails.
+pub struct Attackers(Vec<Child>);
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        for attacker in &mut self.0 {
+            let _ = attacker.kill();
+            let _ = attacker.wait();
+        }
+    }
+}
+
 /// What an attacker's process does, if this is one.
 pub fn attack_if_asked() {
     let Ok(role) = std::env::var("TRIMTAB_ATTACKER") else { return };
@@ -98,7 +110,8 @@ pub fn attack_if_asked() {
     let (rows, seed) = (number("TRIMTAB_ATTACKER_ROWS"), number("TRIMTAB_ATTACKER_SEED"));
     let world = PathBuf::from(std::env::var_os("TRIMTAB_ATTACK_WORLD").unwrap());
     let mut attacker = Attacker::new(&world, &role, rows as usize, seed);
-    while !world.join("stop").exists() {
+    let parent = std::os::unix::process::parent_id();
+    while !world.join("stop").exists() && std::os::unix::process::parent_id() == parent {
         (0..20).for_each(|_| attacker.act());
     }
 }
