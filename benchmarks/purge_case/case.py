@@ -82,7 +82,7 @@ MIXES: Final = (
     Mix("young", "opened a year ago", oldest_days=365),
     Mix("read again", "two thirds of the directories are read again", reread_share=0.67),
 )
-TARGETS: Final = (0.80, 0.75, 0.70, 0.65, 0.60, 0.50, 0.40)
+TARGETS: Final = (0.80, 0.75, 0.70, 0.60, 0.50, 0.40)
 
 POLICY: Final = """\
 # A scratch of 36 PB, held at 75 %. Every user gets a list once a week.

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 from benchmarks.purge_case import case
-from benchmarks.purge_case.places import Places, document
+from benchmarks.purge_case.places import Places, document, users_known
 
 DAY_S: Final = 86_400
 AGO_S: Final = 8 * DAY_S
@@ -40,7 +40,7 @@ def small() -> dict[str, Any]:
     with _mounted(image, places.root):
         inodes = _make_files(places.root)
     _age(image, inodes, places.top)
-    with _mounted(image, places.root):
+    with users_known(), _mounted(image, places.root):
         return {"image_bytes": IMAGE_BYTES, "files": len(inodes), **_purge(places)}
 
 
