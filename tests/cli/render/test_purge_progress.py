@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import pytest
 
 from trimtab.cli.render import purge_progress
-from trimtab.cli.render.purge_progress import import_progress, meter, run_progress, scan_progress
+from trimtab.cli.render.purge_progress import (
+    import_progress,
+    meter,
+    run_progress,
+    scan_progress,
+    watched,
+)
 from trimtab.purge.run.runner import Progress
 
 
@@ -98,6 +105,26 @@ def test_a_run_says_how_far_it_is_to_the_target_or_the_end_of_its_plan():
     assert "512 KiB to the target" in shown.lines[-1][0]
     show(progress(10, 2**19, None))
     assert shown.lines[-1][1] == 0.9
+
+
+def test_progress_that_stands_still_goes_on_to_be_shown(monkeypatch):
+    monkeypatch.setattr(purge_progress, "STILL_S", 0.02)
+    told = threading.Event()
+    lines = []
+
+    def show(text, part):
+        lines.append((text, part))
+        if "nothing for" in text:
+            told.set()
+
+    with watched(show, every_s=0.01) as shown:
+        assert not lines  # nothing was shown yet, so nothing stands still
+        shown("deleting, 5 files", 0.5)
+        assert told.wait(30.0)
+    assert lines[0] == ("deleting, 5 files", 0.5)
+    assert lines[1][0].startswith("deleting, 5 files, nothing for ")
+    assert lines[1][1] == 0.5
+    assert not [one for one in threading.enumerate() if one.name == "progress"]
 
 
 def test_a_log_gets_a_line_at_once_and_then_now_and_then(capsys, monkeypatch):

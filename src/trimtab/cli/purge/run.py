@@ -53,7 +53,7 @@ def command(
     would hold a run back is said.
     """
     from trimtab import __version__
-    from trimtab.cli.render.purge_progress import meter, run_progress
+    from trimtab.cli.render.purge_progress import meter, run_progress, watched
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.log import log_purge
     from trimtab.loop.purging.place import purge_place
@@ -64,7 +64,7 @@ def command(
     asked = RunOptions(
         apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s, site=site
     )
-    with meter(silent=as_json) as show:
+    with meter(silent=as_json) as plain, watched(plain) as show:
         ran = run_plan(
             plan,
             asked,

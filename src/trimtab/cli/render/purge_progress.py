@@ -6,9 +6,10 @@ On a terminal in place; elsewhere a line now and then, so that a log stays short
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from trimtab.cli.render.text import console
@@ -61,6 +62,39 @@ def meter(*, silent: bool) -> Iterator[Show]:
         yield lambda text, part: None
     else:
         yield _Lines()
+
+
+@contextmanager
+def watched(show: Show, *, every_s: float = 1.0) -> Iterator[Show]:
+    """Yield what shows the same, and goes on to show it, with for how long nothing new was.
+
+    Whoever shows progress may be in a call to a file system that does not return.
+    """
+    lock, over = threading.Lock(), threading.Event()
+    last: list[tuple[str, float | None, float]] = []
+
+    def shown(text: str, part: float | None) -> None:
+        with lock:
+            last[:] = [(text, part, time.monotonic())]
+            show(text, part)
+
+    def watch() -> None:
+        while not over.wait(every_s):
+            with lock:
+                for text, part, since_s in last:
+                    still_s = time.monotonic() - since_s
+                    if still_s < STILL_S:
+                        continue
+                    with suppress(OSError):  # nobody reads: whoever shows next hears of it
+                        show(f"{text}, nothing for {still_s:.0f} s", part)
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield shown
+    finally:
+        over.set()
+        watcher.join()
 
 
 def scan_progress(show: Show, total: int, *, whole: bool) -> Callable[[ScanLike], None]:
