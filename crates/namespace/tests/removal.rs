@@ -216,6 +216,26 @@ fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
 }
 
 #[test]
+fn names_that_came_or_went_are_seen_without_a_ctime_too() {
+    let linked = Rules { linked: true, ..rules() };
+    let kept = |first: &dyn Fn(&Path), then: &dyn Fn(&Path)| {
+        let world = World::new();
+        let path = world.file("one", "x");
+        first(&path);
+        let mut entry = entry_of(&path);
+        entry.times.change_ns = None;
+        let plan = world.plan_of([(Path::new("one"), entry)].into_iter());
+        then(&path);
+        names(&world.removal_by(&plan, linked.clone(), settings()).delete(0, 1).unwrap())[0]
+    };
+    let link = |path: &Path| fs::hard_link(path, path.with_extension("l")).unwrap();
+    let unlink = |path: &Path| fs::remove_file(path.with_extension("l")).unwrap();
+    assert_eq!(kept(&|_| {}, &|_| {}), "deleted");
+    assert_eq!(kept(&|_| {}, &link), "other_links");
+    assert_eq!(kept(&link, &unlink), "touched");
+}
+
+#[test]
 fn an_immutable_file_is_kept() {
     for (what, flag) in [("+i", "-i"), ("+a", "-a")] {
         let change = |path: &Path, flag: &str| {

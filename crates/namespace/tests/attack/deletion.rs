@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namespace::Root;
 use namespace::removal::{Outcome, Removal, Settings};
@@ -85,6 +85,10 @@ pub fn killed(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
         [("TRIMTAB_REMOVER", scene.plan.display().to_string()), ("TRIMTAB_SEED", seed.to_string())];
     while kills.kills < most {
         let mut child = scene.process("remover", &variables);
+        // Half of the moments are after its first batch has begun: starting takes as long as that.
+        if random.below(2) == 0 {
+            wait_for_a_batch(scene.directory());
+        }
         std::thread::sleep(Duration::from_micros(random.below(100_000) as u64));
         child.kill().unwrap();
         if child.wait().unwrap().success() {
@@ -113,6 +117,15 @@ pub fn killed(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
     }
     assert_eq!(ended.len(), scene.ids.len());
     (ended, kills)
+}
+
+/// Waits until something is added to the journal, or nothing seems to be any more.
+fn wait_for_a_batch(world: &Path) {
+    let length = || path(world).metadata().map_or(0, |journal| journal.len());
+    let (before, began) = (length(), Instant::now());
+    while length() == before && began.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_micros(100));
+    }
 }
 
 /// What a process does that is killed, if this is one: as `purge run`, it first puts back what an

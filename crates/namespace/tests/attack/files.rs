@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::fs::{openat, symlinkat};
 
-use super::log::{Fact, seen};
+use super::log::{Fact, Seen, seen};
 use super::{Attacker, BYSTANDERS_PER_DIRECTORY, exchange};
 
 /// When all files were last used before the plan; in nanoseconds too, all are alike.
@@ -135,7 +135,8 @@ impl Attacker {
         if !exchange(&planned, &bystander) {
             return;
         }
-        let moved = seen(&CWD, &bystander).is_some_and(|after| after.id == before.id);
+        let moved = seen(&CWD, &bystander)
+            .is_some_and(|after| after.id == before.id && after.change != before.change);
         if self.random.below(2) == 0 {
             exchange(&planned, &bystander);
         }
@@ -150,10 +151,12 @@ impl Attacker {
         let Some(own) = self.own_beside(&planned) else { return };
         let target = self.outside.join("u/d0").join(planned.file_name().unwrap());
         symlinkat(target, &own.directory, &own.name).unwrap();
+        let before = seen(&CWD, &planned);
         if own.exchange(&planned) {
             let moved = own.seen().unwrap();
             own.exchange(&planned);
-            if moved.is_file {
+            let shows = |before: Seen| before.id == moved.id && before.change != moved.change;
+            if moved.is_file && before.is_some_and(shows) {
                 self.log.fact(Fact::Moved, moved.id);
             }
         }

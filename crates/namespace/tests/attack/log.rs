@@ -17,6 +17,7 @@ pub struct Seen {
     pub links: u32,
     pub is_file: bool,
     pub access: (i64, u32),
+    pub change: (i64, u32),
 }
 
 /// What a path leads to, its last component not followed; the descriptor itself for an empty path.
@@ -33,6 +34,7 @@ pub fn seen(descriptor: &impl std::os::fd::AsFd, path: &Path) -> Option<Seen> {
         links: stat.stx_nlink,
         is_file: u32::from(stat.stx_mode) & 0o170_000 == 0o100_000,
         access: (stat.stx_atime.tv_sec, stat.stx_atime.tv_nsec),
+        change: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
     })
 }
 
@@ -41,8 +43,9 @@ pub fn seen(descriptor: &impl std::os::fd::AsFd, path: &Path) -> Option<Seen> {
 pub enum Fact {
     /// It was used or changed, and had one of its names after that: it has to stay.
     Used,
-    /// It was moved away and back, or given an extended attribute. That shows in its ctime alone,
-    /// which the last look cannot go by: a deletion that had not begun yet has to keep it.
+    /// It was moved away and back, or given an extended attribute. That shows in its ctime alone (and
+    /// on XFS not even there, where two files of a directory are exchanged), which the last look
+    /// cannot go by: a deletion that had not begun yet has to keep it.
     Moved,
     /// An attacker made it.
     Made,
