@@ -79,8 +79,8 @@ def names(
     frame = scanned(directory, manifest).with_columns(
         _path(),
         visible_text(pl.col("parent")).alias("directory"),
-        _named("uid", "user", user),
-        _named("gid", "group", group),
+        named("uid", "user", user),
+        named("gid", "group", group),
         age_days(manifest).alias("age_days"),
         pl.from_epoch("last_use_s", time_unit="s").dt.replace_time_zone("UTC").alias("last_use"),
     )
@@ -181,17 +181,24 @@ def _shown(values: Iterable[bytes | None]) -> list[str | None]:
     return [None if value is None else visible(os.fsdecode(value)) for value in values]
 
 
-def _named(number: str, name: str, naming: Naming) -> pl.Expr:
+def named(number: str, name: str, naming: Naming) -> pl.Expr:
+    """Return the name of each number of a column as visible text; its number where it has none.
+
+    Each number is asked for once, in whichever thread of Polars meets it first.
+    """
     import polars as pl
 
     known: dict[int, str] = {}
 
     def of(series: pl.Series) -> pl.Series:
-        for one in series.unique().drop_nulls().to_list():
+        # Others add to what is known meanwhile: each thread goes by its own numbers alone.
+        numbers = series.unique().drop_nulls().to_list()
+        for one in numbers:
             if one not in known:
                 known[one] = visible(naming(one) or str(one))
-        return series.replace_strict(
-            list(known), list(known.values()), default=None, return_dtype=pl.String
-        ).alias(name)
+        names = [known[one] for one in numbers]
+        return series.replace_strict(numbers, names, default=None, return_dtype=pl.String).alias(
+            name
+        )
 
     return pl.col(number).map_batches(of, return_dtype=pl.String, is_elementwise=True).alias(name)
