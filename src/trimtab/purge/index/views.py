@@ -184,7 +184,7 @@ def _shown(values: Iterable[bytes | None]) -> list[str | None]:
 def named(number: str, name: str, naming: Naming) -> pl.Expr:
     """Return the name of each number of a column as visible text; its number where it has none.
 
-    Each number is asked for once, in whichever thread of Polars meets it first.
+    What was asked for once is remembered.
     """
     import polars as pl
 
