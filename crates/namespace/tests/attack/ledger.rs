@@ -16,7 +16,8 @@ pub struct Ledger {
     pub facts: HashMap<Fact, usize>,
     /// How many acts each role completed.
     pub acts: BTreeMap<&'static str, u64>,
-    used: HashSet<Identity>,
+    /// By whom, and when it was certain for the last time.
+    used: HashMap<Identity, (&'static str, u64)>,
     /// When it was certain for the first time.
     moved: HashMap<Identity, u64>,
     made: HashSet<Identity>,
@@ -40,7 +41,7 @@ impl Ledger {
                     [".", _] => ended += 1,
                     [word, at_ns, inode, birth_ns] => {
                         let id = (inode.parse().unwrap(), birth_ns.parse().unwrap());
-                        ledger.note(word, at_ns.parse().unwrap(), id);
+                        ledger.note(role, word, at_ns.parse().unwrap(), id);
                     }
                     _ => panic!("{role}: {line}"),
                 }
@@ -51,11 +52,11 @@ impl Ledger {
         ledger
     }
 
-    fn note(&mut self, word: &str, at_ns: u64, id: Identity) {
+    fn note(&mut self, role: &'static str, word: &str, at_ns: u64, id: Identity) {
         let (fact, _) = *Fact::ALL.iter().find(|(_, name)| *name == word).unwrap();
         *self.facts.entry(fact).or_default() += 1;
         match fact {
-            Fact::Used => drop(self.used.insert(id)),
+            Fact::Used => drop(self.used.insert(id, (role, at_ns))),
             Fact::Moved => {
                 let first = self.moved.entry(id).or_insert(at_ns);
                 *first = at_ns.min(*first);
@@ -136,8 +137,10 @@ pub fn complaints(
         } else {
             continue;
         }
-        if ledger.used.contains(&file.id) {
-            wrong.push(format!("row {row}: used, and deleted"));
+        if let Some((role, at_ns)) = ledger.used.get(&file.id) {
+            let after_ns = i128::from(*at_ns) - i128::from(file.began_ns);
+            let when = format!("{after_ns} ns after its batch began");
+            wrong.push(format!("row {row}: used by the {role}, certain {when}, and deleted"));
         }
         if ledger.moved.get(&file.id).is_some_and(|at_ns| *at_ns < file.began_ns) {
             wrong.push(format!("row {row}: moved before its batch began, and deleted"));
