@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use attack::deletion::Kills;
-use attack::ledger::{Ended, Ledger, aside_below, complaints, names_below, undecided};
+use attack::ledger::{Ended, Ledger, aside_below, complaints, living, names_below, undecided};
 use attack::log::Fact;
 use attack::world::Scene;
 use attack::{ROLES, deletion, world};
@@ -46,6 +46,8 @@ struct Told {
     ended: Vec<Ended>,
     ledger: Ledger,
     aside: usize,
+    /// Deleted files that live on under another name.
+    living: usize,
     elapsed: Duration,
     wrong: Vec<String>,
 }
@@ -65,8 +67,10 @@ fn attack(rows: usize, kills_most: usize) -> Told {
     scene.stop(attackers);
     let ledger = Ledger::read(scene.directory());
     let aside = aside_below(&scene.world.root());
-    let wrong = complaints(&scene.before, &names_below(&scene.places()), &ended, &ledger);
-    Told { seed, kills, ended, ledger, aside, elapsed, wrong }
+    let after = names_below(&scene.places());
+    let wrong = complaints(&scene.before, &after, &ended, &ledger);
+    let living = living(&ended, &after);
+    Told { seed, kills, ended, ledger, aside, living, elapsed, wrong }
 }
 
 impl Told {
@@ -93,6 +97,7 @@ impl Told {
             "certain": facts,
             "left_aside": self.aside,
             "deleted_while_moved": undecided(&self.ended, &self.ledger),
+            "deleted_while_linked": self.living,
             "complaints": self.wrong.len(),
         });
         println!("{text}");

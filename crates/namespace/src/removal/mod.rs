@@ -24,7 +24,8 @@
 //!   only ctime, which step 4 moves too. Modes, owners, links, size and data are seen in step 6;
 //! - a write through a descriptor from before, where policy lets open files go, or where other
 //!   hosts mount the file system and leases say nothing about them;
-//! - a time or a link set through an `O_PATH` descriptor from before, between steps 6 and 7;
+//! - a time or a link set through an `O_PATH` descriptor from before, or by a call that had found the
+//!   name before step 4, between steps 6 and 7: what was linked so lives on under its new name;
 //! - a file that was taken by mistake and put back was out of sight for about a millisecond, and
 //!   its ctime is now;
 //! - a directory that its owner moves away and back between steps 1 and 5.

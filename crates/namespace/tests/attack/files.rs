@@ -170,8 +170,13 @@ impl Attacker {
         let Some(own) = self.own_somewhere(&path).filter(|own| own.link(&path)) else { return };
         let linked = own.seen().unwrap();
         // It may have been a symbolic link that stood there for a moment.
-        if linked.is_file {
-            self.log.fact(Fact::Linked, linked.id);
+        if !linked.is_file {
+            return;
+        }
+        self.log.fact(Fact::Linked, linked.id);
+        // The kernel finds the file before it gives it a name: what was taken and looked at for the
+        // last time in between loses its planned name, and lives on under this one.
+        if seen(&CWD, &path).is_some_and(|now| now.id == linked.id) {
             self.log.fact(Fact::Used, linked.id);
         }
     }

@@ -84,7 +84,7 @@ pub struct Ended {
 }
 
 /// Names found and the number of links that the file system says.
-type Names = HashMap<Identity, (i64, u32)>;
+pub type Names = HashMap<Identity, (i64, u32)>;
 
 /// Every file below some directories, but for the notes of deletions that were killed.
 pub fn names_below(places: &[PathBuf]) -> Names {
@@ -170,5 +170,12 @@ pub fn complaints(
 /// they were looked at or after, nobody can say.
 pub fn undecided(ended: &[Ended], ledger: &Ledger) -> usize {
     let is_one = |file: &&Ended| file.outcome == "deleted" && ledger.moved.contains_key(&file.id);
+    ended.iter().filter(is_one).count()
+}
+
+/// How many deleted files live on under a name that a link gave them as they went: it had found
+/// them by their planned name before they were put aside.
+pub fn living(ended: &[Ended], after: &Names) -> usize {
+    let is_one = |file: &&Ended| file.outcome == "deleted" && after.contains_key(&file.id);
     ended.iter().filter(is_one).count()
 }
