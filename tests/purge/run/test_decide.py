@@ -234,8 +234,8 @@ def test_terms_that_make_no_sense_are_refused(apply, target):
 class Lagging:
     """A file system that destroys what was deleted after a while, while others write and delete."""
 
-    def __init__(self, sizes, lag_s, used, available, drift):
-        self.sizes, self.lag_s, self.drift = sizes, lag_s, drift
+    def __init__(self, sizes, lag_s, used, available, drift, *, tells=True):
+        self.sizes, self.lag_s, self.drift, self.tells = sizes, lag_s, drift, tells
         self.used, self.capacity = used, used + available
         self.pending = []
         self.deleted = []
@@ -256,7 +256,7 @@ class Lagging:
             case Measure():
                 self.used = max(0, min(self.capacity, self.used + self.drift))
                 usage = Usage(self.used, self.capacity - self.used)
-                return Measured(self.at_s, usage, len(self.pending))
+                return Measured(self.at_s, usage, len(self.pending) if self.tells else None)
             case Delete():
                 rows = instruction.batch.rows
                 sizes = self.sizes[rows.first : rows.end]
@@ -300,6 +300,40 @@ def test_however_late_a_file_system_tells_no_more_goes_than_is_needed(sizes, lag
         assert stop.reason is StopReason.EXHAUSTED
         assert len(gone) == len(sizes)
         assert sum(gone) < needed
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=60),
+    st.floats(0.0, 600.0),
+    st.integers(0, 1000),
+    st.floats(0.5, 300.0),
+)
+def test_no_more_goes_where_nobody_tells_how_late_it_is(sizes, lag_s, used, often_s):
+    world = Lagging(sizes, lag_s, used, 1000 - used, drift=0, tells=False)
+    needed = Usage(used, 1000 - used).excess_bytes(0.5)
+    _, stop = world.run(replace(TERMS, measure_every_s=often_s, frees_late=True))
+    gone = [sizes[row] for row in world.deleted]
+    assert sum(gone[:-1]) < needed or not gone
+    ends = {StopReason.TARGET, StopReason.NOT_SETTLED, StopReason.EXHAUSTED}
+    assert stop.reason in ends
+    assert (sum(gone) >= needed) == (stop.reason is not StopReason.EXHAUSTED)
+
+
+def test_what_is_freed_and_not_seen_is_said_where_nobody_tells_of_it():
+    late = replace(TERMS, frees_late=True)
+    state = running(late, freed_bytes=30, settling_since_s=0.0)
+    assert handle(state, Measured(20.0, FULL, None))[1] == Stop(
+        StopReason.NOT_SETTLED,
+        "as much was freed as is needed; 30 B of it are not to be seen in the use yet, and nobody "
+        "says whether they are still being destroyed",
+    )
+    # Users wrote 5 meanwhile: more is needed than was at first.
+    assert handle(state, Measured(20.0, Usage(85, 15), None))[0].needed_bytes == 5
+    seen = handle(state, Measured(20.0, Usage(60, 40), None))[1]
+    assert isinstance(seen, Stop)
+    assert seen.reason is StopReason.NOT_SETTLED
+    # Who knows that nothing is being destroyed knows that others wrote.
+    assert handle(state, Measured(20.0, Usage(60, 40), 0))[0].needed_bytes == 10
 
 
 @given(

@@ -26,7 +26,7 @@ from trimtab.purge.plan import LoadedPlan, load_plan, read_key
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import person_now, read_arming
-from trimtab.purge.run.facts import index_facts, plan_facts, plan_line, terms_of
+from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
@@ -134,7 +134,11 @@ def run_plan(
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
         terms=lambda now: terms_of(
-            now, apply=options.apply, whole_plan=options.whole_plan, ends_at_s=options.ends_at_s
+            now,
+            apply=options.apply,
+            whole_plan=options.whole_plan,
+            ends_at_s=options.ends_at_s,
+            frees_late=frees_late(plan.file_system.kind),
         ),
         remover=lambda: NotedRemover(made(), notes),
         restorer=lambda: NotedRemover(made(before_s=BEFORE_ALL_TIMES_S), notes),

@@ -12,7 +12,8 @@
 The file system says late how much a deletion freed: Lustre destroys objects minutes after their
 file is gone. Use that is measured before that has ended is too high, and a run that believed it
 would delete twice what was needed. So a measurement on the way may only lower what is still needed;
-the first, and every one that raises it, is taken once nothing is being destroyed any more.
+the first, and every one that raises it, is taken once nothing is being destroyed any more. Where
+nobody says whether that is so, what the run has freed is taken to become free, seen or not.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Terms:
         How long it waits at least, and at most, until use is believed, and how long between two
         looks. ``lfs df`` changed 10 to 12 s after a removal, and the count of objects that are
         being destroyed fell to 0 some seconds later.
+    frees_late
+        The space of a deleted file may become free later than ``settle_s_min``.
     measure_every_s
         Use is looked at so often on the way, lest others' deletions made the run's needless.
     ends_at_s
@@ -89,6 +92,7 @@ class Terms:
     settle_s_min: float = 15.0
     settle_s_max: float = 1800.0
     settle_s_step: float = 5.0
+    frees_late: bool = False
     measure_every_s: float = 60.0
     ends_at_s: float | None = None
     freed_seen_min: float = 0.5
@@ -265,6 +269,11 @@ def _weighed(state: State, event: Measured) -> Step:
     needed = excess
     if not settled and excess is not None and state.needed_bytes is not None:
         needed = min(excess, state.needed_bytes)
+    if needed and settled and event.in_flight is None and terms.frees_late:
+        unseen = _unseen_bytes(state, usage)
+        needed = max(0, needed - unseen)
+        if needed == 0:
+            return state, _not_told(unseen)
     state = replace(state, needed_bytes=needed, measured_at_s=event.at_s, settling_since_s=None)
     if first:
         state = replace(state, needed_first_bytes=excess, used_first_bytes=usage.used_bytes)
@@ -275,6 +284,19 @@ def _weighed(state: State, event: Measured) -> Step:
     if settled and _is_unseen(state, usage):
         return state, _not_freed(state, usage)
     return state, _look(state)
+
+
+def _unseen_bytes(state: State, usage: Usage) -> int:
+    """Return what was freed and is not to be seen in the use: it is late, or others wrote."""
+    return max(0, state.freed_bytes - max(0, state.used_first_bytes - usage.used_bytes))
+
+
+def _not_told(unseen_bytes: int) -> Stop:
+    return Stop(
+        StopReason.NOT_SETTLED,
+        f"as much was freed as is needed; {format_bytes(unseen_bytes)} of it are not to be seen in "
+        "the use yet, and nobody says whether they are still being destroyed",
+    )
 
 
 def _target_reached(state: State, usage: Usage) -> Stop:

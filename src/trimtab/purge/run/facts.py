@@ -13,6 +13,8 @@ from trimtab.purge.run.records import PlanLine
 from trimtab.purge.run.situation import IndexFacts, PlanFacts, Situation, Totals
 from trimtab.visible import visible
 
+_FREE_AT_ONCE = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs"})
+
 
 def plan_facts(
     plan: Plan,
@@ -81,7 +83,12 @@ def plan_line(plan: Plan, sha256: str) -> PlanLine:
 
 
 def terms_of(
-    now: Situation, *, apply: bool, whole_plan: bool = False, ends_at_s: float | None = None
+    now: Situation,
+    *,
+    apply: bool,
+    whole_plan: bool = False,
+    ends_at_s: float | None = None,
+    frees_late: bool = False,
 ) -> Terms:
     """Return what a run is to come to, from the policy.
 
@@ -89,6 +96,8 @@ def terms_of(
     ----------
     whole_plan
         A dry run goes on when the target would be reached: to see what would become of every file.
+    frees_late
+        See `frees_late`.
     """
     return Terms(
         apply=apply,
@@ -98,7 +107,17 @@ def terms_of(
         settle_s_max=float(now.policy.guards.settle_s),
         settle_s_min=min(15.0, float(now.policy.guards.settle_s)),
         ends_at_s=ends_at_s,
+        frees_late=frees_late,
     )
+
+
+def frees_late(kind: str) -> bool:
+    """Return whether a kind of file system may free the space of deleted files after seconds only.
+
+    Lustre destroys objects, Btrfs and ZFS free with a transaction; of what is not known so much is
+    taken for granted.
+    """
+    return kind not in _FREE_AT_ONCE
 
 
 def pace_limits(throttle: Throttle) -> PaceLimits:
