@@ -13,6 +13,7 @@ pub mod beneath;
 pub mod entry;
 pub mod error;
 pub mod index;
+mod lock;
 pub mod lustre;
 pub mod removal;
 pub mod rmfid;

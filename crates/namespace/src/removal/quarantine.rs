@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Statx, StatxFlags, flock,
-    fstat, mkdirat, openat, renameat_with, statx, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Statx, StatxFlags, fstat, mkdirat, openat,
+    renameat_with, statx, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -52,8 +52,8 @@ impl Quarantine {
     pub(super) fn open(root: &Root, name: &[u8]) -> Result<Self> {
         is_kept_by_us(root)?;
         let descriptor = private_directory(root, root.descriptor(), name)?;
-        // Not every file system has locks; the journal of a run is locked besides.
-        if flock(&descriptor, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        // The journal of a run is locked besides.
+        if !crate::lock::is_ours(&descriptor) {
             let path = root.path().join(crate::beneath::as_path(name));
             return Err(Error::Refused(format!("{}: another run is using it", path.display())));
         }

@@ -291,14 +291,10 @@ fn lock(index: &Path) -> Result<File> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(index);
     made.map_err(|error| Error::system("mkdir", index, error))?;
     let directory = File::open(index).map_err(|error| Error::system("open", index, error))?;
-    let operation = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-    match rustix::fs::flock(&directory, operation) {
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::Usage(format!("{}: another scan writes there", index.display())))
-        }
-        // Some parallel file systems are mounted without locks; the person has to see to it.
-        _ => Ok(directory),
+    if !crate::lock::is_ours(&directory) {
+        return Err(Error::Usage(format!("{}: another scan writes there", index.display())));
     }
+    Ok(directory)
 }
 
 fn home(root: &Root) -> Result<Home> {
