@@ -26,11 +26,12 @@ from trimtab.purge.plan import LoadedPlan, load_plan, read_key
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import person_now, read_arming
+from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
-from trimtab.purge.run.situation import PlanFacts, Totals
+from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.surroundings import HostSurroundings
 
 if TYPE_CHECKING:
@@ -133,13 +134,7 @@ def run_plan(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
-        terms=lambda now: terms_of(
-            now,
-            apply=options.apply,
-            whole_plan=options.whole_plan,
-            ends_at_s=options.ends_at_s,
-            frees_late=frees_late(plan.file_system.kind),
-        ),
+        terms=partial(_terms, options, plan.file_system.kind),
         remover=lambda: NotedRemover(made(), notes),
         restorer=lambda: NotedRemover(made(before_s=BEFORE_ALL_TIMES_S), notes),
         codes=_codes(),
@@ -154,6 +149,16 @@ def run_plan(
     with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
         result = run(job, apply=options.apply, progress=progress)
     return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
+
+
+def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
+    return terms_of(
+        now,
+        apply=options.apply,
+        whole_plan=options.whole_plan,
+        ends_at_s=options.ends_at_s,
+        frees_late=frees_late(kind),
+    )
 
 
 def _policy_in_force(
