@@ -39,7 +39,7 @@ COLUMNS: Final = (
     "ctime_ns",
     "btime_ns",
 )
-PART_ROWS: Final = 1_000_000
+PART_ROWS: Final = 250_000
 """So many files are held against earlier indexes at once; more are in parts by their identity."""
 
 _NS_PER_S: Final = 10**9
