@@ -62,21 +62,13 @@ impl<K: Kind, T: Clone> Column<K, T> {
         M: for<'a> FnMut(K::Item<'a>) -> T,
     {
         while rows > 0 {
-            if self.left == 0 {
-                self.turn_over(map)?;
-                continue;
-            }
-            let (taken, from) = (rows.min(self.left), out.len());
-            let present = self.present(taken)?;
-            let count = present
-                .as_ref()
-                .map_or(taken, |there| there.iter().filter(|is_there| **is_there).count());
+            let (taken, present, count) = self.stretch(rows, map)?;
+            let from = out.len();
             self.unpack(count, out, map)?;
             if let Some(there) = present {
                 let missing = self.missing.as_ref().ok_or("has a row without a value")?;
                 spread(out, from, &there, missing);
             }
-            self.left -= taken;
             rows -= taken;
         }
         Ok(())
@@ -88,36 +80,38 @@ impl<K: Kind, T: Clone> Column<K, T> {
         M: for<'a> FnMut(K::Item<'a>) -> T,
     {
         while rows > 0 {
-            if self.left == 0 {
-                self.turn_over(map)?;
-                continue;
-            }
-            let taken = rows.min(self.left);
-            let count = match self.present(taken)? {
-                Some(there) => there.iter().filter(|is_there| **is_there).count(),
-                None => taken,
-            };
+            let (taken, _, count) = self.stretch(rows, map)?;
             match self.packed.as_mut().ok_or("ends early")? {
                 Packed::Values(packed) => self.kind.skip(packed, count)?,
                 Packed::Places(places) => places.skip(count)?,
             }
-            self.left -= taken;
             rows -= taken;
         }
         Ok(())
     }
 
-    /// Goes on to the next page, which may be one without rows.
-    fn turn_over<M>(&mut self, map: &mut M) -> Result<()>
+    /// The next rows of one page, so many at most: how many they are, which have a value where some
+    /// may have none, and how many do.
+    fn stretch<M>(&mut self, rows: usize, map: &mut M) -> Result<(usize, Option<Vec<bool>>, usize)>
     where
         M: for<'a> FnMut(K::Item<'a>) -> T,
     {
-        let page = self.pages.next()?.ok_or("ends early")?;
-        if let Some((levels, definition)) = self.turn(page, map)? {
-            self.left = levels;
-            self.definition = definition;
+        while self.left == 0 {
+            let page = self.pages.next()?.ok_or("ends early")?;
+            // A dictionary is a page without rows.
+            if let Some((levels, definition)) = self.turn(page, map)? {
+                self.left = levels;
+                self.definition = definition;
+            }
         }
-        Ok(())
+        let taken = rows.min(self.left);
+        let present = self.present(taken)?;
+        let count = match &present {
+            Some(there) => there.iter().filter(|is_there| **is_there).count(),
+            None => taken,
+        };
+        self.left -= taken;
+        Ok((taken, present, count))
     }
 
     /// Opens a page; returns how many levels it has, and they, where it is one of data.
