@@ -840,7 +840,7 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``. A code never changes its meaning."""
+``names_unknown``, ``put_back``. A code never changes its meaning."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.

@@ -294,6 +294,30 @@ fn a_row_of_the_quarantine_itself_is_exempt() {
     assert!(world.at(".quarantine/stranded/7-0").exists());
 }
 
+/// A recovery that was killed after it had put a file back, before it could say so: what it had
+/// taken is noted, and the file is there with another ctime.
+#[test]
+fn what_a_recovery_put_back_before_it_was_killed_is_not_called_touched() {
+    for noted in [true, false] {
+        let world = World::new();
+        let path = world.file("user/run/file", "content");
+        let plan = world.plan();
+        fs::rename(&path, world.at("aside")).unwrap();
+        fs::rename(world.at("aside"), &path).unwrap();
+        let cell = world.at(".quarantine/cell-1-2-0");
+        for directory in [&world.at(".quarantine"), &cell] {
+            fs::create_dir(directory).unwrap();
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let row: u64 = if noted { 1 } else { 0 };
+        fs::write(cell.join("taken"), row.to_le_bytes()).unwrap();
+        let mut removal = world.removal(&plan);
+        let became = names(&removal.recover(0, 1).unwrap())[0];
+        assert_eq!(became, if noted { "put_back" } else { "touched" });
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+    }
+}
+
 #[test]
 fn a_place_that_others_can_reach_into_is_refused() {
     let world = World::new();

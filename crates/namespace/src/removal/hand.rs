@@ -116,7 +116,8 @@ impl<'a> Hand<'a> {
         rows.chunks(1).for_each(|row| self.directory(row));
     }
 
-    fn round(&mut self, parent: &Parent, rows: &[usize]) {
+    /// Goes through as many rows of one directory as there are slots, at most.
+    pub(super) fn round(&mut self, parent: &Parent, rows: &[usize]) {
         let mut taken = Vec::with_capacity(rows.len());
         let mut slots: Vec<usize> =
             self.cell.as_ref().map_or_else(Vec::new, |(_, cell)| cell.slots().collect());

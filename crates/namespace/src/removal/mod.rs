@@ -168,11 +168,17 @@ impl Removal {
         let ended: Vec<usize> = found.verdicts.iter().map(|verdict| verdict.row).collect();
         let mut verdicts = self.remove(&rows, first, &|row| !ended.contains(&row));
         for verdict in &mut verdicts {
-            // It came into quarantine and is nowhere now: only we could remove it there.
-            if verdict.outcome == Outcome::Gone && found.taken.contains(&verdict.row) {
-                let entry = &rows[verdict.row].entry;
-                verdict.outcome = Outcome::Deleted;
-                verdict.freed_bytes = if entry.links == 1 { entry.allocated_bytes } else { 0 };
+            match verdict.outcome {
+                _ if !found.taken.contains(&verdict.row) => {}
+                // It came into quarantine and is nowhere now: only we could remove it there.
+                Outcome::Gone => {
+                    let entry = &rows[verdict.row].entry;
+                    verdict.outcome = Outcome::Deleted;
+                    verdict.freed_bytes = if entry.links == 1 { entry.allocated_bytes } else { 0 };
+                }
+                // An earlier recovery had put it back and was stopped before it could say so.
+                Outcome::Touched => verdict.outcome = Outcome::PutBack,
+                _ => {}
             }
         }
         verdicts.extend(found.verdicts);

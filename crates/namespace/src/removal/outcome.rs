@@ -47,11 +47,14 @@ pub enum Outcome {
     Failed = 20,
     /// Another of its names could not be accounted for, so none of them was removed.
     NamesUnknown = 21,
+    /// A run that was stopped had taken it aside, and it is back under its name. Its ctime moved with
+    /// that, so nobody can tell any more whether it was changed: it stays until a later plan.
+    PutBack = 22,
 }
 
 impl Outcome {
     /// Every outcome and the name that is shown for it.
-    pub const TABLE: [(Self, &'static str); 21] = [
+    pub const TABLE: [(Self, &'static str); 22] = [
         (Self::Deleted, "deleted"),
         (Self::WouldDelete, "would_delete"),
         (Self::Gone, "gone"),
@@ -73,6 +76,7 @@ impl Outcome {
         (Self::Denied, "denied"),
         (Self::Failed, "failed"),
         (Self::NamesUnknown, "names_unknown"),
+        (Self::PutBack, "put_back"),
     ];
 
     /// Its name.

@@ -107,6 +107,8 @@ fn end(
         Err(refusal) => {
             let back = quarantine.put_back(place, &parent.descriptor, &candidate.name, number);
             match back {
+                // Only the cut-off spoke against it; but from now on its ctime does.
+                true if refusal.outcome == Outcome::TooYoung => verdict(Outcome::PutBack, 0, 0),
                 true => verdict(refusal.outcome, 0, refusal.errno),
                 false => verdict(Outcome::InQuarantine, 0, 0),
             }

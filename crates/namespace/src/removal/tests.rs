@@ -156,6 +156,22 @@ fn a_file_whose_directory_moves_is_put_back_into_it() {
 }
 
 #[test]
+fn a_round_looks_again_whether_the_directory_is_in_place() {
+    let world = World::new();
+    let root = Root::open(world.directory.path()).unwrap();
+    let (checks, rows) = (checks(&root), [world.row()]);
+    let job = job(&root, &checks, &rows);
+    let quarantine = Quarantine::open(&root, b".q").unwrap();
+    let mut cell = quarantine.cell(&root, 0).unwrap();
+    let mut hand = Hand::new(&job, Some((&quarantine, &mut cell)), Default::default());
+    let parent = Parent::open(&root, &rows[0].parent).unwrap();
+    fs::rename(world.at("run"), world.at("keep")).unwrap();
+    hand.round(&parent, &[0]);
+    assert_eq!(hand.verdicts[0].outcome, Outcome::Moved);
+    assert_eq!(world.content("keep/file").as_deref(), Some("planned"));
+}
+
+#[test]
 fn a_file_that_is_changed_between_look_and_take_is_put_back() {
     let write = |world: &World| {
         // Through a name that no lease is about: what is left of a write when it is seen.
@@ -216,8 +232,17 @@ fn a_name_that_is_gone_between_look_and_take_is_gone() {
 
 /// What a run that was killed has left: the planned file in a cell of its own.
 fn interrupted(world: &World, act: impl FnOnce(&World, &Path)) -> (Outcome, Vec<Vec<u8>>) {
+    interrupted_before(world, LATER_S, act)
+}
+
+/// The same, recovered with another cut-off.
+fn interrupted_before(
+    world: &World,
+    before_s: i64,
+    act: impl FnOnce(&World, &Path),
+) -> (Outcome, Vec<Vec<u8>>) {
     let root = Root::open(world.directory.path()).unwrap();
-    let (checks, rows) = (checks(&root), [world.row()]);
+    let (checks, rows) = (Checks { before_s, ..checks(&root) }, [world.row()]);
     let job = job(&root, &checks, &rows);
     let quarantine = Quarantine::open(&root, b".q").unwrap();
     let left = quarantine.cell(&root, 0).unwrap();
@@ -241,6 +266,24 @@ fn what_was_left_in_quarantine_is_ended() {
     let world = World::new();
     assert_eq!(interrupted(&world, |_, _| {}), (Outcome::Deleted, vec![]));
     assert_eq!((world.content("run/file"), world.stranded().len()), (None, 0));
+}
+
+#[test]
+fn what_was_left_is_put_back_where_nothing_may_go() {
+    let world = World::new();
+    let outcome = interrupted_before(&world, 0, |_, _| {});
+    assert_eq!(outcome, (Outcome::PutBack, vec![]));
+    assert_eq!(world.content("run/file").as_deref(), Some("planned"));
+}
+
+#[test]
+fn what_was_left_and_is_not_as_planned_is_put_back() {
+    let world = World::new();
+    let used = |_: &World, path: &Path| {
+        rustix::fs::utimensat(CWD, path, &epoch(), AtFlags::empty()).unwrap();
+    };
+    assert_eq!(interrupted(&world, used), (Outcome::Touched, vec![]));
+    assert_eq!(world.content("run/file").as_deref(), Some("planned"));
 }
 
 #[test]

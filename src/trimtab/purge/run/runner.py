@@ -7,7 +7,8 @@
 
 A batch is shielded from signals: whatever arrives, its outcome is journalled before the run ends.
 `kill -9` may come anywhere; the next run finds the batch that has no end and recovers it. That
-deletes nothing: what was moved aside is put back, and goes again with the others if guards let it.
+deletes nothing: what was moved aside is put back and stays until a later plan, since that moved its
+change time; what was not begun goes with the others if guards let it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ timer starts every minute does not."""
 
 
 INTACT: Final = frozenset({"too_young", WOULD_DELETE})
-"""What a restorer says of a file that nothing was done to, or that it has put back."""
+"""What a restorer says of a file that nothing was done to."""
 
 
 class RemovalBatch(Protocol):
@@ -117,8 +118,8 @@ class Remover(Protocol):
     def recover(self, first: int, count: int) -> RemovalBatch:
         """Say what became of rows that an interrupted process had begun to delete.
 
-        What was moved aside is put back, or deleted if it may still go; so is every other row of
-        them. Asked of a remover for which nothing may go, it only puts back.
+        What was moved aside is put back, or deleted if it may still go; every other row of them is
+        deleted if it may. Asked of a remover for which nothing may go, it only puts back.
         """
         ...
 
