@@ -47,6 +47,15 @@ _RATE_UNIT = re.compile(r"([kKMGTP])?((?<=[KMGTP])i)?(B/s|Bps|b/s|bps|bit/s|IOPS
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*\Z")
 
 
+def is_digits(text: str) -> bool:
+    """Return whether ``int`` takes a text of digits alone; ``str.isdigit`` takes more than it does.
+
+    >>> is_digits("12"), is_digits("-1"), is_digits("²"), is_digits("")
+    (True, False, False, False)
+    """
+    return text.isascii() and text.isdigit()
+
+
 def parse_bytes(text: str) -> int:
     """Return the number of bytes that ``text`` names.
 

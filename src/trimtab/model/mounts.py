@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from trimtab.model.filesystem import PathKind
+from trimtab.units import is_digits
 
 GAVE_UP: Final = frozenset({"emergency_ro", "shutdown"})
 """Superblock options by which a file system says that it stopped taking writes by itself."""
@@ -213,7 +214,7 @@ def _parse_line(line: str) -> Mount | None:
         return None
     dash = fields.index("-", 6)
     after = fields[dash + 1 :]
-    if len(after) < 3 or not (fields[0].isdigit() and fields[1].isdigit()):
+    if len(after) < 3 or not (is_digits(fields[0]) and is_digits(fields[1])):
         return None
     return Mount(
         mount_id=int(fields[0]),

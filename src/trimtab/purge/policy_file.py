@@ -27,6 +27,7 @@ from trimtab.site.problems import (
     told,
     unknown_key,
 )
+from trimtab.units import is_digits
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -315,6 +316,6 @@ def _error(found: Sequence[Problem], name: str, text: str, *, count: int) -> Usa
 
 def _where(location: Iterable[str]) -> str:
     table, *rest = (visible(part[:80]) for part in location)
-    if table == "exempt" and rest and rest[0].isdigit():
+    if table == "exempt" and rest and is_digits(rest[0]):
         return " ".join((f"[[exempt]] {int(rest[0]) + 1}", *rest[1:]))
     return " ".join((f"[{table}]", *rest))

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 from trimtab.errors import UsageError
 from trimtab.purge.policy import DAY_S, TIMES, TimeName
 from trimtab.site.schema import Duration, Fraction, Table, Text, refuse
-from trimtab.units import parse_bytes, parse_duration, parse_fraction
+from trimtab.units import is_digits, parse_bytes, parse_duration, parse_fraction
 from trimtab.visible import visible
 
 UNLIMITED: Final = "unlimited"
@@ -144,7 +144,7 @@ def _account(value: object) -> str | int:
             f"{visible(repr(value)[:80])} is no name and no number of an account",
             'write user = "alice" or user = 1234',
         )
-    if value.isdigit():
+    if is_digits(value):
         raise refuse(f'"{value}" may be a name or a number', f"write {value} without quotes")
     return value
 

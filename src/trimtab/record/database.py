@@ -28,6 +28,7 @@ from trimtab.record import schema
 from trimtab.record.failures import BUSY_TIMEOUT_S, told
 from trimtab.record.location import Answers, Location, refuse_shared_file_system
 from trimtab.record.raw import make_directories
+from trimtab.units import is_digits
 
 _PAGE_BYTES_MINIMUM = 512  # sqlite.org/fileformat2.html; ours are 4096
 _ADVISORY_LOCK = 0x7472696D  # any number will do, as long as all of us use the same
@@ -193,7 +194,7 @@ def _is_current(revision: str | None, location: Location, *, create: bool = True
     if revision is None and not create:
         raise _nothing_there(location)
     if revision is not None and revision not in schema.REVISIONS:
-        newer = revision.isdigit() and revision > schema.HEAD
+        newer = is_digits(revision) and revision > schema.HEAD
         why = "a newer Trimtab wrote it" if newer else "no Trimtab that this one knows of wrote it"
         raise UnreadableError(
             f"the store {location} has schema revision {revision!r}, this program knows up to "

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.drivers.hosts import real_data
 from tests.support import loopback
@@ -80,6 +80,7 @@ def test_a_cut_file_gives_no_number(kernel: str) -> None:
 
 
 @given(st.text(max_size=300))
+@example("name ²")  # a digit to str.isdigit, and none to int
 def test_rubbish_gives_a_reason(text: str) -> None:
     for parse in (parse_mb_stats, parse_mb_alloc_stats, parse_structs_summary, parse_e2freefrag):
         answer = parse(text)

@@ -9,6 +9,7 @@ from typing import Final
 from trimtab.drivers.host import Host
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable
+from trimtab.units import is_digits
 
 _SECTOR_BYTES: Final = 512
 
@@ -97,7 +98,7 @@ def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
     if isinstance(text, NotAvailable):
         return text
     fields = text.split()
-    if len(fields) < 11 or not all(field.isdigit() for field in fields):
+    if len(fields) < 11 or not all(is_digits(field) for field in fields):
         return NotAvailable(f"{path} holds {text[:80]!r}, not the counters of a block device")
     return DeviceBytes(
         read_bytes=int(fields[2]) * _SECTOR_BYTES,
@@ -138,7 +139,7 @@ def read_cpu_times(host: Host) -> CpuTimes | NotAvailable:
     if isinstance(text, NotAvailable):
         return text
     words = (text.splitlines() or [""])[0].split()
-    if len(words) < 6 or words[0] != "cpu" or not all(word.isdigit() for word in words[1:]):
+    if len(words) < 6 or words[0] != "cpu" or not all(is_digits(word) for word in words[1:]):
         return NotAvailable("/proc/stat does not begin with the sum over all CPUs")
     times = [int(word) for word in words[1:9]]
     total = sum(times)

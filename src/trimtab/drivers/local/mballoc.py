@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.model.telemetry import NotAvailable
+from trimtab.units import is_digits
 
 _SECTION: Final = re.compile(r"(cr[\w.]*?)_stats:")
 _FIELD: Final = re.compile(r"([\w^]+):\s*(\d+)(?:/(\d+))?\Z")
@@ -149,8 +150,8 @@ def parse_mb_alloc_stats(text: str) -> AllocatorStatistics | NotAvailable:
     for line in text.splitlines():
         # "useless_c1_loops: 12" in some builds, "12 useless_c1_loops" or "name 12" in others.
         words = line.replace(":", " ").split()
-        numbers = [word for word in words if word.isdigit()]
-        names = [word for word in words if not word.isdigit()]
+        numbers = [word for word in words if is_digits(word)]
+        names = [word for word in words if not is_digits(word)]
         if len(numbers) == 1 and len(names) == 1:
             values[names[0]] = int(numbers[0])
     loops = {

@@ -17,6 +17,7 @@ from trimtab.errors import NeverStarted, ToolError
 from trimtab.launch.allocation import Execute
 from trimtab.launch.process import ProcessResult, execute
 from trimtab.launch.slurm.view import SACCT_FORMAT, SQUEUE_FORMAT, JobView, of_sacct, of_squeue
+from trimtab.units import is_digits
 from trimtab.visible import visible
 
 Answer = TypeVar("Answer")
@@ -235,7 +236,7 @@ class Client:
         result = self.ask("squeue", *arguments, patience_s=patience_s)
         _raise_if_silent(result)
         return tuple(
-            sorted((word for word in result.stdout.decode().split() if word.isdigit()), key=int)
+            sorted((word for word in result.stdout.decode().split() if is_digits(word)), key=int)
         )
 
     def steps(self, job_id: str) -> tuple[str, ...]:

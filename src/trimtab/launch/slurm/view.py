@@ -13,6 +13,7 @@ from typing import Final
 
 from trimtab.errors import ToolError
 from trimtab.launch.slurm.states import Stage, stage_of, state_behind
+from trimtab.units import is_digits
 from trimtab.visible import visible
 
 SQUEUE_FORMAT: Final = "%i|%T|%r|%V|%S|%e|%D|%N"
@@ -137,7 +138,7 @@ def _view(
         started_at=started if began else None,
         ended_at=ended if began and stage is Stage.ENDED else None,
         node_list=node_list if had_nodes else "",
-        node_count=int(count) if count.isdigit() else None,
+        node_count=int(count) if is_digits(count) else None,
     )
 
 

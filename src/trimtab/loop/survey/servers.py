@@ -14,6 +14,7 @@ from trimtab.launch.process import ProcessResult
 from trimtab.launch.process import execute as run_process
 from trimtab.measure.measurement import tail
 from trimtab.model.site import Servers
+from trimtab.units import is_digits
 
 RunEach = Callable[[Mapping[str, Sequence[str]], float], Mapping[str, ProcessResult]]
 """Runs one command on each of some servers, given a deadline for each; a failure is a result."""
@@ -86,7 +87,7 @@ def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, i
     found: dict[str, int] = {}
     for line in answer.splitlines():
         name, _, value = line.partition("=")
-        if name in wanted and value.strip().isdigit():
+        if name in wanted and is_digits(value.strip()):
             found[wanted[name]] = int(value) * 1024
     missing = [name for name in targets if name not in found]
     if missing:

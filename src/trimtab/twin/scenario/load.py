@@ -25,6 +25,7 @@ from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.build import Builder, moment
 from trimtab.twin.scenario.checks import problems
 from trimtab.twin.scenario.model import Scenario
+from trimtab.units import is_digits
 from trimtab.visible import visible
 
 SIZE_MAXIMUM_BYTES: Final = 2**20
@@ -173,7 +174,7 @@ def _places(
 def _own(problem: Problem, places: dict[tuple[str, int], int]) -> Problem:
     """Return a problem with the number that a change or fault has in the file."""
     noun, *rest = problem.location
-    if noun not in ("change", "fault") or not rest or not rest[0].isdigit():
+    if noun not in ("change", "fault") or not rest or not is_digits(rest[0]):
         return problem
     place = places.get((noun, int(rest[0])))
     if place is None:
@@ -278,7 +279,7 @@ def _where(location: tuple[str, ...]) -> str:
     head, *rest = location or ("",)
     if head in ("change", "fault") and rest:
         number, *key = rest
-        named = f"[[{head}]] {int(number) + 1}" if number.isdigit() else f"[[{head}]]"
+        named = f"[[{head}]] {int(number) + 1}" if is_digits(number) else f"[[{head}]]"
         return " ".join(
             (named, *(part if _NAME.fullmatch(part) else f'"{visible(part)}"' for part in key))
         )
