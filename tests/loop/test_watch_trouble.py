@@ -428,9 +428,9 @@ def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
     assert store.open_slots("scratch") == ()
 
 
-def test_memory_stays_flat_over_a_month(store: Store) -> None:
+def test_memory_stays_flat_over_weeks(store: Store) -> None:
     clock = Moving()
-    days = repetitions(30, 365)
+    days = repetitions(15, 365)
     sizes: list[int] = []
     site = a_site(snapshots="every 6h", store=SiteStore(retention_s=3 * 86400.0))
     log = a_log()[0]
@@ -447,7 +447,7 @@ def test_memory_stays_flat_over_a_month(store: Store) -> None:
     finally:
         tracemalloc.stop()
     # After two days the window of 48 hours is full and every cache is warm.
-    assert max(sizes[-2:]) < max(sizes[2:5]) + 300_000
+    assert max(sizes[-2:]) < max(sizes[2:5]) + min(300_000, 12_500 * (days - 5))
 
 
 class _Nothing(Lines):
