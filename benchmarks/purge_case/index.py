@@ -70,7 +70,7 @@ def _manifest(places: Places, directory: Path, rows: int, ended_s: int) -> Manif
         ended_ns=ended_s * 10**9,
         times=TimeTrust.EXACT_NS,
         time_resolution_ns=1,
-        lacking=frozenset({Lack.LAYOUT}),
+        lacking=frozenset({Lack.LAYOUT, Lack.POOL}),
         complete=True,
         shards=tuple(
             Shard(file.name, count, file.stat().st_size, None)

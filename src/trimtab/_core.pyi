@@ -584,7 +584,7 @@ class NamespaceScan:
     project
         Whether the project of each file is asked for: one call more for each.
     layout
-        Whether stripes and OSTs are read, on Lustre.
+        Whether stripes, OSTs and pools are read, on Lustre.
     lustre
         Whether identities are FIDs, and times and sizes what the MDS knows of them.
     descriptors

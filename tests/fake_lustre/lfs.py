@@ -1,4 +1,4 @@
-"""``lfs`` on a client: df, osts, mdts, check, getname, setstripe, getstripe."""
+"""``lfs`` on a client: df, osts, mdts, check, pool_list, getname, setstripe, getstripe."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         "osts": lambda one, words: _list(one, words, "OBDS:", one.osts),
         "mdts": lambda one, words: _list(one, words, "MDTS:", one.mdts),
         "check": check,
+        "pool_list": pool_list,
         "getname": _getname,
         "setstripe": setstripe,
         "getstripe": getstripe,
@@ -264,6 +265,31 @@ def mgs_nid(state: FakeLustre) -> str:
     home = next((one.home for one in state.mdts if one.index == 0), None)
     server = state.server(home) if home else state.servers[0]
     return server.nids[0] if server.nids else "0@lo"
+
+
+def pool_list(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Return the pools of a file system, or the OSTs of a pool."""
+    whole = argv[0] if len(argv) == 1 else ""
+    file_system, dot, pool = whole.partition(".")
+    if not whole:
+        return Output("", "lfs pool_list: missing argument\n", 22)
+    if file_system != state.file_system:
+        return Output(
+            "",
+            f"lfs pool_list: Lustre filesystem '{file_system}' not found: "
+            "No such file or directory (2)\n",
+            2,
+        )
+    if not dot:
+        lines = [f"Pools from {file_system}:", *(f"{file_system}.{one}" for one in state.pools)]
+    elif pool not in state.pools:
+        return Output(
+            f"Pool: {whole}\n", f"lfs pool_list: cannot open {pool}: No such file or directory\n", 2
+        )
+    else:
+        members = [f"{file_system}-{name}_UUID" for name in state.pools[pool]]
+        lines = [f"Pool: {whole}", *members]
+    return Output("".join(f"{line}\n" for line in lines))
 
 
 def _getname(state: FakeLustre, argv: Sequence[str]) -> Output:

@@ -244,6 +244,8 @@ class FakeLustre:
         How long obdfilter-survey takes for each of its tests.
     layouts
         Path to OST indices, of files made by ``lfs setstripe``.
+    pools
+        Name to the names of its OSTs, in the order in which they were put in.
     """
 
     file_system: str = "scratch"
@@ -269,6 +271,7 @@ class FakeLustre:
     client_read_bytes: int = 0
     parameters: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, list[int]] = field(default_factory=dict)
+    pools: dict[str, list[str]] = field(default_factory=dict)
     survey_s: float = 0.0
     next_ost: int = 0
     complained: list[str] = field(default_factory=list)

@@ -139,6 +139,16 @@ def test_a_gated_ost_gets_no_objects_even_when_asked(gate: str, none_on: int) ->
     assert (int(index) != none_on, blank) == (True, "\n")
 
 
+def test_the_pools_of_a_client_are_printed_as_they_were() -> None:
+    # lctl made the pool and asked first; it and lfs print the same.
+    _, stdout, _, _ = recorded("create_gating/40_pool")
+    state = FakeLustre.small(pools={"flash": ["OST0000", "OST0001"]})
+    asked = ("scratch", "scratch.flash", "scratch")
+    output = replay(state, "; ".join(f"lfs pool_list {one}" for one in asked))
+    assert output.stdout in stdout
+    assert (output.stderr, output.exit_code) == ("", 0)
+
+
 def test_a_lost_ost_is_shown_as_it_was() -> None:
     state = FakeLustre.small(boot="restart", client_id="ffff888121acb000")
     ost = state.target("OST0001")

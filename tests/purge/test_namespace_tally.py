@@ -66,8 +66,9 @@ def index(rows: int, seed: int) -> pl.DataFrame:
             "type": ["f"] * rows,
             "stripe_count": pl.Series([(None, 2)[row % 2] for row in range(rows)], dtype=pl.UInt32),
             "osts": pl.Series([[1, 2] if row % 2 else None for row in range(rows)]),
+            "pool": [(None, b"flash", None, b"fl\xff\n")[row % 4] for row in range(rows)],
         }
-    ).cast({"osts": pl.List(pl.UInt32)})
+    ).cast({"osts": pl.List(pl.UInt32), "pool": pl.Binary})
     last_use_s = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").floordiv(10**9)
     return frame.with_columns(last_use_s=last_use_s)
 

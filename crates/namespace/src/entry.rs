@@ -1,5 +1,7 @@
 //! What is known of one name: the plain values that go from the walk to the index and to a check.
 
+use std::sync::Arc;
+
 use rustix::fs::{FileType as SystemType, Mode, Statx};
 
 /// Nanoseconds in a second.
@@ -133,6 +135,9 @@ pub struct Layout {
     pub stripe_count: u32,
     /// The index of each OST that holds an object, in the order of the stripes.
     pub osts: Vec<u32>,
+    /// The pool that its OSTs were to be of, as its layout names it: up to 15 bytes that are not
+    /// trusted, never none of them. The same name is held once for many files.
+    pub pool: Option<Arc<[u8]>>,
 }
 
 /// What `statx` says of one name, and what was asked besides.

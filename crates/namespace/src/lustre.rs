@@ -4,6 +4,8 @@
 //! `lov_user_md_v1`, `lov_user_md_v3`, `lov_comp_md_v1`. All are little-endian as a client hands
 //! them out on the machines that Lustre runs on.
 
+use std::sync::Arc;
+
 use crate::entry::{Layout, ObjectId};
 
 const MAGIC_V1: u32 = 0x0BD1_0BD0;
@@ -43,7 +45,8 @@ pub fn identity(fid: &[u8]) -> Option<ObjectId> {
 /// The layout in `lustre.lov` or `trusted.lov`; `None` where the bytes are something else.
 ///
 /// Of several components those count that have objects; the stripe count is that of the last of
-/// them, as `lfs getstripe -c` prints it.
+/// them, as `lfs getstripe -c` prints it. The pool is that of the last of them that names one: a
+/// component of data on the MDT has none, and the file lies in a pool for all that.
 pub fn layout(bytes: &[u8]) -> Option<Layout> {
     match u32_at(bytes, 0)? {
         MAGIC_COMPOSITE | MAGIC_SELF_EXTENDING => composite(bytes),
@@ -70,33 +73,43 @@ fn composite(bytes: &[u8]) -> Option<Layout> {
         let part = plain(part)?;
         whole.stripe_count = part.stripe_count;
         whole.osts.extend(part.osts);
+        whole.pool = part.pool.or(whole.pool);
     }
     Some(whole)
 }
 
 fn plain(bytes: &[u8]) -> Option<Layout> {
-    let objects_from = match u32_at(bytes, 0)? {
-        MAGIC_V1 => PLAIN_HEADER_BYTES,
-        MAGIC_V3 | MAGIC_SPECIFIC => PLAIN_HEADER_BYTES + POOL_NAME_BYTES,
+    let (objects_from, pool) = match u32_at(bytes, 0)? {
+        MAGIC_V1 => (PLAIN_HEADER_BYTES, None),
+        MAGIC_V3 | MAGIC_SPECIFIC => {
+            let end = PLAIN_HEADER_BYTES + POOL_NAME_BYTES;
+            (end, pool_name(bytes.get(PLAIN_HEADER_BYTES..end)?))
+        }
         _ => return None,
     };
     let pattern = u32_at(bytes, 4)?;
     let stripe_count = u16_at(bytes, 28)?;
     let striped = pattern & !PATTERN_FLAGS & PATTERN_RAID0 != 0;
     if !striped || pattern & PATTERN_RELEASED != 0 {
-        return Some(Layout { stripe_count: 0, osts: Vec::new() });
+        return Some(Layout { pool, ..Layout::default() });
     }
     let objects = bytes.get(objects_from..)?;
     // A file that nothing was written to since it was made by mknod: a layout without objects.
     if objects.is_empty() {
-        return Some(Layout { stripe_count: 0, osts: Vec::new() });
+        return Some(Layout { pool, ..Layout::default() });
     }
     let osts = objects
         .get(..usize::from(stripe_count) * OBJECT_BYTES)?
         .chunks_exact(OBJECT_BYTES)
         .map(|object| u32_at(object, 20))
         .collect::<Option<Vec<_>>>()?;
-    Some(Layout { stripe_count: stripe_count.into(), osts })
+    Some(Layout { stripe_count: stripe_count.into(), osts, pool })
+}
+
+/// The name in a field of `LOV_MAXPOOLNAME` bytes and a NUL; without the NUL it is the whole field.
+fn pool_name(field: &[u8]) -> Option<Arc<[u8]>> {
+    let name = field.split(|byte| *byte == 0).next()?;
+    (!name.is_empty()).then(|| name.into())
 }
 
 fn u32_at(bytes: &[u8], from: usize) -> Option<u32> {
@@ -112,8 +125,18 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A plain layout, written field by field as the header lays it out.
+    /// A plain layout, written field by field as the header lays it out, of the pool "flash" where
+    /// it has room for one.
     pub(crate) fn plain_bytes(magic: u32, pattern: u32, count: u16, osts: &[u32]) -> Vec<u8> {
+        pooled_bytes(magic, pattern, (count, osts), *b"flash\0\0\0\0\0\0\0\0\0\0\0")
+    }
+
+    fn pooled_bytes(
+        magic: u32,
+        pattern: u32,
+        (count, osts): (u16, &[u32]),
+        pool: [u8; POOL_NAME_BYTES],
+    ) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(magic.to_le_bytes());
         bytes.extend(pattern.to_le_bytes());
@@ -122,7 +145,7 @@ pub(crate) mod tests {
         bytes.extend(count.to_le_bytes());
         bytes.extend(3u16.to_le_bytes()); // lmm_layout_gen
         if magic != MAGIC_V1 {
-            bytes.extend(*b"flash\0\0\0\0\0\0\0\0\0\0\0");
+            bytes.extend(pool);
         }
         for ost in osts {
             bytes.extend([9; 16]); // l_ost_oi
@@ -131,6 +154,8 @@ pub(crate) mod tests {
         }
         bytes
     }
+
+    const FLASH: Option<&[u8]> = Some(b"flash");
 
     fn composite_bytes(components: &[(u32, Vec<u8>)]) -> Vec<u8> {
         let table = COMPOSITE_HEADER_BYTES + components.len() * COMPONENT_BYTES;
@@ -173,9 +198,9 @@ pub(crate) mod tests {
 
     #[test]
     fn plain_layouts_are_read() {
-        let two = Some(Layout { stripe_count: 2, osts: vec![5, 297] });
-        for magic in [MAGIC_V1, MAGIC_V3, MAGIC_SPECIFIC] {
-            assert_eq!(layout(&plain_bytes(magic, PATTERN_RAID0, 2, &[5, 297])), two);
+        for (magic, pool) in [(MAGIC_V1, None), (MAGIC_V3, FLASH), (MAGIC_SPECIFIC, FLASH)] {
+            let two = Layout { stripe_count: 2, osts: vec![5, 297], pool: pool.map(Arc::from) };
+            assert_eq!(layout(&plain_bytes(magic, PATTERN_RAID0, 2, &[5, 297])), Some(two));
         }
         let overstriped = plain_bytes(MAGIC_V3, PATTERN_RAID0 | 0x200, 3, &[1, 1, 1]);
         assert_eq!(layout(&overstriped).unwrap().osts, [1, 1, 1]);
@@ -193,7 +218,51 @@ pub(crate) mod tests {
         let third = plain_bytes(MAGIC_V3, PATTERN_RAID0, 8, &[]);
         let init = COMPONENT_INSTANTIATED;
         let bytes = composite_bytes(&[(init, first), (init, second), (0, third)]);
-        assert_eq!(layout(&bytes), Some(Layout { stripe_count: 2, osts: vec![4, 6] }));
+        let pool = FLASH.map(Arc::from);
+        assert_eq!(layout(&bytes), Some(Layout { stripe_count: 2, osts: vec![4, 6], pool }));
+    }
+
+    fn pool_of(bytes: &[u8]) -> Option<Vec<u8>> {
+        layout(bytes).unwrap().pool.map(|name| name.to_vec())
+    }
+
+    #[test]
+    fn a_pool_is_the_bytes_up_to_the_first_nul() {
+        let named = |pool| pool_of(&pooled_bytes(MAGIC_V3, PATTERN_RAID0, (1, &[3]), pool));
+        assert_eq!(named([0; 16]), None);
+        assert_eq!(named(*b"\0flash\0\0\0\0\0\0\0\0\0\0"), None);
+        assert_eq!(named(*b"fifteen_letters\0").unwrap(), b"fifteen_letters");
+        assert_eq!(named(*b"sixteen_letters!").unwrap(), b"sixteen_letters!");
+        assert_eq!(named(*b"a\n\x1b[2J\xff\0xxxxxxxx").unwrap(), b"a\n\x1b[2J\xff");
+    }
+
+    #[test]
+    fn a_file_without_objects_has_its_pool_all_the_same() {
+        let released = PATTERN_RAID0 | PATTERN_RELEASED;
+        for (pattern, count) in [(PATTERN_RAID0, 4), (released, 2), (0x100, 0)] {
+            let bytes = plain_bytes(MAGIC_V3, pattern, count, &[]);
+            assert_eq!(pool_of(&bytes).unwrap(), b"flash", "{pattern:x}");
+        }
+        let cut = plain_bytes(MAGIC_V3, 0x100, 0, &[]);
+        assert_eq!(layout(&cut[..cut.len() - 1]), None);
+    }
+
+    #[test]
+    fn of_components_the_last_with_objects_that_names_a_pool_says_which() {
+        let in_pool = |name: [u8; 16]| pooled_bytes(MAGIC_V3, PATTERN_RAID0, (1, &[3]), name);
+        let flash = in_pool(*b"flash\0\0\0\0\0\0\0\0\0\0\0");
+        let disk = in_pool(*b"disk\0\0\0\0\0\0\0\0\0\0\0\0");
+        let none = plain_bytes(MAGIC_V1, PATTERN_RAID0, 1, &[3]);
+        let init = COMPONENT_INSTANTIATED;
+        for (components, expected) in [
+            (vec![(init, flash.clone()), (init, disk.clone())], Some("disk")),
+            (vec![(init, flash.clone()), (0, disk.clone())], Some("flash")),
+            (vec![(init, flash.clone()), (init, none.clone())], Some("flash")),
+            (vec![(0, flash), (init, none)], None),
+        ] {
+            let pool = pool_of(&composite_bytes(&components));
+            assert_eq!(pool.as_deref(), expected.map(str::as_bytes));
+        }
     }
 
     #[test]

@@ -9,11 +9,13 @@
 //! - sizes over ten powers of two around a few MiB, a tenth of them small files, one in a hundred sparse;
 //! - ages: a fifth was used within days, most fall off exponentially over months, a sixth is old bulk of up to six
 //!   years that nobody looked at again; reads come later than the writing for a third of the directories;
-//! - one name in thirty is a directory, one in a hundred a link; one file in two hundred has a second name.
+//! - one name in thirty is a directory, one in a hundred a link; one file in two hundred has a second name;
+//! - where layouts are known, one directory in eight lies in a pool of the first 32 of 298 OSTs.
 //!
 //! How much there is, who holds it and how old it is can be said otherwise, for a site that is known better.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::entry::{Entry, FileType, Layout, NS_PER_S, ObjectId, Times};
@@ -150,6 +152,7 @@ struct Work {
     read_s: i64,
     size_bytes: f64,
     osts: Vec<u32>,
+    pool: Option<Arc<[u8]>>,
 }
 
 impl Work {
@@ -165,6 +168,9 @@ impl Work {
             written_s
         };
         let osts = if random.even() < 0.8 { 1 } else { 4 };
+        // By its number: one draw more would make all that follows another file system.
+        let pool: Option<Arc<[u8]>> = (number % 8 == 0).then(|| Arc::from(&b"flash"[..]));
+        let among = if pool.is_some() { 32 } else { 298 };
         Self {
             path: format!(
                 "project{project}/u{uid}/{}/run{number:010}/output",
@@ -176,7 +182,8 @@ impl Work {
             read_s,
             size_bytes: scratch.size_factor()
                 * 2f64.powf(12.0 + 20.0 * (random.even() + random.even()) / 2.0),
-            osts: (0..osts).map(|_| (random.next() % 298) as u32).collect(),
+            osts: (0..osts).map(|_| (random.next() % among) as u32).collect(),
+            pool,
         }
     }
 
@@ -221,9 +228,11 @@ impl Work {
                 birth_ns: Some(written_ns - within.abs() / 4),
             },
             kind,
-            layout: scratch
-                .layout
-                .then(|| Layout { stripe_count: self.osts.len() as u32, osts: self.osts.clone() }),
+            layout: scratch.layout.then(|| Layout {
+                stripe_count: self.osts.len() as u32,
+                osts: self.osts.clone(),
+                pool: self.pool.clone(),
+            }),
         }
     }
 
@@ -335,6 +344,11 @@ mod tests {
         assert!((0.94..0.97).contains(&share(|entry| entry.kind == FileType::Regular)));
         assert!(share(|entry| entry.kind == FileType::Regular && entry.links == 2) > 0.001);
         assert!(rows.iter().all(|row| row.last_use_s.unwrap() <= scratch.as_of_s));
+        let pooled = |entry: &Entry| entry.layout.as_ref().is_some_and(|one| one.pool.is_some());
+        assert!((0.01..0.5).contains(&share(pooled)));
+        let of_flash = rows.iter().filter(|row| pooled(&row.entry));
+        let mut osts = of_flash.flat_map(|row| &row.entry.layout.as_ref().unwrap().osts);
+        assert!(osts.all(|ost| *ost < 32));
     }
 
     fn rows_of(scratch: &Scratch) -> Vec<crate::index::Row> {

@@ -18,7 +18,7 @@ use parquet::schema::parser::parse_message_type;
 use support::{AS_OF_S, row, twin};
 
 /// Every column optional, in an order of its own, owners as wide numbers with a sign, lists as Polars and
-/// Arrow have them, and a column that nobody asked for.
+/// Arrow have them, and a column that nobody asked for. Pools come last, so that a shard can be without.
 const MESSAGE: &str = "message root {
     optional int64 uid;
     optional binary name;
@@ -40,6 +40,7 @@ const MESSAGE: &str = "message root {
     optional int32 stripe_count (INTEGER(32, false));
     optional group osts (LIST) { repeated group list { optional int64 element; } }
     optional int64 last_use_s;
+    optional binary pool;
 }";
 
 type Group<'a> = SerializedRowGroupWriter<'a, File>;
@@ -89,8 +90,22 @@ fn lists(group: &mut Group<'_>, rows: &[Row]) {
     column.close().unwrap();
 }
 
+/// Where there is no pool, there is an empty name in every other row, as some tools have it.
+fn pools(group: &mut Group<'_>, rows: &[Row]) {
+    let (mut values, mut there) = (Vec::new(), Vec::new());
+    for (place, row) in rows.iter().enumerate() {
+        let pool = row.entry.layout.as_ref().and_then(|layout| layout.pool.as_deref());
+        let name = pool.or((place % 2 == 0).then_some(&b""[..]));
+        there.push(i16::from(name.is_some()));
+        values.extend(name.map(ByteArray::from));
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None).unwrap();
+    column.close().unwrap();
+}
+
 fn write(path: &Path, rows: &[Row], properties: WriterProperties) {
-    write_with(path, rows, properties, |_, uid| uid);
+    write_as(MESSAGE, path, rows, properties, |_, uid| uid);
 }
 
 /// Writes rows; the owner of each may be another.
@@ -100,7 +115,19 @@ fn write_with(
     properties: WriterProperties,
     uid_of: impl Fn(usize, Option<i64>) -> Option<i64>,
 ) {
-    let schema = Arc::new(parse_message_type(MESSAGE).unwrap());
+    write_as(MESSAGE, path, rows, properties, uid_of);
+}
+
+/// Writes rows in a schema that ends with the pools, or before them.
+fn write_as(
+    message: &str,
+    path: &Path,
+    rows: &[Row],
+    properties: WriterProperties,
+    uid_of: impl Fn(usize, Option<i64>) -> Option<i64>,
+) {
+    let schema = Arc::new(parse_message_type(message).unwrap());
+    let tells_pools = schema.get_fields().iter().any(|field| field.name() == "pool");
     let file = File::create(path).unwrap();
     let mut output = SerializedFileWriter::new(file, schema, Arc::new(properties)).unwrap();
     for rows in rows.chunks(700) {
@@ -142,6 +169,9 @@ fn write_with(
         narrow(&mut group, entries().map(stripes));
         lists(&mut group, rows);
         wide(&mut group, rows.iter().map(|row| row.last_use_s));
+        if tells_pools {
+            pools(&mut group, rows);
+        }
         group.close().unwrap();
     }
     output.close().unwrap();
@@ -202,6 +232,24 @@ fn a_shard_is_read_however_it_is_packed() {
             }
         }
     }
+}
+
+#[test]
+fn a_shard_of_before_pools_were_kept_is_read_without_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("older.parquet");
+    let mut rows = rows(900);
+    let older = MESSAGE.replace("    optional binary pool;\n", "");
+    assert_ne!(older, MESSAGE);
+    write_as(&older, &path, &rows, WriterProperties::builder().build(), |_, uid| uid);
+    let read = Shard::open(&path).unwrap().rows_from(0).unwrap().read(9999).unwrap();
+    assert!(read != rows, "some of them were in pools");
+    let layouts = rows.iter_mut().filter_map(|row| row.entry.layout.as_mut());
+    layouts.for_each(|layout| layout.pool = None);
+    assert!(read == rows);
+    let options = Options { users: true, projects: true, osts: true };
+    let counted = tally(std::slice::from_ref(&path), &rules(), options, 2).unwrap();
+    assert!(twin::told(&counted) == twin::tally(&rows, &rules(), options));
 }
 
 #[test]

@@ -5,6 +5,7 @@ Every default is the careful one, with its reason beside it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -24,6 +25,10 @@ ArmingKind = Literal["delay", "second-person"]
 TIMES: Final[tuple[TimeName, ...]] = ("atime", "mtime", "ctime")
 """The seeds' rule: the most recent of the three. Files that arrive with their old times kept
 (``rsync -a``, ``tar``) live by their ctime; without it they would go at once."""
+
+
+POOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+"""Of a pool of OSTs (``LOV_MAXPOOLNAME``), without the name of its file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +207,11 @@ class Policy:
     target
         Fullness of the whole, used / (used + available), to come to.
     target_ost
-        Fullness that no OST is to be above. One of the two is set.
+        Fullness that no OST is to be above.
+    target_pool
+        Names of pools, each with the fullness that its OSTs together are not to be above; sorted.
+        One of the three is set. What goes is what is old wherever it lies, so all three end as a
+        target of the whole.
     counted
         Times whose most recent is a file's last use. Reads count only where the site declares
         that every class of client records them (see `trimtab.purge.rules`).
@@ -239,6 +248,7 @@ class Policy:
     root: str
     target: float | None = None
     target_ost: float | None = None
+    target_pool: tuple[tuple[str, float], ...] = ()
     counted: tuple[TimeName, ...] = TIMES
     minimum_age_s: int = 8 * WEEK_S
     minimum_size_bytes: int = 0
@@ -257,6 +267,11 @@ class Policy:
     guards: Guards = field(default_factory=Guards)
     throttle: Throttle = field(default_factory=Throttle)
     notices: Notices = field(default_factory=Notices)
+
+    @property
+    def is_of_osts(self) -> bool:
+        """Whether its target is one of single OSTs or pools, which takes the layout of files."""
+        return self.target_ost is not None or bool(self.target_pool)
 
     @property
     def horizon_ahead_s(self) -> int:
@@ -287,8 +302,7 @@ def loosened(before: Policy, after: Policy, *, at_s: int) -> tuple[str, ...]:
 def _loosened(before: Policy, after: Policy, at_s: int) -> Iterator[str]:
     if before.root != after.root:
         yield f"it is of {visible(after.root)}, not of {visible(before.root)}"
-    if (before.target, before.target_ost) != (after.target, after.target_ost):
-        yield from _lower_target(before, after)
+    yield from _lower_target(before, after)
     for name in before.counted:
         if name not in after.counted:
             yield f"{name} does not count any more"
@@ -331,6 +345,12 @@ def _lower_target(before: Policy, after: Policy) -> Iterator[str]:
         if new is not None and (old is None or new < old):
             was = "" if old is None else f" from {format_percent(old)}"
             yield f"{noun} falls{was} to {format_percent(new)}"
+    old_limits = dict(before.target_pool)
+    for pool, limit in after.target_pool:
+        old = old_limits.get(pool)
+        if old is None or limit < old:
+            was = "" if old is None else f" from {format_percent(old)}"
+            yield f"target_pool of {visible(pool)} falls{was} to {format_percent(limit)}"
 
 
 def _looser_limits(before: Policy, after: Policy) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from trimtab.purge.policy import DAY_S, WEEK_S, Policy
+from trimtab.purge.policy import DAY_S, POOL_NAME, WEEK_S, Policy
 from trimtab.site.checks import NAME, Problem
 from trimtab.units import format_duration, format_percent
 from trimtab.visible import visible
@@ -26,13 +26,7 @@ def problems(policy: Policy) -> Iterator[Problem]:
             "small letters, digits and, between them, dashes; 64 at most",
         )
     yield from _root(policy.root)
-    if (policy.target is None) == (policy.target_ost is None):
-        both = policy.target is not None
-        yield Problem(
-            ("policy", "target_ost" if both else "target"),
-            "there are two targets" if both else "there is no target",
-            'write target = "70%" for the whole, or target_ost = "75%" for every OST',
-        )
+    yield from _targets(policy)
     for noun, why in (
         ("immutable", "somebody set that flag on purpose: take it off with chattr -i first"),
         ("moved", "nobody was told of the path where such a file is now; the next plan has it"),
@@ -46,7 +40,8 @@ def problems(policy: Policy) -> Iterator[Problem]:
 def warnings(policy: Policy) -> Iterator[str]:
     """Yield what is allowed and probably not meant."""
     yield from _short_times(policy)
-    target = policy.target if policy.target is not None else policy.target_ost
+    limits = [limit for _, limit in policy.target_pool]
+    lowest = min([*limits, *_given(policy.target, policy.target_ost)], default=1.0)
     caps = policy.caps
     for holds, said in (
         (
@@ -59,8 +54,8 @@ def warnings(policy: Policy) -> Iterator[str]:
             "[age] counted leaves mtime out: files that are written to are not young by that",
         ),
         (
-            target is not None and target < _EMPTY_TARGET,
-            f"a target of {format_percent(target or 0)} is what is left, not what is freed",
+            lowest < _EMPTY_TARGET,
+            f"a target of {format_percent(lowest)} is what is left, not what is freed",
         ),
         (
             any(one.kind == "path" and one.value == b"" for one in policy.exemptions),
@@ -85,6 +80,29 @@ def warnings(policy: Policy) -> Iterator[str]:
     ):
         if holds:
             yield said
+
+
+def _targets(policy: Policy) -> Iterator[Problem]:
+    named = [key for key in ("target", "target_ost") if getattr(policy, key) is not None]
+    named += ["target_pool"] if policy.target_pool else []
+    if len(named) != 1:
+        yield Problem(
+            ("policy", named[1] if named else "target"),
+            "there are two targets" if named else "there is no target",
+            'write target = "70%" for the whole, target_ost = "75%" for every OST, or '
+            'target_pool = { flash = "75%" } for pools',
+        )
+    for name, _ in policy.target_pool:
+        if POOL_NAME.fullmatch(name) is None:
+            yield Problem(
+                ("policy", "target_pool"),
+                f"{visible(name[:80])!r} is not the name of a pool",
+                "as lfs pool_list has it, without the file system's: 15 letters, digits, _ and -",
+            )
+
+
+def _given(*values: float | None) -> list[float]:
+    return [one for one in values if one is not None]
 
 
 def _short_times(policy: Policy) -> Iterator[str]:

@@ -154,6 +154,8 @@ def _policy_of(file: PolicyFile) -> Policy:
         value = getattr(table, key)
         if table_name == "caps" and value == UNLIMITED:
             value = None
+        if isinstance(value, dict):
+            value = tuple(sorted(value.items()))
         if attribute.endswith("_files") and table_name == "keep" and key != "root_files":
             value = "keep" if value else "delete"
         policy = _with(policy, attribute, value)

@@ -100,6 +100,14 @@ def _day(value: object) -> date:
         ) from error
 
 
+def _pools(value: object) -> object:
+    if not isinstance(value, dict) or not value:
+        raise refuse(
+            f"{visible(repr(value)[:40])} names no pool", 'write target_pool = { flash = "75%" }'
+        )
+    return value
+
+
 def _or_unlimited(read: Callable[[object], Any]) -> PlainValidator:
     # One validator and no union: pydantic would report what is wrong once a branch.
     return PlainValidator(lambda value: UNLIMITED if value == UNLIMITED else read(value))
@@ -178,6 +186,7 @@ CapBytes = Annotated[int | str, _or_unlimited(_cap_bytes), _BYTES_JSON]
 CapShare = Annotated[float | str, _or_unlimited(_share), _SHARE_JSON]
 Account = Annotated[str | int, PlainValidator(_account), _ACCOUNT_JSON]
 Id = Annotated[int, Field(ge=0, le=_ID_MAX)]
+PoolLimits = Annotated[dict[str, Fraction], BeforeValidator(_pools), Field(min_length=1)]
 
 
 class PolicyTable(Table):
@@ -187,6 +196,9 @@ class PolicyTable(Table):
     root: Text = _key("What is purged, in full: a mount, or a directory of it.", ...)
     target: Fraction | None = _key("Fullness of the whole to come to, used / (used + available).")
     target_ost: Fraction | None = _key("Or: the fullness that no OST is to be above.")
+    target_pool: PoolLimits | None = _key(
+        "Or: pools of OSTs, each with the fullness that it is not to be above."
+    )
 
 
 class AgeTable(Table):
@@ -296,6 +308,7 @@ ATTRIBUTES: Final[dict[str, str]] = {
     "policy.root": "root",
     "policy.target": "target",
     "policy.target_ost": "target_ost",
+    "policy.target_pool": "target_pool",
     "age.counted": "counted",
     "age.minimum": "minimum_age_s",
     "keep.minimum_size": "minimum_size_bytes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
@@ -16,11 +17,13 @@ from trimtab.visible import visible
 _COMMENT_COLUMN: Final = 34
 _BYTES: Final = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _SECONDS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60))
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT_ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cn", "Zl", "Zp"})
 _EXAMPLES: Final = {
     "policy.target": '"70%"',
     "policy.target_ost": '"75%"',
+    "policy.target_pool": '{ flash = "75%" }',
     "notice.forecast": '"7d"',
     "notice.directory": '"/var/spool/trimtab/notices"',
     "notice.mail_to": '"{user}@example.org"',
@@ -132,6 +135,9 @@ def _value(location: str, value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, str):
         return _quoted(value)
+    if attribute == "target_pool":
+        each = [f"{_key(name)} = {_fraction(limit)}" for name, limit in value]
+        return f"{{ {', '.join(each)} }}" if each else None
     if isinstance(value, tuple):
         return f"[{', '.join(_quoted(str(one)) for one in value)}]"
     if attribute.endswith("_s"):
@@ -188,6 +194,10 @@ def _duration(value_s: float) -> str:
             return f'"{int(value_s // factor)}{unit}"'
     text = format(Decimal(repr(value_s)), "f")
     return f'"{text.removesuffix(".0")}s"'
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _quoted(name)
 
 
 def _quoted(text: str) -> str:

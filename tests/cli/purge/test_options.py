@@ -53,6 +53,13 @@ def test_the_group_lists_its_steps_in_the_order_of_a_purge():
         ("horizon", "--index", "x"),
         ("horizon", "--index", "x", "--target", "170%"),
         ("horizon", "--index", "x", "--target", "70%", "--target-ost", "75%"),
+        ("horizon", "--index", "x", "--target", "70%", "--target-pool", "flash=75%"),
+        ("horizon", "--index", "x", "--target-ost", "70%", "--target-pool", "flash=75%"),
+        ("horizon", "--index", "x", "--target-pool", "flash"),
+        ("horizon", "--index", "x", "--target-pool", "=75%"),
+        ("horizon", "--index", "x", "--target-pool", "flash=much"),
+        ("horizon", "--index", "x", "--target-pool", "flash=1.5"),
+        ("horizon", "--index", "x", "--target-pool", "a=75%", "--target-pool", "a=80%"),
         ("horizon", "--index", "x", "--target", "70%", "--used", "1GB"),
         ("horizon", "--index", "x", "--target", "70%", "--forecast", "0"),
         ("query", "--index", "x"),
@@ -65,6 +72,9 @@ def test_the_group_lists_its_steps_in_the_order_of_a_purge():
         ("policy", "x", "--target", "70%"),
         ("policy", "--root", "scratch"),
         ("policy", "--root", "/scratch", "--target", "70%", "--target-ost", "75%"),
+        ("policy", "--root", "/scratch", "--target", "70%", "--target-pool", "flash=75%"),
+        ("policy", "--root", "/scratch", "--target-pool", "no/pool=75%"),
+        ("policy", "x", "--target-pool", "flash=75%"),
         ("report", "--since", "yesterday"),
         ("report", "--timezone", "Middle/Earth"),
         ("run", "x", "--within", "soon"),
@@ -94,6 +104,10 @@ def test_a_policy_is_written_once_and_checked(tmp_path):
     assert again.exception.exit_code == 2
     printed = invoke("policy", "--root", "/scratch", "--target-ost", "75%").output
     assert 'target_ost = "75%"' in printed
+    pools = ("--target-pool", "flash=75%", "--target-pool", "disk=0.9")
+    printed = invoke("policy", "--root", "/scratch", *pools).output
+    assert 'target_pool = { disk = "90%", flash = "75%" }' in printed
+    assert '# target = "70%"' in printed
     file.write_text(file.read_text().replace("[age]", "[aeg]"))
     wrong = invoke("policy", file)
     assert isinstance(wrong.exception, TrimtabError)

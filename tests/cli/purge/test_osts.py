@@ -1,7 +1,7 @@
-"""A target of OSTs and layouts through the commands: a scanned ext4 whose files say where they lie.
+"""Targets of OSTs and pools through the commands: a scanned ext4 whose files say where they lie.
 
 Files have the attribute in which Lustre keeps its layout, as on the disk of an MDT; how full each
-OST is, a Lustre of the tests' own says, to the driver of a site file.
+OST is, and which are in which pool, a Lustre of the tests' own says, to the driver of a site file.
 """
 
 from __future__ import annotations
@@ -39,15 +39,18 @@ class File:
     size_mib: int
     osts: tuple[int, ...]
     uid: int = 1
+    pool: bytes = b""
 
 
 FILES = (
-    *(File(f"old {number}", 700 - 50 * number, 1, (0,)) for number in range(7)),
+    *(File(f"old {number}", 700 - 50 * number, 1, (0,), pool=b"flash") for number in range(7)),
     # Young, and an OST for itself: no horizon helps it.
     *(File(f"young {number}", 10 + number, 1, (1,), uid=2) for number in range(8)),
     File("wide", 500, 4, (0, 2, 3, 2)),
-    File("on the metadata server", 900, 0, ()),
+    File("on the metadata server", 900, 0, (), pool=b"\x1b[2J\xff\n"),
 )
+POOLS = {"flash": ["OST0000", "OST0002"], "disk": ["OST0001", "OST0003"]}
+"""Of what the OSTs are now; files were not all made by them."""
 
 
 def held() -> dict[int, int]:
@@ -59,10 +62,11 @@ def held() -> dict[int, int]:
     return dict(many)
 
 
-def layout_bytes(osts: tuple[int, ...]) -> bytes:
-    """Return a plain layout, a ``lov_mds_md_v1``; without OSTs that of a file on an MDT."""
-    magic, pattern = 0x0BD10BD0, 1 if osts else 0x100
+def layout_bytes(osts: tuple[int, ...], pool: bytes = b"") -> bytes:
+    """Return a plain layout, ``lov_mds_md_v1`` or with a pool ``_v3``; of an MDT without OSTs."""
+    magic, pattern = 0x0BD30BD0 if pool else 0x0BD10BD0, 1 if osts else 0x100
     header = struct.pack("<IIQQIHH", magic, pattern, 1, 2, MIB, len(osts), 0)
+    header += pool.ljust(16, b"\0") if pool else b""
     return header + b"".join(struct.pack("<QQII", 1, 2, 0, ost) for ost in osts)
 
 
@@ -121,7 +125,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         for file in FILES:
             path = root / file.name
             path.write_bytes(b"x" * (file.size_mib * MIB))
-            os.setxattr(path, "trusted.lov", layout_bytes(file.osts))
+            os.setxattr(path, "trusted.lov", layout_bytes(file.osts, file.pool))
             os.chown(path, file.uid, file.uid)
             at_s = time.time() - file.days * DAY_S
             os.utime(path, (at_s, at_s))
@@ -137,7 +141,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def _lustre(root: Path, private: Path) -> str:
     """Install programs of a Lustre whose OSTs hold what the files do; return a PATH of them."""
-    fake = FakeLustre.pair(mount=str(root))
+    fake = FakeLustre.pair(mount=str(root), pools=POOLS)
     many = held()
     for target in fake.targets:
         if target.kind == "OST":
@@ -153,6 +157,18 @@ def _lustre(root: Path, private: Path) -> str:
 def test_who_holds_what_on_which_ost(place):
     rows = place.good("query", "--index", place.index, "--by", "ost")["rows"]
     assert {row["ost"]: row["allocated_bytes"] for row in rows} == held()
+
+
+def test_who_holds_what_in_which_pool(place):
+    rows = place.good("query", "--index", place.index, "--by", "pool")["rows"]
+    assert [(row["pool"], row["files"], row["allocated_bytes"]) for row in rows] == [
+        ("(none)", 9, 12 * MIB),
+        ("flash", 7, 7 * MIB),
+        (r"\x1b[2J\xff\n", 1, 0),
+    ]
+    asked = "SELECT pool, count(*) AS files FROM files WHERE pool = 'flash' GROUP BY pool"
+    (row,) = place.good("query", "--index", place.index, asked)["rows"]
+    assert row == {"pool": "flash", "files": 7}
 
 
 def test_sql_knows_where_files_lie(place):
@@ -190,6 +206,50 @@ def test_the_page_names_the_osts_and_what_helps(place):
     assert "Move files off it, or stop new ones" in text
 
 
+def test_the_horizon_is_what_the_pools_need(place):
+    pools = ("--target-pool", "flash=45%", "--target-pool", "disk=20%")
+    asked = ("--policy", place.policy, *pools, *place.site)
+    document = place.good("horizon", "--index", place.index, *asked)
+    assert document["osts"] == []
+    disk, flash = document["pools"]
+    assert (flash["name"], flash["osts"], flash["limit"]) == ("flash", ["OST0000", "OST0002"], 0.45)
+    # 10 of 20 MiB: the oldest file of both brings them to 9.
+    assert flash["status"] == "reached"
+    assert flash["usage"]["used_bytes"] == 10 * MIB
+    assert flash["excess_bytes"] == flash["freed"]["allocated_bytes"] == MIB
+    assert flash["usage_after"]["fullness"] == pytest.approx(0.45)
+    # 9 of 20 MiB, of which a part of the wide file alone is old.
+    assert (disk["name"], disk["status"]) == ("disk", "out_of_reach")
+    assert disk["usage_at_best"]["fullness"] == pytest.approx(0.4)
+    assert document["needed"]["age_s"] == pytest.approx(700 * DAY_S, abs=3 * 3600)
+    assert any("No horizon down to" in word and "pool disk" in word for word in document["words"])
+    ended = place.purge("horizon", "--index", place.index, *asked)
+    text = " ".join(ended.stdout.split())
+    assert "every pool at or under its limit" in text
+    assert "flash 2 45.0 % 50.00 % 1.00 MiB 1.00 MiB 45.00 % a horizon fixes it" in text
+
+
+def test_a_pool_that_is_not_there_is_refused_with_those_that_are(place):
+    asked = ("--policy", place.policy, "--target-pool", "flahs=75%", *place.site)
+    ended = place.purge("horizon", "--index", place.index, *asked)
+    assert ended.code == 2
+    assert "no pool flahs" in ended.stderr
+    assert "disk, flash" in " ".join(ended.stderr.split())
+
+
+def test_a_plan_of_a_target_of_pools_ends_at_a_target_of_the_whole(place):
+    policy = place.private / "pools.toml"
+    limits = 'target_pool = { flash = "45%", disk = "90%" }'
+    policy.write_text(place.policy.read_text().replace('target_ost = "75%"', limits))
+    asked = ("--policy", policy, *place.site)
+    horizon = place.good("horizon", "--index", place.index, *asked)
+    plan = place.good("plan", "--index", place.index, *asked, "--out", place.private / "plan-pools")
+    assert plan["files"] >= 2
+    assert plan["target"] == pytest.approx(horizon["needed"]["target"], abs=0.01)
+    assert 0 < plan["target"] < horizon["usage"]["fullness"]
+    assert any("brings every pool to its limit" in one for one in plan["words"])
+
+
 def test_a_higher_limit_asks_for_nothing(place):
     asked = ("--policy", place.policy, "--target-ost", "85%", *place.site)
     document = place.good("horizon", "--index", place.index, *asked)
@@ -216,12 +276,17 @@ def test_an_index_without_layouts_says_how_to_get_one(place):
     place.good("scan", place.root, "--index", bare)
     for asked in (
         ("query", "--index", bare, "--by", "ost"),
+        ("query", "--index", bare, "--by", "pool"),
         ("horizon", "--index", bare, "--policy", place.policy, *place.site),
+        (
+            *("horizon", "--index", bare, "--policy", place.policy),
+            *("--target-pool", "flash=75%", *place.site),
+        ),
     ):
         ended = place.purge(*asked)
         assert ended.code == 2, ended.stdout
         assert "--with" in ended.stderr
-        assert "layout" in ended.stderr
+        assert "layout" in " ".join(ended.stderr.split())
 
 
 def test_a_file_system_without_layouts_does_not_pass_for_one_without_files(place):
@@ -237,7 +302,7 @@ def test_a_file_system_without_layouts_does_not_pass_for_one_without_files(place
 
 
 def test_an_imported_list_with_osts_answers_the_same(place):
-    """What ``lfs find`` prints of the same files, with its OSTs."""
+    """What ``lfs find`` prints of the same files, with its OSTs and without their pools."""
     now_s = int(time.time())
     lines = []
     for number, file in enumerate(FILES, 1):
@@ -262,4 +327,7 @@ def test_an_imported_list_with_osts_answers_the_same(place):
     assert {one["name"]: one["freed"] for one in imported["osts"]} == {
         one["name"]: one["freed"] for one in scanned["osts"]
     }
+    refused = place.purge("query", "--index", index, "--by", "pool")
+    assert refused.code == 2
+    assert "does not tell the pool" in refused.stderr
     assert json.dumps(imported["needed"]["freed"]) == json.dumps(scanned["needed"]["freed"])

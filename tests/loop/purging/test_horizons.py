@@ -6,15 +6,25 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
+from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.errors import DataError, RefusedError, ToolError, UnreadableError, UsageError
 from trimtab.loop.purging import site as site_module
 from trimtab.loop.purging.core_errors import core_errors
-from trimtab.loop.purging.horizons import Question, _growth, _policy, purged_before
+from trimtab.loop.purging.horizons import (
+    Question,
+    _growth,
+    _policy,
+    _require_pools,
+    purged_before,
+)
 from trimtab.loop.purging.measuring import inodes_in_use, thinned, usage_now
 from trimtab.loop.purging.place import DEFAULT, PurgePlace, prepared, purge_place
 from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages
+from trimtab.model.site import Servers
+from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Manifest, Source, TimeTrust
 from trimtab.purge.policy import Policy
 
@@ -43,6 +53,24 @@ def test_a_target_beside_a_policy_takes_the_place_of_its_own():
     assert (policy.target, policy.target_ost) == (None, 0.75)
     assert (policy.minimum_size_bytes, policy.horizon_ahead_s) == (5, 60)
     assert _policy(question(policy=given), MANIFEST) == given
+    of_pools = _policy(question(policy=given, target_pool=(("flash", 0.75),)), MANIFEST)
+    assert (of_pools.target, of_pools.target_ost) == (None, None)
+    assert of_pools.target_pool == (("flash", 0.75),)
+    back = _policy(question(policy=of_pools, target=0.6), MANIFEST)
+    assert (back.target, back.target_pool) == (0.6, ())
+
+
+def test_pools_are_looked_at_before_an_index_is_read():
+    policy = Policy("p", "/s", target_pool=(("flash", 0.75),))
+    with pytest.raises(UsageError, match="in a pool is not known: lfs is gone"):
+        _require_pools(policy, SiteSays(why_no_pools="lfs is gone"))
+    osts = {0: Usage(1, 1)}
+    with pytest.raises(UsageError, match="no pool flash"):
+        _require_pools(policy, SiteSays(osts=osts, pools={"disk": (0,)}))
+    _require_pools(policy, SiteSays(osts=osts, pools={"flash": (0,)}))
+    # Whoever has no target of pools need not know them; without a site the answer says what lacks.
+    _require_pools(Policy("p", "/s", target=0.7), SiteSays(why_no_pools="lfs is gone"))
+    _require_pools(policy, SiteSays())
 
 
 def test_growth_needs_a_site():
@@ -120,6 +148,44 @@ def test_how_full_each_ost_is(monkeypatch):
     assert found is not None
     assert set(found) == {1, 255}
     assert site_module.ost_usages(type(snapshot)(NOW, "memory", True, ())) is None
+
+
+def _lustre(monkeypatch, tmp_path, **given) -> str:
+    """Return a site of a Lustre of the tests' own, beneath a directory."""
+    fake = FakeLustre.small(mount=str(tmp_path), **given)
+    driver = LustreDriver(
+        str(tmp_path), fake.file_system, Servers(), execute=fake.execute, fan_out=fake.fan_out
+    )
+    monkeypatch.setattr(site_module, "open_driver", lambda site: driver)
+    file = tmp_path / "scratch.toml"
+    file.write_text(
+        f'[site]\nname = "scratch"\ndriver = "lustre"\npath = "{tmp_path}"\n'
+        'file_system = "scratch"\n'
+    )
+    return str(file)
+
+
+def test_a_site_of_a_lustre_says_which_osts_are_in_which_pool(monkeypatch, tmp_path):
+    pools = {"flash": ["OST0001", "OST0000"], "disk": ["OST0003"]}
+    said = ask_site(_lustre(monkeypatch, tmp_path, pools=pools), str(tmp_path), now=NOW)
+    assert said.osts is not None
+    assert set(said.osts) == {0, 1, 2, 3}
+    assert said.pools == {"flash": (0, 1), "disk": (3,)}
+    assert said.why_no_pools is None
+
+
+def test_pools_that_are_not_known_do_not_keep_a_site_from_answering(monkeypatch, tmp_path):
+    fault = Fault("garbage", command="lfs", after_calls=0, times=1)
+    where = _lustre(monkeypatch, tmp_path, pools={"flash": ["OST0000"]}, faults=[fault])
+    said = ask_site(where, str(tmp_path), now=NOW)
+    assert said.pools is None
+    assert "cannot be read" in (said.why_no_pools or "")
+    assert said.osts is not None
+
+
+def test_a_local_site_has_no_pools(tmp_path):
+    said = ask_site(_site_file(tmp_path, tmp_path), str(tmp_path), now=NOW)
+    assert (said.pools, said.why_no_pools) == (None, None)
 
 
 @pytest.mark.parametrize(

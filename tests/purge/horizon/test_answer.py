@@ -172,6 +172,64 @@ def test_where_no_ost_needs_anything_lists_look_at_the_fullest() -> None:
     assert got.published.required_bytes == 10
 
 
+POOLS = {"flash": (0, 1), "disk": (2,)}
+
+
+def test_a_target_of_pools() -> None:
+    policy = replace(POLICY, target=None, target_pool=(("flash", 0.75),))
+    found = [File(HOUR_S * hour, 10, ost=hour % 2) for hour in range(10)]
+    osts = {0: Usage(90, 10), 1: Usage(80, 20), 2: Usage(99, 1)}
+    tally, usage = SlowTally(found), Usage(269, 31)
+    got = answer(policy, rules_of(policy), tally, usage, ost_usages=osts, pools=POOLS)
+    assert got.osts is None
+    assert got.pools is not None
+    (flash,) = got.pools.groups  # 170 of 200 bytes: 20 have to go, whatever the others need
+    assert (flash.excess_bytes, flash.usage) == (20, Usage(170, 30))
+    assert got.pools.cut_off_hour == got.needed.cut_off_hour == 2
+    assert got.needed.target == 0.83  # of the whole: 249 of 300
+    assert any("pool" in word for word in got.words)
+    with pytest.raises(UsageError, match="how full each of their OSTs"):
+        answer(policy, rules_of(policy), tally, usage, pools=POOLS)
+    with pytest.raises(UsageError, match="which OSTs are in them") as caught:
+        answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
+    assert "--site" in (caught.value.hint or "")
+    bare = SlowTally(found, layout=False)
+    with pytest.raises(UsageError, match="target of pools, and the index does not tell where"):
+        answer(policy, rules_of(policy), bare, usage, ost_usages=osts, pools=POOLS)
+
+
+def test_where_no_pool_needs_anything_lists_look_at_the_first_to_reach_its_limit() -> None:
+    policy = replace(POLICY, target=None, target_pool=(("disk", 0.9), ("flash", 0.75)))
+    osts = {0: Usage(60, 40), 1: Usage(60, 40), 2: Usage(80, 20)}
+    got = answer(
+        policy, rules_of(policy), SlowTally([]), Usage(200, 100),
+        ost_usages=osts, pools=POOLS, growth=grown(50),
+    )  # fmt: skip
+    assert got.needed.status is HorizonStatus.MET_ALREADY
+    # The disks reach 90 % first: when all have grown by an eighth, and the whole is at 75 %.
+    assert got.needed.target == 0.75
+    assert got.published.required_bytes == 50
+
+
+@given(st.integers(1, 1000), st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 1000))
+def test_what_lies_outside_of_pools_that_are_under_their_limits_is_left_alone(
+    used: int, available: int, other: int, rest: int
+) -> None:
+    """Even where a pool is just at its limit, and the whole is fuller than any pool may be."""
+    osts = {0: Usage(used, available), 2: Usage(other, rest)}
+    limit = osts[0].fullness
+    policy = replace(POLICY, target=None, target_pool=(("flash", limit),))
+    whole = Usage(used + other, available + rest)
+    found = [File(HOUR_S * hour, 1, ost=2) for hour in range(10)]
+    got = answer(
+        policy, rules_of(policy), SlowTally(found), whole,
+        ost_usages=osts, pools={"flash": (0,)},
+    )  # fmt: skip
+    assert got.pools is not None
+    if got.pools.groups[0].status is HorizonStatus.MET_ALREADY:  # its limit is a rounded float
+        assert got.needed.status is HorizonStatus.MET_ALREADY
+
+
 def test_a_policy_without_a_target_is_an_error() -> None:
     policy = replace(POLICY, target=None)
     with pytest.raises(UsageError, match="no target"):

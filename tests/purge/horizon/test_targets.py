@@ -1,9 +1,10 @@
-"""Single OSTs: the common cut-off, and those that no horizon fixes."""
+"""Single OSTs and pools: the common cut-off, and those that no horizon fixes."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.horizon.slow import (
@@ -15,32 +16,46 @@ from tests.purge.horizon.slow import (
     freed_by,
 )
 
+from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
 from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon
-from trimtab.purge.horizon.targets import find_ost_horizons, ost_name
+from trimtab.purge.horizon.targets import (
+    Group,
+    find_ost_horizons,
+    find_pool_horizons,
+    ost_name,
+    pool_groups,
+)
 from trimtab.purge.horizon.usage import Usage
 
 OSTS = range(4)
+LIMITS = st.sampled_from([0.3, 0.5, 0.75, 0.9])
+RESTS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=4, max_size=4)
+POOLS = {"flash": (0, 1), "disk": (2, 3), "most": (0, 1, 2), "one": (3,)}
+"""Some OSTs are in several, as they may be."""
 
 
-@given(
-    files,
-    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=4, max_size=4),
-    st.sampled_from([0.3, 0.5, 0.75, 0.9]),
-    st.integers(0, SPAN_HOURS),
-)
+def usages_of(found: list[File], rest: list[tuple[int, int]]) -> dict[int, Usage]:
+    """Return how full each OST is: what its files take up, and something besides."""
+    held = {ost: sum(one.allocated_bytes for one in found if one.ost == ost) for ost in OSTS}
+    return {ost: Usage(held[ost] + rest[ost][0], rest[ost][1]) for ost in OSTS}
+
+
+def sum_of(usages: dict[int, Usage]) -> Usage:
+    """Return the use of all of them together."""
+    return Usage(
+        sum(one.used_bytes for one in usages.values()),
+        sum(one.available_bytes for one in usages.values()),
+    )
+
+
+@given(files, RESTS, LIMITS, st.integers(0, SPAN_HOURS))
 def test_the_common_cut_off_is_the_one_that_brute_force_finds(
     found: list[File], rest: list[tuple[int, int]], limit: float, youngest_hour: int
 ) -> None:
     parts = {ost: [one for one in found if one.ost == ost] for ost in OSTS}
-    usages = {
-        ost: Usage(sum(one.allocated_bytes for one in parts[ost]) + rest[ost][0], rest[ost][1])
-        for ost in OSTS
-    }
-    whole = Usage(
-        sum(one.used_bytes for one in usages.values()),
-        sum(one.available_bytes for one in usages.values()),
-    )
+    usages = usages_of(found, rest)
+    whole = sum_of(usages)
     curves = {ost: curve_of(part) for ost, part in parts.items() if part}
     got = find_ost_horizons(
         curves, usages, limit, whole=curve_of(found), usage=whole, youngest_hour=youngest_hour
@@ -49,7 +64,7 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
     for ost in OSTS:
         excess = usages[ost].excess_bytes(limit)
         hour = earliest_cut_off(parts[ost], excess, youngest_hour)
-        (one,) = (one for one in got.osts if one.index == ost)
+        (one,) = (one for one in got.groups if one.index == ost)
         if not excess:
             assert one.status is HorizonStatus.MET_ALREADY
         elif hour is None:
@@ -61,7 +76,7 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
             needed.append(hour)
     assert got.cut_off_hour == max(needed, default=None)
     if got.cut_off_hour is not None:
-        for one in got.osts:
+        for one in got.groups:
             freed = freed_by(parts[one.index], got.cut_off_hour * HOUR_S)
             assert freed == (one.freed.files, one.freed.allocated_bytes)
             if one.status is HorizonStatus.REACHED:
@@ -118,3 +133,141 @@ def test_what_does_not_fit_together_is_said() -> None:
 
 def test_names_are_lustre_s() -> None:
     assert (ost_name(0), ost_name(255), ost_name(0xFFFF)) == ("OST0000", "OST00ff", "OSTffff")
+
+
+def is_under(name: str, limit: float, hour: int, found: list[File], rest: list[tuple[int, int]]):
+    """Whether a pool is at or under its limit when what was last used before an hour is gone."""
+    here = [one for one in found if one.ost in POOLS[name]]
+    total = sum(one.allocated_bytes for one in here) + sum(sum(rest[ost]) for ost in POOLS[name])
+    available = sum(rest[ost][1] for ost in POOLS[name]) + freed_by(here, hour * HOUR_S)[1]
+    return Fraction(total - available, total) <= Fraction(str(limit))
+
+
+@given(
+    files,
+    RESTS,
+    st.dictionaries(st.sampled_from(sorted(POOLS)), LIMITS, min_size=1),
+    st.integers(0, SPAN_HOURS),
+)
+def test_the_cut_off_of_pools_is_the_one_that_brute_force_finds(
+    found: list[File],
+    rest: list[tuple[int, int]],
+    limits: dict[str, float],
+    youngest_hour: int,
+) -> None:
+    usages = usages_of(found, rest)
+    curves = {ost: curve_of([one for one in found if one.ost == ost]) for ost in OSTS}
+    got = find_pool_horizons(
+        curves, usages, pool_groups(limits.items(), POOLS, usages),
+        whole=curve_of(found), usage=sum_of(usages), youngest_hour=youngest_hour,
+    )  # fmt: skip
+    assert [one.name for one in got.groups] == list(limits)
+    # Before hour -4 there is nothing.
+    fixing = {
+        name: [
+            hour
+            for hour in range(-4, youngest_hour + 1)
+            if is_under(name, limit, hour, found, rest)
+        ]
+        for name, limit in limits.items()
+    }
+    for one in got.groups:
+        hours = fixing[one.name]
+        if not hours:
+            assert one.status is HorizonStatus.OUT_OF_REACH
+            assert one in got.unfixable
+        elif hours[0] == -4:
+            assert one.status is HorizonStatus.MET_ALREADY
+        else:
+            assert one.status is HorizonStatus.REACHED
+            assert one.cut_off_hour == hours[0]
+    fixed = {one.name for one in got.groups if one.status is HorizonStatus.REACHED}
+    if not fixed:
+        assert got.cut_off_hour is None
+        return
+    cut_off = got.cut_off_hour
+    assert cut_off is not None
+    # It brings each of them under its limit, and an hour less leaves one above.
+    assert all(is_under(name, limits[name], cut_off, found, rest) for name in fixed)
+    assert not all(is_under(name, limits[name], cut_off - 1, found, rest) for name in fixed)
+    # What goes is what is old wherever it lies, and not only there.
+    assert got.freed.allocated_bytes == freed_by(found, cut_off * HOUR_S)[1]
+    for one in got.groups:
+        here = [file for file in found if file.ost in POOLS[one.name]]
+        freed = freed_by(here, cut_off * HOUR_S)
+        assert (one.freed.files, one.freed.allocated_bytes) == freed
+    assert all(word.isprintable() for word in got.words(100 * HOUR_S))
+
+
+@given(files, RESTS, LIMITS, st.integers(0, SPAN_HOURS))
+def test_a_pool_of_one_ost_each_needs_what_the_osts_need(
+    found: list[File], rest: list[tuple[int, int]], limit: float, youngest_hour: int
+) -> None:
+    usages = usages_of(found, rest)
+    curves = {ost: curve_of([one for one in found if one.ost == ost]) for ost in OSTS}
+    pools = {ost_name(ost): (ost,) for ost in OSTS}
+    groups = pool_groups([(name, limit) for name in pools], pools, usages)
+    of_whole, usage = curve_of(found), sum_of(usages)
+    ours = find_pool_horizons(
+        curves, usages, groups, whole=of_whole, usage=usage, youngest_hour=youngest_hour
+    )
+    theirs = find_ost_horizons(
+        curves, usages, limit, whole=of_whole, usage=usage, youngest_hour=youngest_hour
+    )
+    assert (ours.cut_off_hour, ours.target, ours.freed) == (
+        theirs.cut_off_hour, theirs.target, theirs.freed,
+    )  # fmt: skip
+    for one, other in zip(ours.groups, theirs.groups, strict=True):
+        assert (one.status, one.excess_bytes, one.cut_off_hour, one.after, one.best) == (
+            other.status, other.excess_bytes, other.cut_off_hour, other.after, other.best,
+        )  # fmt: skip
+
+
+def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None:
+    curves = {0: AgeCurve.of([10], [1], [30]), 1: AgeCurve.of([10], [1], [2])}
+    usages = {0: Usage(80, 20), 1: Usage(90, 10), 2: Usage(95, 5)}
+    groups = [Group("pool", "flash", (1, 2), 0.75), Group("pool", "disk", (0,), 0.7)]
+    got = find_pool_horizons(
+        curves, usages, groups,
+        whole=AgeCurve.of([10], [2], [32]), usage=Usage(265, 35), youngest_hour=24 * 10,
+    )  # fmt: skip
+    assert got.cut_off_hour == 11
+    assert [one.name for one in got.unfixable] == ["flash"]
+    assert got.groups[0].usage == Usage(185, 15)
+    said = got.words(100 * 86400)
+    assert "brings every pool that a horizon can bring there to its limit or under" in said[0]
+    assert "(flash 75.0 %, disk 70.0 %)" in said[0]
+    assert said[-1] == (
+        "No horizon down to 90.0 d fixes pool flash: it is at 92.5 %, at best 91.5 %. "
+        "Move files off it, or stop new ones."
+    )
+
+
+def test_pools_under_their_limits_need_nothing() -> None:
+    groups = [Group("pool", "flash", (0, 1), 0.75)]
+    got = find_pool_horizons(
+        {}, {0: Usage(80, 20), 1: Usage(70, 30)}, groups,
+        whole=AgeCurve.empty(), usage=Usage(150, 50), youngest_hour=0,
+    )  # fmt: skip
+    assert got.cut_off_hour is None
+    assert got.words(0) == ("Every pool is at or under 75.0 %: nothing has to go.",)
+
+
+def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:
+    usages = {0: Usage(1, 1), 1: Usage(1, 1)}
+    pools = {"flash": (0, 1), "disk": (1, 2), "empty": ()}
+    with pytest.raises(UsageError, match="no pool flahs") as caught:
+        pool_groups([("flahs", 0.75)], pools, usages)
+    assert caught.value.hint == "its pools are disk, empty, flash"
+    with pytest.raises(UsageError, match="no pool x") as caught:
+        pool_groups([("x\x1b", 0.75)], {}, usages)
+    assert "\x1b" not in caught.value.message
+    assert "no pools at all" in (caught.value.hint or "")
+    many = {f"p{number:02}": (0,) for number in range(30)}
+    with pytest.raises(UsageError) as caught:
+        pool_groups([("x", 0.75)], many, usages)
+    assert "p11 and 18 more" in (caught.value.hint or "")
+    with pytest.raises(UsageError, match="OST0002 of the pool disk is is not known"):
+        pool_groups([("disk", 0.75)], pools, usages)
+    with pytest.raises(UsageError, match="empty has no OST"):
+        pool_groups([("empty", 0.75)], pools, usages)

@@ -22,7 +22,7 @@ TOKEN = b"0123456789abcdef0123456789abcdef"
 
 
 def record(values: str, path: bytes) -> bytes:
-    """Return one record of the full format."""
+    """Return one record of the full format, as it was before pools were asked for."""
     fields = [value.encode() for value in values.split(" ")]
     return b"\t".join([*fields, b"/scratch/t/" + path]) + b"\n"
 
@@ -76,8 +76,71 @@ def test_recorded_values_are_read(tmp_path: Path) -> None:
     assert (striped["type"], striped["osts"]) == ("d", None)  # those would be MDTs
     assert manifest.times is TimeTrust.SECONDS
     assert manifest.time_resolution_ns == 10**9
-    assert manifest.lacking == {Lack.DEVICE, Lack.PLAIN_NAMES}
+    assert manifest.lacking == {Lack.DEVICE, Lack.POOL, Lack.PLAIN_NAMES}
     assert any("line feed" in obstacle for obstacle in manifest.obstacles)
+
+
+def pooled(old: bytes, pool: bytes) -> bytes:
+    """Return a record in the format of now."""
+    fid, rest = old.split(b"\t", 1)
+    return fid + b"\t" + pool + b"\t" + rest
+
+
+def test_pools_are_read_where_they_are_told(tmp_path: Path) -> None:
+    records = [pooled(PFL, b"flash"), pooled(DOM, b""), pooled(LINK, b"disk")]
+    records += [pooled(STRIPED, b"flash"), pooled(NAME, b"fl\xffash\x1b[2J")]
+    manifest, rows = imported(tmp_path, _with_token(records), Source.LFS_FIND)
+    assert only(rows, "name", "pool", "osts") == [
+        (b"dom", None, None),
+        (b"lnk", None, None),  # that of its target
+        (b"nl\nname", b"fl\xffash\x1b[2J", None),
+        (b"pfl", b"flash", [0, 2, 3, 1, 0]),
+        (b"striped", None, None),
+    ]
+    assert manifest.lacking == {Lack.DEVICE}
+    assert manifest.refused == 0
+
+
+@pytest.mark.parametrize("pool", [b"", b"f", b"4", b"flash"])
+def test_a_list_of_now_and_one_of_before_are_told_apart(tmp_path: Path, pool: bytes) -> None:
+    content = pooled(PFL, pool) + pooled(DOM, pool)
+    manifest, rows = imported(tmp_path, content, Source.LFS_FIND)
+    assert only(rows, "name", "nlink", "stripe_count", "osts", "pool") == [
+        (b"dom", 1, None, None, pool or None),
+        (b"pfl", 2, 4, [0, 2, 3, 1, 0], pool or None),
+    ]
+    assert Lack.POOL not in manifest.lacking
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        b"a\tb",
+        b"a\tf",
+        b"\tf\t1",
+        b"\tf\t1\t1\t1",
+        b"\t\t",
+        b"\t" * 15,
+        b"\tf" + b"\t1" * 6,
+        b"a\t\t/scratch/x",
+    ],
+)
+def test_a_tab_in_the_name_of_a_pool_costs_the_record(tmp_path: Path, pool: bytes) -> None:
+    content = _with_token([pooled(DOM, b"flash"), pooled(PFL, pool)])
+    manifest, rows = imported(tmp_path, content, Source.LFS_FIND)
+    assert only(rows, "name") == [(b"dom",)]
+    assert manifest.refused == 1
+
+
+@pytest.mark.parametrize("pool", [b"a\nb", b"\n", b"a\n" + TOKEN[:9]])
+def test_a_line_feed_in_the_name_of_a_pool_makes_no_other_record(
+    tmp_path: Path, pool: bytes
+) -> None:
+    content = _with_token([pooled(DOM, b"flash"), pooled(PFL, pool), pooled(NAME, b"")])
+    _, rows = imported(tmp_path, content, Source.LFS_FIND)
+    assert {row["name"] for row in rows} <= {b"dom", b"pfl", b"nl\nname"}
+    assert {b"dom", b"nl\nname"} <= {row["name"] for row in rows}
+    assert all(row["pool"] in (None, b"flash", pool) for row in rows)
 
 
 def test_without_a_token_a_line_feed_costs_the_record(tmp_path: Path) -> None:
@@ -187,6 +250,7 @@ for parent, directories, files in os.walk(top):
         status = os.lstat(path)
         values = {{
             "%LF": f"0x200000402:{{status.st_ino:#x}}:0x0", "%LP": "0", "%Lc": "1", "%Lo": "[0]",
+            "%Lp": "flash",
             "%y": letters[status.st_mode >> 12], "%n": status.st_nlink, "%U": status.st_uid,
             "%G": status.st_gid, "%s": status.st_size, "%b": status.st_blocks,
             "%A@": status.st_atime_ns // 10**9, "%T@": status.st_mtime_ns // 10**9,

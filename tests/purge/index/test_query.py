@@ -21,7 +21,7 @@ from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.query import ask, only_reads
 from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, grouped, holdings
-from trimtab.purge.index.write import write_index_shards
+from trimtab.purge.index.write import write_index_shards, write_shard
 from trimtab.visible import visible
 
 DAY = 86400
@@ -262,6 +262,7 @@ rows_of = st.lists(
             "nlink": st.integers(1, 2),
             "type": st.sampled_from("fffd"),
             "osts": st.none() | st.lists(st.integers(0, 2), max_size=4),
+            "pool": st.sampled_from([None, b"flash", b"fl\xff\n"]),
         }
     ),
     max_size=8,
@@ -301,6 +302,8 @@ def _class(row: dict[str, Any], key: str) -> Any:
         if age_s is None:
             return None
         return sum(max(age_s, 0) >= begin * DAY for begin in AGES_DAYS)
+    if key == "pool":
+        return {None: "(none)", b"flash": "flash", b"fl\xff\n": r"fl\xff\n"}[row["pool"]]
     return str(row["uid"]) if key == "user" else row["project"]
 
 
@@ -326,7 +329,7 @@ def test_every_total_is_that_of_the_loop(
     directory = tmp_path_factory.mktemp("index")
     manifest = _index(directory, [{k: v for k, v in r.items() if k != "age_s"} for r in rows])
     files = views.files(views.names(directory, manifest, user=lambda uid: None))
-    for by in (By.USER, By.PROJECT, By.AGE, By.SIZE, By.OST):
+    for by in (By.USER, By.PROJECT, By.AGE, By.SIZE, By.OST, By.POOL):
         frame = grouped(files, by).collect()
         slow = _slow(rows, by.value)
         counted = [tuple(row) for row in frame.select("files", "allocated_bytes").rows()]
@@ -355,11 +358,43 @@ def test_classes_are_named(tmp_path: Path) -> None:
     assert ages_["share"].to_list() == [1 / 3] * 3
 
 
-@pytest.mark.parametrize(("by", "lack"), [(By.OST, Lack.LAYOUT), (By.PROJECT, Lack.PROJECT)])
+@pytest.mark.parametrize(
+    ("by", "lack"),
+    [(By.OST, Lack.LAYOUT), (By.POOL, Lack.POOL), (By.PROJECT, Lack.PROJECT)],
+)
 def test_what_the_index_does_not_tell_is_not_answered(tmp_path: Path, by: By, lack: Lack) -> None:
     _index(tmp_path, [_row()], lacking=frozenset({lack}))
     with pytest.raises(UsageError, match=lack.value):
         holdings(tmp_path, by)
+
+
+def test_a_pool_is_text_that_can_be_asked_for(tmp_path: Path) -> None:
+    rows = [_row(name=b"a", pool=b"flash"), _row(name=b"b", pool=b"\x1b[2J"), _row(name=b"c")]
+    _index(tmp_path, rows)
+    asked = "select name from files where pool = 'flash'"
+    assert ask(tmp_path, asked).frame["name"].to_list() == ["a"]
+    asked = "select pool from files order by name"
+    assert ask(tmp_path, asked).frame["pool"].to_list() == ["flash", r"\x1b[2J", None]
+
+
+def test_an_index_of_before_pools_were_kept_is_read_on_and_says_nothing_of_them(
+    tmp_path: Path,
+) -> None:
+    newer = _index(tmp_path, [_row(name=b"a", pool=b"flash")])
+    row, kinds = _row(name=b"b"), schema.columns()
+    frame = schema.completed(pl.DataFrame([row], schema={name: kinds[name] for name in row}))
+    older = write_shard(frame.drop("pool"), tmp_path / "older.parquet")
+    for shards in ((older,), (*newer.shards, older)):
+        manifest = replace(newer, shards=shards)
+        save_manifest(manifest, tmp_path)
+        found = ask(tmp_path, "select name, pool, osts from names order by name").frame
+        assert found.rows()[-1] == ("b", None, [3])
+        assert found.height == len(shards)
+        (held,) = holdings(tmp_path, By.OST).frame.rows(named=True)
+        assert (held["ost"], held["files"]) == (3, len(shards))
+        with pytest.raises(UsageError, match="does not tell the pool") as caught:
+            holdings(tmp_path, By.POOL)
+        assert "scan or import again" in (caught.value.hint or "")
 
 
 def test_the_most_come_first_and_no_more_than_asked(tmp_path: Path) -> None:

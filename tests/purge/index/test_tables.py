@@ -46,7 +46,7 @@ def test_a_table_is_read_by_its_map(tmp_path: Path) -> None:
     assert (row["type"], row["last_use_s"]) == ("f", 3)
     assert manifest.times is TimeTrust.SECONDS
     assert manifest.time_resolution_ns == NS
-    assert manifest.lacking == {Lack.BIRTH, Lack.PROJECT, Lack.LAYOUT}
+    assert manifest.lacking == {Lack.BIRTH, Lack.PROJECT, Lack.LAYOUT, Lack.POOL}
 
 
 def test_names_may_be_any_bytes(tmp_path: Path) -> None:
@@ -291,6 +291,21 @@ def test_layout_and_identity_of_a_vendors_index(tmp_path: Path) -> None:
     assert only(rows, *columns) == [("fid", 9, [3, 0], 2, "f", 4096)]
     assert rows[0]["id"].hex() == "00000002000004020000015800000000"
     assert Lack.IDENTITY not in manifest.lacking
+
+
+def test_the_pool_of_a_vendors_index_is_its_bytes(tmp_path: Path) -> None:
+    pools = pl.Series([b"fl\xff\n", None, b"", b"disk"], dtype=pl.Binary)
+    names = {"path": ["a", "b", "c", "d"], "uid": [1] * 4, "size": [1] * 4}
+    manifest, rows = _parquet(tmp_path, ["pool=p"], **names, p=pools)
+    assert only(rows, "name", "pool") == [
+        (b"a", b"fl\xff\n"), (b"b", None), (b"c", None), (b"d", b"disk"),
+    ]  # fmt: skip
+    assert Lack.POOL not in manifest.lacking
+    (tmp_path / "csv").mkdir()
+    content = "path,uid,size,pool\na,1,1,flash\nb,1,1,\n"
+    mapping = ["path=path,uid=uid,size_bytes=size,pool=pool"]
+    _, rows = _csv(tmp_path / "csv", content, mapping)
+    assert only(rows, "name", "pool") == [(b"a", b"flash"), (b"b", None)]
 
 
 def test_a_binary_column_holds_any_name(tmp_path: Path) -> None:

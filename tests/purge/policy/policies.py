@@ -62,21 +62,26 @@ _PROJECTS = st.builds(
     Exemption, st.just("project"), st.integers(1, 2**32 - 2), _DAYS, st.just("") | _TEXTS
 )
 
+_POOLS = st.dictionaries(
+    st.from_regex(r"[A-Za-z0-9_.-]{1,15}", fullmatch=True), _FRACTIONS, min_size=1, max_size=3
+)
+
 exemptions = _paths() | _accounts() | _PROJECTS
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     """Return a policy that a file can say."""
-    overall = draw(st.booleans())
+    aim = draw(st.sampled_from(["target", "target_ost", "target_pool"]))
     choices: tuple[Treatment, ...] = ("keep", "delete")
     treatments = st.sampled_from(choices)
     mail = draw(st.booleans())
     return Policy(
         name=draw(st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)),
         root=ROOT,
-        target=draw(_FRACTIONS) if overall else None,
-        target_ost=None if overall else draw(_FRACTIONS),
+        target=draw(_FRACTIONS) if aim == "target" else None,
+        target_ost=draw(_FRACTIONS) if aim == "target_ost" else None,
+        target_pool=tuple(sorted(draw(_POOLS).items())) if aim == "target_pool" else (),
         counted=tuple(name for name, counts in zip(TIMES, draw(_some()), strict=True) if counts),
         minimum_age_s=draw(_PERIODS),
         minimum_size_bytes=draw(st.integers(0, 2**53)),

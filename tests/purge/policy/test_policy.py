@@ -61,6 +61,7 @@ def test_a_policy_is_not_looser_than_itself(policy: Policy) -> None:
         ({"root": "/other"}, "of /other"),
         ({"target": 0.6}, "60.0 %"),
         ({"target": None, "target_ost": 0.75}, "target_ost"),
+        ({"target": None, "target_pool": (("flash", 0.75),)}, "target_pool of flash falls to 75"),
         ({"counted": ("atime", "mtime")}, "ctime does not count"),
         ({"minimum_age_s": DAY_S}, "minimum age"),
         ({"minimum_size_bytes": 0}, "minimum size"),
@@ -103,6 +104,21 @@ def test_what_is_looser_is_said(change: dict[str, object], why: str) -> None:
 def test_what_keeps_more_may_take_its_place(change: dict[str, object]) -> None:
     before = replace(USUAL, exemptions=(Exemption("path", b"a/b"),))
     assert loosened(before, replace(before, **change), at_s=NOW_S) == ()  # type: ignore[arg-type]
+
+
+def test_limits_of_pools_are_compared_one_by_one() -> None:
+    before = replace(USUAL, target=None, target_pool=(("disk", 0.9), ("flash", 0.75)))
+
+    def said(*limits: tuple[str, float]) -> tuple[str, ...]:
+        return loosened(before, replace(before, target_pool=limits), at_s=NOW_S)
+
+    assert said(("flash", 0.8)) == ()
+    assert said(("disk", 0.9), ("flash", 0.7)) == (
+        "target_pool of flash falls from 75.0 % to 70.0 %",
+    )
+    assert said(("disk", 0.9), ("flash", 0.75), ("x\x1b", 0.99)) == (
+        r"target_pool of x\x1b falls to 99.0 %",
+    )
 
 
 def test_exemptions_are_compared_in_time() -> None:

@@ -271,6 +271,52 @@ def test_a_root_that_is_none_is_refused(root: str, why: str) -> None:
 def test_one_target_and_one_only() -> None:
     assert "no target" in refused(LEAST.replace('target = "70%"\n', "")).message
     assert "two targets" in refused(LEAST + 'target_ost = "75%"\n').message
+    both = refused(LEAST + 'target_pool = { flash = "75%" }\n')
+    assert "[policy] target_pool: there are two targets" in both.message
+    assert "target_ost" in (both.hint or "")
+
+
+OF_POOLS = LEAST.replace('target = "70%"', "target_pool = { %s }")
+
+
+def test_a_target_of_pools_is_read_in_the_order_of_their_names() -> None:
+    policy = parse_policy(OF_POOLS % 'flash = "75%", disk = 0.9', "p.toml").policy
+    assert (policy.target, policy.target_ost) == (None, None)
+    assert policy.target_pool == (("disk", 0.9), ("flash", 0.75))
+    assert policy.is_of_osts
+    as_table = LEAST.replace('target = "70%"\n', "") + '[policy.target_pool]\nflash = "75%"\n'
+    assert parse_policy(as_table, "p.toml").policy.target_pool == (("flash", 0.75),)
+
+
+@pytest.mark.parametrize(
+    ("inside", "why"),
+    [
+        ("", "names no pool"),
+        ('flash = "175%"', "target_pool flash"),
+        ("flash = true", "target_pool flash"),
+        ('flash = { limit = "75%" }', "target_pool flash"),
+        ('"" = "75%"', "is not the name of a pool"),
+        ('"sixteen_letters!" = "75%"', "is not the name of a pool"),
+        ('"scratch/flash" = "75%"', "is not the name of a pool"),
+        ('"a\\u001b[2J" = "75%"', "is not the name of a pool"),
+        ('flash = "10%"', None),
+    ],
+)
+def test_what_is_no_target_of_pools(inside: str, why: str | None) -> None:
+    text = OF_POOLS % inside
+    if why is None:
+        assert any("what is left" in one for one in parse_policy(text, "p.toml").warnings)
+        return
+    error = refused(text)
+    assert why in error.message
+    assert "\x1b" not in error.message
+    assert error.message.startswith("p.toml:")
+
+
+def test_pools_that_are_no_table_are_told_how_to_be_written() -> None:
+    error = refused(LEAST.replace('target = "70%"', 'target_pool = "75%"'))
+    assert "names no pool" in error.message
+    assert error.hint == 'write target_pool = { flash = "75%" }'
 
 
 def test_a_misspelt_key_is_named_with_what_was_meant() -> None:

@@ -53,6 +53,7 @@ def test_every_key_can_be_written() -> None:
     # What has no value by default cannot stand there.
     assert missing == {
         "policy.target_ost",
+        "policy.target_pool",
         "notice.forecast",
         "notice.directory",
         "notice.mail_to",
@@ -60,6 +61,12 @@ def test_every_key_can_be_written() -> None:
         "notice.mail_from",
         "notice.contact",
     }
+
+
+def test_limits_of_pools_are_a_table_in_a_line() -> None:
+    policy = replace(USUAL, target=None, target_pool=(("a.b", 0.8), ("flash", 0.755)))
+    assert '\ntarget_pool = { "a.b" = "80%", flash = "75.5%" }  #' in policy_text(policy)
+    assert '\n# target_pool = { flash = "75%" }' in policy_text(USUAL)
 
 
 def test_a_policy_that_contradicts_itself_is_not_written() -> None:

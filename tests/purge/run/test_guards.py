@@ -192,6 +192,8 @@ def test_hostile_names_are_shown_harmless():
 def test_the_target_is_the_higher_of_plan_and_policy():
     assert situation(policy=policy(target=0.8)).target == 0.8
     assert situation(policy=policy(target=None, target_ost=0.75)).target == 0.7
+    of_pools = policy(target=None, target_pool=(("flash", 0.75),))
+    assert situation(policy=of_pools).target == 0.7
 
 
 def test_caps_are_made_absolute():

@@ -1,5 +1,7 @@
 //! Whole rows of a shard, in their order.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::column::{Binary, Lists, Numbers};
@@ -129,6 +131,9 @@ pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
 /// A number that may be missing.
 type Maybe<T> = Option<Numbers<Option<T>>>;
 
+/// The name of a pool, where there is one; the rows that share it share its bytes.
+type Pool = Option<Arc<[u8]>>;
+
 /// Every column of a group.
 struct Columns {
     left: usize,
@@ -149,6 +154,7 @@ struct Columns {
     stripe_count: Maybe<u32>,
     last_use: Maybe<i64>,
     osts: Lists,
+    pool: Option<Binary<Pool>>,
 }
 
 /// The column that is wrong, and what is.
@@ -189,6 +195,7 @@ impl Columns {
             stripe_count: group.numbers(Name::StripeCount, Domain::Small, Some(None))?,
             last_use: group.numbers(Name::LastUse, Domain::Signed, Some(None))?,
             osts: group.osts()?,
+            pool: group.binary_or_none(Name::Pool, Some(None))?,
         })
     }
 
@@ -235,14 +242,18 @@ impl Columns {
         let allocated = numbers(&mut self.allocated, count, bits, Name::Allocated)?;
         let projects = optional(&mut self.project, count, small, Name::Project)?;
         let stripes = optional(&mut self.stripe_count, count, small, Name::StripeCount)?;
+        let pools = self.pools(count)?;
         let times = self.times(count)?;
         let entry = |row: usize| {
             let osts = self.osts.of(self.done + row);
             let stripe_count = stripes.as_ref().and_then(|column| column[row]);
-            let layout = (stripe_count.is_some() || osts.is_some()).then(|| Layout {
+            let pool = pools.as_ref().and_then(|column| column[row].clone());
+            let known = stripe_count.is_some() || osts.is_some() || pool.is_some();
+            let layout = known.then(|| Layout {
                 // Where only the objects are known, each is taken for a stripe.
                 stripe_count: stripe_count.unwrap_or(osts.map_or(0, |osts| osts.len() as u32)),
                 osts: osts.unwrap_or(&[]).to_vec(),
+                pool,
             });
             Entry {
                 id: ObjectId::of_bytes(ids[row], fids[row]),
@@ -259,6 +270,11 @@ impl Columns {
             }
         };
         Ok((0..count).map(entry).collect())
+    }
+
+    fn pools(&mut self, count: usize) -> std::result::Result<Option<Vec<Pool>>, Wrong> {
+        let column = self.pool.as_mut();
+        column.map(|column| strings(column, count, of_pool, Name::Pool)).transpose()
     }
 
     fn times(&mut self, count: usize) -> std::result::Result<Vec<Times>, Wrong> {
@@ -292,6 +308,11 @@ fn of_type(letter: &[u8]) -> FileType {
         [letter] => FileType::of_letter(*letter),
         _ => FileType::Unknown,
     }
+}
+
+/// Other tools write an empty name where there is none.
+fn of_pool(name: &[u8]) -> Pool {
+    (!name.is_empty()).then(|| name.into())
 }
 
 fn strings<T: Clone>(

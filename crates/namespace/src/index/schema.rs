@@ -42,6 +42,7 @@ message index {
             required int32 element (INTEGER(32, false));
         }
     }
+    optional binary pool;
     optional int64 last_use_s;
 }";
 
@@ -67,6 +68,7 @@ pub(crate) enum Name {
     Type,
     StripeCount,
     Osts,
+    Pool,
     LastUse,
 }
 
@@ -92,13 +94,14 @@ impl Name {
             Self::Type => "type",
             Self::StripeCount => "stripe_count",
             Self::Osts => "osts",
+            Self::Pool => "pool",
             Self::LastUse => "last_use_s",
         }
     }
 
     /// Whether a file without it can still be read: it was not asked for, or can be worked out.
     pub(crate) fn may_lack(self) -> bool {
-        matches!(self, Self::Project | Self::StripeCount | Self::Osts | Self::LastUse)
+        matches!(self, Self::Project | Self::StripeCount | Self::Osts | Self::Pool | Self::LastUse)
     }
 
     fn is_time(self) -> bool {
@@ -135,6 +138,7 @@ pub(crate) fn properties() -> WriterPropertiesPtr {
         Name::Links,
         Name::Type,
         Name::StripeCount,
+        Name::Pool,
     ] {
         properties = properties.set_column_dictionary_enabled(path(name), true);
     }
@@ -232,7 +236,10 @@ pub(crate) fn locate(
 /// What keeps a column from being read as what it should be.
 fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     let physical = column.physical_type();
-    let bytes = matches!(name, Name::Parent | Name::Last | Name::Id | Name::IdKind | Name::Type);
+    let bytes = matches!(
+        name,
+        Name::Parent | Name::Last | Name::Id | Name::IdKind | Name::Type | Name::Pool
+    );
     let fits = match physical {
         Physical::INT32 | Physical::INT64 => !bytes,
         Physical::BYTE_ARRAY => bytes,
@@ -300,7 +307,8 @@ mod tests {
         assert_eq!((at(Name::Id).length, at(Name::Uid).signed), (16, false));
         assert_eq!((at(Name::Access).definition, at(Name::Access).signed), (1, true));
         assert_eq!((at(Name::Osts).definition, at(Name::Osts).repetition), (2, 1));
-        assert_eq!(at(Name::LastUse).leaf, 18);
+        assert_eq!((at(Name::Pool).leaf, at(Name::Pool).definition), (18, 1));
+        assert_eq!(at(Name::LastUse).leaf, 19);
     }
 
     #[test]
@@ -326,7 +334,9 @@ mod tests {
     fn a_column_may_be_lacking_only_where_it_can_be_done_without() {
         let schema = parse_message_type("message m { required int32 uid; }").unwrap();
         let schema = SchemaDescriptor::new(Arc::new(schema));
-        assert!(locate(&schema, Name::Project, Path::new("f")).unwrap().is_none());
+        for name in [Name::Project, Name::StripeCount, Name::Osts, Name::Pool, Name::LastUse] {
+            assert!(locate(&schema, name, Path::new("f")).unwrap().is_none(), "{name:?}");
+        }
         assert!(locate(&schema, Name::Uid, Path::new("f")).unwrap().unwrap().signed);
     }
 }

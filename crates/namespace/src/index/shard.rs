@@ -113,10 +113,18 @@ impl Group<'_> {
 
     /// A column of strings; otherwise the same.
     pub(crate) fn binary<T: Clone>(&self, name: Name, missing: Option<T>) -> Result<Binary<T>> {
-        match self.pages(name)? {
-            Some((location, pages)) => Ok(Binary::new(location, pages, missing)),
-            None => Err(self.shard.unreadable(name, "is missing")),
-        }
+        let found = self.binary_or_none(name, missing)?;
+        found.ok_or_else(|| self.shard.unreadable(name, "is missing"))
+    }
+
+    /// The same; `None` where the file may lack it and does.
+    pub(crate) fn binary_or_none<T: Clone>(
+        &self,
+        name: Name,
+        missing: Option<T>,
+    ) -> Result<Option<Binary<T>>> {
+        let found = self.pages(name)?;
+        Ok(found.map(|(location, pages)| Binary::new(location, pages, missing)))
     }
 
     /// The OSTs of every row.

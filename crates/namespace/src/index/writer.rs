@@ -243,6 +243,7 @@ struct Group {
     osts: Vec<i32>,
     ost_levels: Vec<i16>,
     ost_begins: Vec<i16>,
+    pools: Optional<ByteArray>,
     last_use: Optional<i64>,
 }
 
@@ -274,6 +275,7 @@ impl Group {
         self.parents.bytes.len()
             + self.names.bytes.len()
             + self.osts.len() * 8
+            + self.pools.values.len() * size_of::<ByteArray>()
             + self.rows() * ROW_BYTES
     }
 
@@ -316,6 +318,16 @@ impl Group {
             self.ost_levels.push(2);
             self.ost_begins.push(i16::from(place > 0));
         }
+        self.push_pool(layout.and_then(|layout| layout.pool.as_deref()));
+    }
+
+    fn push_pool(&mut self, pool: Option<&[u8]>) {
+        let name = pool.map(|name| match self.pools.values.last() {
+            // Files that follow one another are mostly of one pool: a copy only counts a reference.
+            Some(last) if last.data() == name => last.clone(),
+            _ => ByteArray::from(name),
+        });
+        self.pools.push(name);
     }
 
     /// Writes the columns in the order of the schema, and is empty again.
@@ -343,6 +355,7 @@ impl Group {
         self.osts.clear();
         self.ost_levels.clear();
         self.ost_begins.clear();
+        output.optional::<ByteArrayType>(&mut self.pools)?;
         output.optional::<Int64Type>(&mut self.last_use)?;
         output.0.close()?;
         Ok(())

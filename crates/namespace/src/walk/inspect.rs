@@ -316,7 +316,11 @@ mod tests {
         let short = lustre::tests::plain_bytes(0x0BD1_0BD0, 1, 2, &[3, 4]);
         setxattr(&file, c"trusted.lov", &short, XattrFlags::empty()).unwrap();
         let layout = look(tree.path(), wanted, c"file").unwrap().layout;
-        assert_eq!(layout, Some(Layout { stripe_count: 2, osts: vec![3, 4] }));
+        assert_eq!(layout, Some(Layout { stripe_count: 2, osts: vec![3, 4], pool: None }));
+        let pooled = lustre::tests::plain_bytes(0x0BD3_0BD0, 1, 2, &[3, 4]);
+        setxattr(&file, c"trusted.lov", &pooled, XattrFlags::empty()).unwrap();
+        let layout = look(tree.path(), wanted, c"file").unwrap().layout.unwrap();
+        assert_eq!(layout.pool.as_deref(), Some(&b"flash"[..]));
         // Without an identifier there is no row, or it would be taken for another file's.
         fs::write(tree.path().join("other"), b"x").unwrap();
         assert!(look(tree.path(), wanted, c"other").is_err());

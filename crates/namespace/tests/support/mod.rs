@@ -4,6 +4,8 @@
 
 pub mod twin;
 
+use std::sync::Arc;
+
 use namespace::index::Row;
 use namespace::rules::Counted;
 use namespace::{Entry, FileType, Layout, ObjectId, Rules, Times};
@@ -34,9 +36,22 @@ fn times() -> impl Strategy<Value = Times> {
     )
 }
 
+/// None, one of two that many share, or bytes of any kind but a NUL.
+fn pool() -> impl Strategy<Value = Option<Arc<[u8]>>> {
+    prop_oneof![
+        2 => Just(None),
+        2 => prop_oneof![Just("flash"), Just("disk")].prop_map(|name| Some(name.as_bytes().into())),
+        1 => prop::collection::vec(1u8..=255, 1..16).prop_map(|name| Some(name.into())),
+    ]
+}
+
 fn layout() -> impl Strategy<Value = Option<Layout>> {
     let osts = prop::collection::vec(0u32..4, 0..4);
-    prop::option::of((0u32..5, osts).prop_map(|(stripe_count, osts)| Layout { stripe_count, osts }))
+    prop::option::of((0u32..5, osts, pool()).prop_map(|(stripe_count, osts, pool)| Layout {
+        stripe_count,
+        osts,
+        pool,
+    }))
 }
 
 /// An entry of a small world, in which names collide, owners are few and some files have several names.

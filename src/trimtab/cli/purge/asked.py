@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 def horizon_question(directory: Path, *, policy: Path | None, **asked: Any) -> Question:
     """Return the question that the options of ``horizon`` ask."""
+    from trimtab.cli.purge.terms import pool_limits
     from trimtab.loop.purging.horizons import Question
     from trimtab.loop.purging.place import purge_place
     from trimtab.purge.horizon.usage import Usage
@@ -22,6 +23,7 @@ def horizon_question(directory: Path, *, policy: Path | None, **asked: Any) -> Q
         policy=None if policy is None else load_policy(policy).policy,
         target=asked["target"],
         target_ost=asked["target_ost"],
+        target_pool=pool_limits(asked["target_pool"]),
         usage=None if used is None else Usage(int(used), int(available)),
         site=asked["site"],
         store_url=asked["store_url"],

@@ -19,6 +19,7 @@ from trimtab.errors import UsageError
 @click.option(
     "--target-ost", type=options.FRACTION, help="Fullness that no OST is to be above: 75%."
 )
+@terms.target_pool
 @click.option(
     "--forecast", "forecast_s", type=options.POSITIVE_DURATION,
     help="How far growth is forecast. Default: until a plan of the policy expires.",
@@ -29,7 +30,7 @@ from trimtab.errors import UsageError
 @click.option("--available", type=options.SIZE, help="Available; with --used.")
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="So many users, projects and OSTs are shown; --json has all.",
+    help="So many users, projects, OSTs and pools are shown; --json has all.",
 )  # fmt: skip
 @terms.site
 @terms.place
@@ -50,14 +51,13 @@ def command(directory: Path, as_json: bool, top: int, **asked: Any) -> None:
 
     if (asked["used"] is None) != (asked["available"] is None):
         raise UsageError("--used and --available are given together", hint="as df --block-size=1")
-    targets = [asked[name] for name in ("policy", "target", "target_ost")]
-    if targets == [None, None, None]:
+    targets = [asked[name] for name in ("target", "target_ost", "target_pool")]
+    if [asked["policy"], *targets] == [None, None, None, ()]:
         raise UsageError(
             "how full the file system may be is not said",
             hint="--target 70%, or --policy POLICY.toml",
         )
-    if asked["target"] is not None and asked["target_ost"] is not None:
-        raise UsageError("--target and --target-ost exclude one another", hint="leave one out")
+    terms.one_target(*targets)
     question = horizon_question(directory, **asked)
     with progress_bar(silent=as_json) as progress:
         progress("reading the index", 0.0)

@@ -17,6 +17,7 @@ from trimtab.errors import UsageError
 @click.option("--name", metavar="NAME", help="Of the new policy. Default: the root's last part.")
 @click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
 @click.option("--target-ost", type=options.FRACTION, help="Or: what no OST is to be above.")
+@terms.target_pool
 @options.as_json
 def command(
     *,
@@ -25,6 +26,7 @@ def command(
     name: str | None,
     target: float | None,
     target_ost: float | None,
+    target_pool: tuple[tuple[str, float], ...],
     as_json: bool,
 ) -> None:
     """Write a commented policy file, with every key and its default; or check one.
@@ -34,16 +36,25 @@ def command(
     """
     from trimtab.loop.purging.policies import check_policy, new_policy
 
+    given = [target, target_ost, target_pool]
     if root is not None:
-        if target is None and target_ost is None:
+        terms.one_target(*given)
+        if given == [None, None, ()]:
             target = 0.7
-        loaded = new_policy(root, file, name=name, target=target, target_ost=target_ost)
+        loaded = new_policy(
+            root,
+            file,
+            name=name,
+            target=target,
+            target_ost=target_ost,
+            target_pool=terms.pool_limits(target_pool),
+        )
     elif file is None:
         raise UsageError(
             "neither a policy file nor a root is named",
             hint="trimtab purge policy --root /scratch scratch-purge.toml",
         )
-    elif name is not None or target is not None or target_ost is not None:
+    elif name is not None or given != [None, None, ()]:
         raise UsageError(
             "--name and --target are of a new policy, and that takes a --root",
             hint="change the file itself",

@@ -10,7 +10,7 @@ from trimtab.cli import options
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
-_BY = ("user", "group", "project", "age", "size", "ost")
+_BY = ("user", "group", "project", "age", "size", "ost", "pool")
 
 
 @click.command("query")

@@ -52,7 +52,8 @@ def command(
     reads_known = asked.pop("reads_known")
     question = horizon_question(
         directory,
-        **{"target_ost": None, "forecast_s": None, "site": None, "store_url": None, "place": None},
+        **{"target_ost": None, "target_pool": (), "forecast_s": None},
+        **{"site": None, "store_url": None, "place": None},
         **asked,
     )
     with progress_bar(silent=as_json) as progress:

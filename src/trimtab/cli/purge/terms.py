@@ -2,15 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from trimtab import units
+from trimtab.errors import UsageError
+from trimtab.visible import visible
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+
+
+class PoolLimit(click.ParamType):
+    """The name of a pool and the fullness that it is not to be above: ``flash=75%``."""
+
+    name = "pool"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """Return name and fraction."""
+        if not isinstance(value, str):
+            return value
+        name, equals, text = value.partition("=")
+        if not name or not equals:
+            self.fail(f"{visible(value)!r} is no pool and fullness: flash=75%", param, ctx)
+        try:
+            return name, units.parse_fraction(text)
+        except UsageError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            self.fail(f"{error.message}{hint}", param, ctx)
+
+
+def target_pool(function: Decorated) -> Decorated:
+    """Add ``--target-pool``."""
+    return click.option(
+        "--target-pool",
+        type=PoolLimit(),
+        multiple=True,
+        metavar="POOL=FRACTION",
+        help="Fullness that a pool of OSTs is not to be above: flash=75%. Once for each pool.",
+    )(function)
+
+
+def pool_limits(asked: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """Return the limits of pools as a policy has them.
+
+    Raises
+    ------
+    UsageError
+        A pool has two.
+    """
+    limits = dict(asked)
+    if len(limits) < len(asked):
+        names = [name for name, _ in asked]
+        twice = next(name for name in limits if names.count(name) > 1)
+        raise UsageError(
+            f"--target-pool names the pool {visible(twice)} twice", hint="leave one out"
+        )
+    return tuple(sorted(limits.items()))
+
+
+def one_target(*targets: object) -> None:
+    """Raise where more than one target is asked for.
+
+    Parameters
+    ----------
+    targets
+        What ``--target``, ``--target-ost`` and ``--target-pool`` were given; ``None`` or empty:
+        nothing.
+
+    Raises
+    ------
+    UsageError
+        More than one was.
+    """
+    if sum(one is not None and one != () for one in targets) > 1:
+        raise UsageError(
+            "--target, --target-ost and --target-pool exclude one another", hint="leave one"
+        )
 
 
 def index(function: Decorated) -> Decorated:
@@ -33,7 +107,7 @@ def site(function: Decorated) -> Decorated:
     """Add ``--site``."""
     text = (
         "Site that says whether reads are recorded (a canary is read through each class of its "
-        "clients), how full each OST is and how use has grown."
+        "clients), how full each OST is, which are in which pool, and how use has grown."
     )
     return click.option("--site", "site", metavar="SITE", help=text)(function)
 

@@ -17,7 +17,7 @@ from trimtab.cli.render.text import console, utc_moment
 from trimtab.loop.purging.horizons import Found
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.horizon import Horizon, HorizonStatus, OwnedBy, Step
-from trimtab.purge.horizon.targets import OstHorizons
+from trimtab.purge.horizon.targets import GroupHorizons
 from trimtab.units import format_bytes, format_duration, format_percent, plural
 from trimtab.visible import visible
 
@@ -33,7 +33,7 @@ _STATUS = {
 
 
 def print_horizon(found: Found, *, top: int) -> None:
-    """Print a horizon; ``top`` users, projects and OSTs of it."""
+    """Print a horizon; ``top`` users, projects, OSTs and pools of it."""
     out = console()
     answer = found.answer
     usage, root = found.usage, visible(found.policy.root)
@@ -49,7 +49,10 @@ def print_horizon(found: Found, *, top: int) -> None:
     _print_owners(out, "the lists, by user", "user", answer.users, top)
     _print_owners(out, "the lists, by project", "project", answer.projects, top)
     if answer.osts is not None:
-        _print_osts(out, answer.osts, top)
+        limit = format_percent(answer.osts.groups[0].group.limit)
+        _print_groups(out, f"every OST at or under {limit}", answer.osts, top)
+    if answer.pools is not None:
+        _print_groups(out, "every pool at or under its limit", answer.pools, top)
 
 
 def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: int) -> Table:
@@ -111,13 +114,18 @@ def _print_owners(out: Console, title: str, noun: str, owners: Sequence[OwnedBy]
         print_sentences(out, [f"... and {plural(len(owners) - top, noun, ',')} more"], "dim")
 
 
-def _print_osts(out: Console, osts: OstHorizons, top: int) -> None:
-    out.print(f"\nevery OST at or under {format_percent(osts.limit)}", style="bold")
-    made = table("OST", "full>", "over by>", "frees>", "leaves>", "")
-    fullest = sorted(osts.osts, key=lambda one: -one.usage.fullness)
+def _print_groups(out: Console, title: str, found: GroupHorizons, top: int) -> None:
+    """Print what each OST or pool needs, the fullest first."""
+    out.print(f"\n{title}", style="bold")
+    noun = found.groups[0].group.noun
+    own = ("OSTs>", "limit>") if noun == "pool" else ()
+    made = table(noun, *own, "full>", "over by>", "frees>", "leaves>", "")
+    fullest = sorted(found.groups, key=lambda one: -one.usage.fullness)
     for one in fullest[:top]:
+        of_pool = (str(len(one.group.osts)), format_percent(one.group.limit)) if own else ()
         made.add_row(
-            one.name,
+            visible(one.name),
+            *of_pool,
             fullness(one.usage),
             format_bytes(one.excess_bytes),
             format_bytes(one.freed.allocated_bytes),
@@ -126,8 +134,8 @@ def _print_osts(out: Console, osts: OstHorizons, top: int) -> None:
             style="yellow" if one.status is HorizonStatus.OUT_OF_REACH else None,
         )
     print_table(out, made)
-    if len(osts.osts) > top:
-        print_sentences(out, [f"... and {len(osts.osts) - top} OSTs less full"], "dim")
+    if len(fullest) > top:
+        print_sentences(out, [f"... and {len(fullest) - top} {noun}s less full"], "dim")
 
 
 def _numbers(freed: Freed) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from trimtab.drivers.lustre.asking import ask_client, ask_servers
 from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_snapshot
 from trimtab.drivers.lustre.placement import read_placement
+from trimtab.drivers.lustre.pools import read_pools
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
@@ -200,6 +201,10 @@ class LustreDriver:
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return on which OSTs a file lies."""
         return read_placement(path, self._execute)
+
+    def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
+        """Return the OSTs of each pool, by their index, as this client knows them."""
+        return read_pools(self._file_system, self._execute)
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

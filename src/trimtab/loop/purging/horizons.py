@@ -15,6 +15,7 @@ from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.site import SiteSays, ask_site
 from trimtab.purge.horizon.answer import Answer, answer
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
+from trimtab.purge.horizon.targets import pool_groups
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
@@ -36,14 +37,14 @@ class Question:
     directory
         Of the index.
     policy
-        Its target, rules and ages; ``None``: the usual ones, for ``target`` or ``target_ost``.
-    target, target_ost
-        In place of the policy's.
+        Its target, rules and ages; ``None``: the usual ones, for the target that is asked for.
+    target, target_ost, target_pool
+        In place of the policy's; one of them at most.
     usage
         How full the file system is; ``None``: it is asked now.
     site, store_url
-        Who says whether reads count, how full each OST is and how use has grown; ``None``:
-        nobody.
+        Who says whether reads count, how full each OST is, which of them are in which pool and
+        how use has grown; ``None``: nobody.
     place
         Whose journals say what purges took: it is added back before growth is forecast.
     ahead_s
@@ -54,12 +55,18 @@ class Question:
     policy: Policy | None = None
     target: float | None = None
     target_ost: float | None = None
+    target_pool: tuple[tuple[str, float], ...] = ()
     usage: Usage | None = None
     site: str | None = None
     store_url: str | None = None
     place: PurgePlace | None = None
     ahead_s: int | None = None
     threads: int = 0
+
+    @property
+    def names_target(self) -> bool:
+        """Whether it names a target in place of the policy's."""
+        return bool(self.target_pool) or (self.target, self.target_ost) != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +109,14 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     manifest = load_manifest(question.directory)
     policy = _policy(question, manifest)
     said = SiteSays() if question.site is None else ask_site(question.site, policy.root, now=now)
+    _require_pools(policy, said)
     rules = rules_in_force(policy, IndexFacts.of(manifest), said.reads, now_s=int(now.timestamp()))
     usage = question.usage or measure(policy.root)
     tally = _tally(question, policy, manifest, rules)
     growth, notes = _growth(question, policy, said, now)
-    found = answer(policy, rules, tally, usage, ost_usages=said.osts, growth=growth)
+    found = answer(
+        policy, rules, tally, usage, ost_usages=said.osts, pools=said.pools, growth=growth
+    )
     return Found(
         manifest=manifest,
         policy=policy,
@@ -118,6 +128,17 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
         latest_future_s=tally.latest_future_s,
         notes=(*_notes(manifest, question), *notes),
     )
+
+
+def _require_pools(policy: Policy, said: SiteSays) -> None:
+    """Raise where a policy's pools are not what a site has, before an index is read for nothing."""
+    if policy.target_pool and said.why_no_pools is not None:
+        raise UsageError(
+            f"which OSTs are in a pool is not known: {said.why_no_pools}",
+            hint="lfs pool_list says it on a client; or take target, of the whole",
+        )
+    if said.pools is not None and said.osts is not None:
+        pool_groups(policy.target_pool, said.pools, said.osts)
 
 
 def shard_paths(directory: Path, manifest: Manifest) -> list[str]:
@@ -144,15 +165,19 @@ def purged_before(place: PurgePlace) -> tuple[tuple[int, int], ...]:
 def _policy(question: Question, manifest: Manifest) -> Policy:
     policy = question.policy
     if policy is None:
-        if question.target is None and question.target_ost is None:
+        if not question.names_target:
             raise UsageError(
                 "how full the file system may be is not said",
                 hint="--target 70%, or --policy POLICY.toml",
             )
-        root = manifest.root.decode("utf-8", "surrogateescape")
-        policy = Policy("asked", root, target=question.target, target_ost=question.target_ost)
-    elif question.target is not None or question.target_ost is not None:
-        policy = replace(policy, target=question.target, target_ost=question.target_ost)
+        policy = Policy("asked", manifest.root.decode("utf-8", "surrogateescape"))
+    if question.names_target:
+        policy = replace(
+            policy,
+            target=question.target,
+            target_ost=question.target_ost,
+            target_pool=question.target_pool,
+        )
     if question.ahead_s is not None:
         policy = replace(policy, forecast_s=question.ahead_s)
     return policy
@@ -168,7 +193,7 @@ def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesI
             threads=question.threads,
             users=True,
             projects=Lack.PROJECT not in manifest.lacking,
-            osts=policy.target_ost is not None and Lack.LAYOUT not in manifest.lacking,
+            osts=policy.is_of_osts and Lack.LAYOUT not in manifest.lacking,
         )
 
 

@@ -19,6 +19,7 @@ def new_policy(
     name: str | None = None,
     target: float | None = None,
     target_ost: float | None = None,
+    target_pool: tuple[tuple[str, float], ...] = (),
 ) -> LoadedPolicy:
     """Return a new policy with all defaults, written to ``file`` where one is named.
 
@@ -29,7 +30,13 @@ def new_policy(
     UnreadableError
         It cannot be written.
     """
-    policy = Policy(name or _name_of(root), root, target=target, target_ost=target_ost)
+    policy = Policy(
+        name or _name_of(root),
+        root,
+        target=target,
+        target_ost=target_ost,
+        target_pool=target_pool,
+    )
     text = policy_text(policy)
     if file is not None:
         try:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose, shard_paths
+from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.views import readable
+from trimtab.purge.index.views import readable, scanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _replay(
     with readable():
         return replay(
             pl.scan_parquet(candidates, glob=False),
-            pl.scan_parquet(shard_paths(later, afterwards), glob=False),
+            scanned(later, afterwards),
             then_s=then.as_of_s,
             later_s=afterwards.as_of_s,
             reads_known=reads_known,

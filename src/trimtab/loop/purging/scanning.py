@@ -179,7 +179,7 @@ def _carried_out(
 
 
 def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:
-    told = ((project, Lack.PROJECT), (layout, Lack.LAYOUT))
+    told = ((project, Lack.PROJECT), (layout, Lack.LAYOUT), (layout, Lack.POOL))
     return frozenset(lack for known, lack in told if not known)
 
 
@@ -194,7 +194,9 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
     if not shards:
         return True
     with readable():
-        frame = pl.concat([pl.scan_parquet(one, glob=False) for one in shards])
+        # Of a scan that an earlier version began, the first shards lack what later ones have.
+        asked = ("type", "stripe_count")
+        frame = pl.concat([pl.scan_parquet(one, glob=False).select(asked) for one in shards])
         files = frame.filter(pl.col("type") == "f")
         told = files.filter(pl.col("stripe_count").is_not_null())
         counts = [one.head(1).collect(engine="streaming").height for one in (told, files)]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
 from trimtab.loop.purging.reads import read_recording
 from trimtab.loop.sites import open_driver, open_site
-from trimtab.model.telemetry import Snapshot
+from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import ReadRecording
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
 
 _HEXADECIMAL_DIGITS = 4
 
@@ -29,12 +33,18 @@ class SiteSays:
         Whether a read extends a file's life here.
     osts
         How full each OST is, by its index; ``None`` where that is not known.
+    pools
+        The OSTs of each pool, by their index; ``None`` where that is not known.
+    why_no_pools
+        Why not, where they were asked for.
     """
 
     site: str = ""
     store_url: str | None = None
     reads: ReadRecording = field(default_factory=ReadRecording)
     osts: Mapping[int, Usage] | None = None
+    pools: Mapping[str, tuple[int, ...]] | None = None
+    why_no_pools: str | None = None
 
 
 def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
@@ -53,12 +63,23 @@ def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
             hint="name the site whose file system is purged",
         )
     driver = open_driver(site)
+    pools = _pools(driver)
+    unknown = isinstance(pools, NotAvailable)
     return SiteSays(
         site=site.name,
         store_url=site.store.url,
         reads=read_recording(site, driver, now_s=now.timestamp()),
         osts=ost_usages(driver.snapshot(now)) if site.driver == "lustre" else None,
+        pools=None if unknown else pools,
+        why_no_pools=pools.reason if unknown else None,
     )
+
+
+def _pools(driver: Driver) -> Mapping[str, tuple[int, ...]] | NotAvailable | None:
+    """Return the OSTs of each pool; ``None`` where there is no such thing."""
+    from trimtab.drivers.lustre.driver import LustreDriver
+
+    return driver.pools() if isinstance(driver, LustreDriver) else None
 
 
 def ost_usages(snapshot: Snapshot) -> dict[int, Usage] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 
 from trimtab.errors import UsageError
@@ -28,7 +29,13 @@ from trimtab.purge.horizon.tally import (
     project_days,
     user_days,
 )
-from trimtab.purge.horizon.targets import OstHorizons, find_ost_horizons
+from trimtab.purge.horizon.targets import (
+    GroupHorizon,
+    GroupHorizons,
+    find_ost_horizons,
+    find_pool_horizons,
+    pool_groups,
+)
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import HOUR_S, RulesInForce, moment
@@ -51,6 +58,8 @@ class Answer:
         What use is expected to grow by; ``None`` where nobody looked.
     osts
         With ``target_ost``: what each OST needs.
+    pools
+        With ``target_pool``: what each pool needs that has a target.
     steps
         What horizons of other ages would do, none younger than the minimum age.
     users, projects
@@ -65,7 +74,8 @@ class Answer:
     needed: Horizon
     published: Horizon
     growth: Growth | None
-    osts: OstHorizons | None
+    osts: GroupHorizons | None
+    pools: GroupHorizons | None
     steps: tuple[Step, ...]
     users: tuple[OwnedBy, ...]
     projects: tuple[OwnedBy, ...]
@@ -80,6 +90,7 @@ def answer(
     usage: Usage,
     *,
     ost_usages: Mapping[int, Usage] | None = None,
+    pools: Mapping[str, tuple[int, ...]] | None = None,
     growth: Growth | None = None,
 ) -> Answer:
     """Return what a policy comes to on the tally of an index.
@@ -89,33 +100,37 @@ def answer(
     tally
         Counted by ``rules.core()``; with users, and with projects and OSTs where asked for.
     ost_usages
-        Of each OST; needed for a policy with ``target_ost``.
+        Of each OST; needed for a policy with ``target_ost`` or ``target_pool``.
+    pools
+        The OSTs of each pool; needed for a policy with ``target_pool``.
     growth
         Over ``policy.horizon_ahead_s`` (`forecast_growth`).
 
     Raises
     ------
     UsageError
-        The policy is one of OSTs and their use or the layout of files is not known.
+        The policy is one of OSTs or pools, and their use, which OSTs are in a pool, or the layout
+        of files is not known.
     """
     curve = curve_of(tally)
     youngest_hour = rules.old_enough_before_s // HOUR_S
-    osts = None
-    if policy.target_ost is not None:
-        osts = find_ost_horizons(
-            _layout(tally, curve),
-            _known(ost_usages),
-            policy.target_ost,
+    groups = None
+    if policy.is_of_osts:
+        groups = _groups(
+            policy,
+            _layout(policy, tally, curve),
+            _known(policy, ost_usages),
+            pools,
             whole=curve,
             usage=usage,
             youngest_hour=youngest_hour,
         )
-    target = _target(policy, usage, osts)
+    target = _target(policy, usage, groups)
     find = partial(
         find_horizon, curve, usage, target, youngest_hour=youngest_hour, kept=tally.kept()
     )
-    # By the OSTs' own cut-off: their overall target is rounded.
-    exactly = None if osts is None or osts.target is None else osts.freed.allocated_bytes
+    # By the groups' own cut-off: their overall target is rounded.
+    exactly = None if groups is None or groups.target is None else groups.freed.allocated_bytes
     needed = find(required_bytes=exactly)
     more = 0 if growth is None else growth.high_bytes or 0
     listed = publication_bytes(usage, target, growth_bytes=more, factor=policy.publish_factor)
@@ -127,7 +142,8 @@ def answer(
         needed=needed,
         published=published,
         growth=growth,
-        osts=osts,
+        osts=None if policy.target_ost is None else groups,
+        pools=groups if policy.target_pool else None,
         steps=steps(curve, usage, as_of_s=rules.as_of_s, ages_days=ages_days),
         users=() if cut_off is None else owners(user_days(tally), cut_off),
         projects=() if cut_off is None else owners(project_days(tally), cut_off),
@@ -136,50 +152,92 @@ def answer(
     return replace(found, words=tuple(_words(found, policy, rules, tally)))
 
 
-def _known(ost_usages: Mapping[int, Usage] | None) -> Mapping[int, Usage]:
-    if not ost_usages:
+def _groups(
+    policy: Policy,
+    curves: Mapping[int, AgeCurve],
+    usages: Mapping[int, Usage],
+    pools: Mapping[str, tuple[int, ...]] | None,
+    *,
+    whole: AgeCurve,
+    usage: Usage,
+    youngest_hour: int,
+) -> GroupHorizons:
+    """Return what each OST needs, or each pool that has a target."""
+    if policy.target_ost is not None:
+        return find_ost_horizons(
+            curves, usages, policy.target_ost,
+            whole=whole, usage=usage, youngest_hour=youngest_hour,
+        )  # fmt: skip
+    if pools is None:
         raise UsageError(
-            "the policy has a target of OSTs, and how full each of them is is not known",
+            "the policy has a target of pools, and which OSTs are in them is not known",
+            hint="--site SITE, of a Lustre that is mounted here: lfs pool_list says it",
+        )
+    limited = pool_groups(policy.target_pool, pools, usages)
+    return find_pool_horizons(
+        curves, usages, limited, whole=whole, usage=usage, youngest_hour=youngest_hour
+    )
+
+
+def _known(policy: Policy, ost_usages: Mapping[int, Usage] | None) -> Mapping[int, Usage]:
+    if not ost_usages:
+        noun, each = (
+            ("pools", "each of their OSTs") if policy.target_pool else ("OSTs", "each of them")
+        )
+        raise UsageError(
+            f"the policy has a target of {noun}, and how full {each} is is not known",
             hint="--site SITE, of a Lustre whose OSTs all answer; or take target, of the whole",
         )
     return ost_usages
 
 
-def _layout(tally: TallyLike, curve: AgeCurve) -> Mapping[int, AgeCurve]:
+def _layout(policy: Policy, tally: TallyLike, curve: AgeCurve) -> Mapping[int, AgeCurve]:
     curves = ost_curves(tally)
     if not curves and curve.total.files:
+        noun = "pools" if policy.target_pool else "OSTs"
         raise UsageError(
-            "the policy has a target of OSTs, and the index does not tell where files lie",
+            f"the policy has a target of {noun}, and the index does not tell where files lie",
             hint="trimtab purge scan --with layout",
         )
     return curves
 
 
-def _target(policy: Policy, usage: Usage, osts: OstHorizons | None) -> float:
+def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float:
     """Return the fullness of the whole to come to.
 
-    Where no OST needs anything now it is the one at which the fullest OST would reach its limit,
-    as skewed as they are: the lists are made for that.
+    Where no group needs anything now it is the one at which the first of them would reach its
+    limit, as skewed as they are: the lists are made for that.
     """
-    if osts is None:
+    if groups is None:
         if policy.target is None:
             raise UsageError("the policy has no target", hint='[policy] target = "70%"')
         return policy.target
-    if osts.target is not None:
-        return osts.target
-    fullest = max(
-        (one.usage.fullness for one in osts.osts if one.status is HorizonStatus.MET_ALREADY),
-        default=0.0,
-    )
-    if fullest == 0:
-        return osts.limit
-    return min(osts.limit, int(osts.limit * usage.fullness / fullest * 10_000) / 10_000)
+    if groups.target is not None:
+        return groups.target
+    # What lies outside of the pools may be fuller than they are to be: it has no limit.
+    most = 1.0 if policy.target_ost is None else policy.target_ost
+    whole = Fraction(usage.used_bytes, usage.total_bytes)
+    shares = [
+        int(_reached(one, whole) * 10_000) / 10_000
+        for one in groups.groups
+        if one.status is HorizonStatus.MET_ALREADY and one.usage.used_bytes
+    ]
+    # Rounded down, one that is just at its limit would have something deleted.
+    least = -(-usage.used_bytes * 10_000 // usage.total_bytes) / 10_000
+    return min(most, max(least, min(shares, default=most)))
+
+
+def _reached(one: GroupHorizon, whole: Fraction) -> Fraction:
+    """Return how full the whole is when a group has grown to its limit, and all with it."""
+    own = Fraction(one.usage.used_bytes, one.usage.total_bytes)
+    return Fraction(str(one.group.limit)) * whole / own
 
 
 def _words(found: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike) -> Iterator[str]:
     yield from rules.words
-    if found.osts is not None:
-        yield from found.osts.words(found.as_of_s)
+    for groups in (found.osts, found.pools):
+        if groups is not None:
+            yield from groups.words(found.as_of_s)
     yield from found.needed.words(found.as_of_s)
     if found.growth is not None:
         yield found.growth.words

@@ -1,38 +1,76 @@
-"""The horizon of single OSTs: what brings each under its limit, and where none does.
+"""The horizon of single OSTs and of pools: what brings each under its limit, and where none does.
 
 A file system is as fast as its fullest OST. A purge takes the old files wherever they lie, so the
 cut-off is the one that the last OST needs; an OST that is full of young files is helped by none,
 and then its fullness is a matter of placement, not of age.
+
+A pool is several OSTs that are full together: its use and its curve are the sums of theirs. An OST
+is a group of one, so both are found in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Literal
 
+from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
 from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.visible import visible
+
+_SHOWN_POOLS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class OstHorizon:
-    """What one OST needs, and what the common cut-off does for it.
+class Group:
+    """OSTs that are to be at or under a limit together.
 
     Attributes
     ----------
+    noun
+        What it is to people.
+    name
+        ``OST0012``; of a pool its own, without the file system's.
+    osts
+        By their index, in order.
+    limit
+        Fullness that it is not to be above.
+    """
+
+    noun: Literal["OST", "pool"]
+    name: str
+    osts: tuple[int, ...]
+    limit: float
+
+    @property
+    def shown(self) -> str:
+        """In a sentence: ``OST0012``, ``pool flash``."""
+        return self.name if self.noun == "OST" else f"pool {visible(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHorizon:
+    """What one group needs, and what the common cut-off does for it.
+
+    Attributes
+    ----------
+    usage
+        Of its OSTs together.
     cut_off_hour
         The earliest that brings it to the limit; ``None`` where nothing is needed or none does.
     best
         Its use if all of it that is eligible went; ``None`` where the index holds more than is
         used.
     freed, after
-        By the common cut-off.
+        By the common cut-off. A file with objects on several OSTs of a pool counts on each.
     """
 
-    index: int
+    group: Group
     usage: Usage
     status: HorizonStatus
     excess_bytes: int
@@ -43,41 +81,45 @@ class OstHorizon:
 
     @property
     def name(self) -> str:
-        """As Lustre names it."""
-        return ost_name(self.index)
+        """Of the group."""
+        return self.group.name
+
+    @property
+    def index(self) -> int:
+        """Of its first OST: of a group of one, of the OST."""
+        return self.group.osts[0]
 
 
 @dataclass(frozen=True, slots=True)
-class OstHorizons:
-    """The common cut-off of all OSTs that a horizon can bring under a limit.
+class GroupHorizons:
+    """The common cut-off of all groups that a horizon can bring under their limits.
 
     Attributes
     ----------
     cut_off_hour
-        Of the OST that needs the latest; ``None`` where no horizon is needed, or none helps.
+        Of the group that needs the latest; ``None`` where no horizon is needed, or none helps.
     target
         The overall target that comes to the same, rounded down to a hundredth of a per cent;
         ``None`` as ``cut_off_hour``, and where fullness after it cannot be told.
     freed
-        From all OSTs together, by the common cut-off.
-    osts
-        By their index.
+        From the whole file system, by the common cut-off.
+    groups
+        In their order; one at least.
     doubts
         Sentences about what does not fit together.
     """
 
-    limit: float
     youngest_hour: int
     cut_off_hour: int | None
     target: float | None
     freed: Freed
-    osts: tuple[OstHorizon, ...]
+    groups: tuple[GroupHorizon, ...]
     doubts: tuple[str, ...] = ()
 
     @property
-    def unfixable(self) -> tuple[OstHorizon, ...]:
+    def unfixable(self) -> tuple[GroupHorizon, ...]:
         """Those that no horizon brings under the limit."""
-        return tuple(one for one in self.osts if one.status is HorizonStatus.OUT_OF_REACH)
+        return tuple(one for one in self.groups if one.status is HorizonStatus.OUT_OF_REACH)
 
     def words(self, at_s: int) -> tuple[str, ...]:
         """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
@@ -103,7 +145,7 @@ def find_ost_horizons(
     whole: AgeCurve,
     usage: Usage,
     youngest_hour: int,
-) -> OstHorizons:
+) -> GroupHorizons:
     """Return the cut-off that brings every OST under its limit that one can bring there.
 
     Parameters
@@ -112,7 +154,7 @@ def find_ost_horizons(
         Of each OST what is eligible of its objects, by the hour of the file's last use. One that
         is not there holds nothing of that kind.
     usages
-        Of each OST, as ``lfs df`` has it.
+        Of each OST, as ``lfs df`` has it; one at least.
     limit
         Fullness that no OST is to be above.
     whole, usage
@@ -120,55 +162,156 @@ def find_ost_horizons(
     youngest_hour
         Hours since 1970: no cut-off is later, because of the minimum age.
     """
+    groups = [Group("OST", ost_name(index), (index,), limit) for index in sorted(usages)]
+    return _find(groups, curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour)
+
+
+def find_pool_horizons(
+    curves: Mapping[int, AgeCurve],
+    usages: Mapping[int, Usage],
+    groups: Iterable[Group],
+    *,
+    whole: AgeCurve,
+    usage: Usage,
+    youngest_hour: int,
+) -> GroupHorizons:
+    """Return the cut-off that brings every pool under its limit that one can bring there.
+
+    What goes is what is old, wherever it lies: of other pools too.
+
+    Parameters
+    ----------
+    groups
+        The pools (`pool_groups`). An OST may be in several.
+
+    Other parameters are those of `find_ost_horizons`.
+    """
+    return _find(
+        tuple(groups), curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour
+    )
+
+
+def pool_groups(
+    limits: Iterable[tuple[str, float]],
+    pools: Mapping[str, tuple[int, ...]],
+    usages: Mapping[int, Usage],
+) -> tuple[Group, ...]:
+    """Return the pools that have a limit, with their OSTs.
+
+    Parameters
+    ----------
+    limits
+        Name and fullness.
+    pools
+        The OSTs of every pool that the file system has.
+    usages
+        Of every OST.
+
+    Raises
+    ------
+    UsageError
+        There is no such pool, it has no OST, or the use of one of them is not known: a target of
+        a part of it would be no promise.
+    """
+    return tuple(_pool_group(name, limit, pools, usages) for name, limit in limits)
+
+
+def _pool_group(
+    name: str,
+    limit: float,
+    pools: Mapping[str, tuple[int, ...]],
+    usages: Mapping[int, Usage],
+) -> Group:
+    shown = visible(name)
+    if name not in pools:
+        known = [visible(one) for one in sorted(pools)]
+        more = f" and {len(known) - _SHOWN_POOLS} more" if len(known) > _SHOWN_POOLS else ""
+        raise UsageError(
+            f"the file system has no pool {shown}",
+            hint=f"its pools are {', '.join(known[:_SHOWN_POOLS])}{more}"
+            if known
+            else "it has no pools at all: lfs pool_list",
+        )
+    osts = tuple(sorted(pools[name]))
+    if not osts:
+        raise UsageError(f"the pool {shown} has no OST", hint="lctl pool_add puts some in")
+    unknown = [ost_name(index) for index in osts if index not in usages]
+    if unknown:
+        raise UsageError(
+            f"how full {', '.join(unknown[:_SHOWN_POOLS])} of the pool {shown} is is not known",
+            hint="is it switched off, or its server gone? lfs df names those that answer",
+        )
+    return Group("pool", name, osts, limit)
+
+
+def _find(
+    groups: Iterable[Group],
+    curves: Mapping[int, AgeCurve],
+    usages: Mapping[int, Usage],
+    *,
+    whole: AgeCurve,
+    usage: Usage,
+    youngest_hour: int,
+) -> GroupHorizons:
     allowed = {index: curve.before(youngest_hour) for index, curve in curves.items()}
-    needs = {
-        index: _need(one.excess_bytes(limit), allowed.get(index, AgeCurve.empty()))
-        for index, one in usages.items()
-    }
-    cut_off = max((one.hour for one in needs.values() if one.hour is not None), default=None)
+    needs = [_need(group, allowed, usages) for group in groups]
+    hours = [one.hour for one in needs if one.hour is not None]
+    cut_off = max(hours, default=None)
     freed = Freed() if cut_off is None else whole.before(youngest_hour).freed_before(cut_off)
     after = None if cut_off is None else usage.after(freed.allocated_bytes)
-    return OstHorizons(
-        limit=limit,
+    return GroupHorizons(
         youngest_hour=youngest_hour,
         cut_off_hour=cut_off,
         # Down: a target that asks for a byte less would stop an hour too early.
         target=None if after is None else after.used_bytes * 10_000 // after.total_bytes / 10_000,
         freed=freed,
-        osts=tuple(_one(index, usages[index], needs[index], cut_off) for index in sorted(usages)),
+        groups=tuple(_one(need, cut_off) for need in needs),
         doubts=tuple(_doubts(allowed, usages)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What an OST needs by itself."""
+    """What a group needs by itself."""
 
+    group: Group
+    usage: Usage
     excess_bytes: int
     hour: int | None
     curve: AgeCurve
 
 
-def _need(excess_bytes: int, curve: AgeCurve) -> _Need:
+def _need(group: Group, curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]) -> _Need:
+    of_its = [curves[index] for index in group.osts if index in curves]
+    curve = reduce(AgeCurve.merge, of_its, AgeCurve.empty()) if len(of_its) != 1 else of_its[0]
+    usage = _together([usages[index] for index in group.osts])
+    excess_bytes = usage.excess_bytes(group.limit)
     hour = curve.earliest_freeing(excess_bytes) if excess_bytes else None
-    return _Need(excess_bytes, hour, curve)
+    return _Need(group, usage, excess_bytes, hour, curve)
 
 
-def _one(index: int, usage: Usage, need: _Need, cut_off: int | None) -> OstHorizon:
+def _together(usages: list[Usage]) -> Usage:
+    """Return several uses as one, each byte counted as it is."""
+    if len(usages) == 1:
+        return usages[0]
+    return Usage(sum(one.used_bytes for one in usages), sum(one.available_bytes for one in usages))
+
+
+def _one(need: _Need, cut_off: int | None) -> GroupHorizon:
     if not need.excess_bytes:
         status = HorizonStatus.MET_ALREADY
     else:
         status = HorizonStatus.OUT_OF_REACH if need.hour is None else HorizonStatus.REACHED
     freed = Freed() if cut_off is None else need.curve.freed_before(cut_off)
-    return OstHorizon(
-        index=index,
-        usage=usage,
+    return GroupHorizon(
+        group=need.group,
+        usage=need.usage,
         status=status,
         excess_bytes=need.excess_bytes,
         cut_off_hour=need.hour,
-        best=usage.after(need.curve.total.allocated_bytes),
+        best=need.usage.after(need.curve.total.allocated_bytes),
         freed=freed,
-        after=usage.after(freed.allocated_bytes),
+        after=need.usage.after(freed.allocated_bytes),
     )
 
 
@@ -184,13 +327,15 @@ def _doubts(curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]) -> Iter
             )
 
 
-def _words(found: OstHorizons, at_s: int) -> Iterator[str]:
-    limit = format_percent(found.limit)
+def _words(found: GroupHorizons, at_s: int) -> Iterator[str]:
     if found.cut_off_hour is None and not found.unfixable:
-        yield f"Every OST is at or under {limit}: nothing has to go."
+        yield f"Every {_limits(found.groups)[0]}: nothing has to go."
     if found.cut_off_hour is not None:
         cut_off_s = found.cut_off_hour * HOUR_S
-        which = "every OST" if not found.unfixable else "every OST that a horizon can bring there"
+        noun, to = found.groups[0].group.noun, _limits(found.groups)[1]
+        which = f"every {noun}"
+        if found.unfixable:
+            which = f"{which} that a horizon can bring there"
         target = (
             ""
             if found.target is None
@@ -198,13 +343,24 @@ def _words(found: OstHorizons, at_s: int) -> Iterator[str]:
         )
         yield (
             f"Deleting what was last used before {moment(cut_off_s)} "
-            f"({format_duration(at_s - cut_off_s)} ago) brings {which} to {limit} or under{target}."
+            f"({format_duration(at_s - cut_off_s)} ago) brings {which} to {to}{target}."
         )
     youngest = format_duration(at_s - found.youngest_hour * HOUR_S)
     for one in found.unfixable:
         best = "" if one.best is None else f", at best {format_percent(one.best.fullness)}"
         yield (
-            f"No horizon down to {youngest} fixes {one.name}: it is at "
+            f"No horizon down to {youngest} fixes {one.group.shown}: it is at "
             f"{format_percent(one.usage.fullness)}{best}. Move files off it, or stop new ones."
         )
     yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in found.doubts)
+
+
+def _limits(groups: tuple[GroupHorizon, ...]) -> tuple[str, str]:
+    """Return where all groups are or come to, for two kinds of sentences."""
+    noun = groups[0].group.noun
+    limits = {one.group.limit for one in groups}
+    if len(limits) == 1:
+        limit = format_percent(limits.pop())
+        return f"{noun} is at or under {limit}", f"{limit} or under"
+    each = ", ".join(f"{visible(one.name)} {format_percent(one.group.limit)}" for one in groups)
+    return f"{noun} is at or under its limit ({each})", f"its limit or under ({each})"

@@ -35,6 +35,13 @@ def text_of(name: str, values: Sequence[bytes | None]) -> pl.Series:
         return pl.Series(name, [_decoded(value) for value in values], dtype=pl.String)
 
 
+def names_of(name: str, values: Sequence[bytes | None]) -> pl.Series:
+    """Return names as the bytes that they are; null where there is none."""
+    import polars as pl
+
+    return pl.Series(name, [value or None for value in values], dtype=pl.Binary)
+
+
 def _decoded(value: bytes | None) -> str | None:
     try:
         return None if value is None else value.decode()

@@ -63,8 +63,8 @@ class Lack(StrEnum):
         Not what a file takes up: its length, which is more for a sparse and less for a small file.
     TYPE
         Not what a name is: all were taken to be regular files.
-    ACCESS, MODIFICATION, CHANGE, BIRTH, PROJECT, LAYOUT
-        Null.
+    ACCESS, MODIFICATION, CHANGE, BIRTH, PROJECT, LAYOUT, POOL
+        Null. An index that says nothing of pools may be of before they were kept.
     GROUP
         No group: 4294967295, which is no group.
     PLAIN_NAMES
@@ -82,6 +82,7 @@ class Lack(StrEnum):
     BIRTH = "birth time"
     PROJECT = "project"
     LAYOUT = "layout"
+    POOL = "pool"
     GROUP = "group"
     PLAIN_NAMES = "unambiguous names"
 

@@ -1,4 +1,4 @@
-"""Ready-made questions: who holds what, by user, group, project, age, size and OST.
+"""Ready-made questions: who holds what, by user, group, project, age, size, OST and pool.
 
 Regular files only, each counted once whatever its number of names, by what it takes up.
 """
@@ -31,7 +31,11 @@ class By(StrEnum):
     AGE = "age"
     SIZE = "size"
     OST = "ost"
+    POOL = "pool"
 
+
+NO_POOL: Final = "(none)"
+"""What stands where a file's layout names no pool: its OSTs are of any."""
 
 AGES_DAYS: Final = (1, 7, 14, 28, 56, 91, 182, 365, 730)
 """Where the classes of age begin; 56 days are the eight weeks that a file has at least."""
@@ -58,15 +62,16 @@ def holdings(
     directory
         The index.
     top
-        So many rows: of users, groups, projects and OSTs those that hold most; of ages and sizes
-        the first classes there are.
+        So many rows: of users, groups, projects, OSTs and pools those that hold most; of ages and
+        sizes the first classes there are.
 
     Returns
     -------
     Answer
         A row each: what it is grouped by, ``files``, ``allocated_bytes``, ``share`` of the bytes of
         all, and ``unused_days``, the longest that one of its files has not been used. A file with
-        objects on several OSTs counts as a file on each of them, its bytes divided among them.
+        objects on several OSTs counts as a file on each of them, its bytes divided among them. A
+        file of no pool is one of `NO_POOL`.
 
     Raises
     ------
@@ -78,6 +83,11 @@ def holdings(
     manifest = load_manifest(directory)
     _check(by, manifest)
     with views.readable():
+        if by is By.POOL and not views.tells(directory, manifest, "pool"):
+            raise UsageError(
+                "the index does not tell the pool of a file",
+                hint="it was made before pools were kept: scan or import again",
+            )
         rows = views.names(directory, manifest, user=user, group=group)
         return answer(grouped(views.files(rows), by), manifest, top)
 
@@ -109,11 +119,18 @@ def grouped(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     if by is By.OST:
         files = _by_ost(files)
     totals = files.group_by(key).agg(*_totals())
-    return totals.sort("allocated_bytes", key, descending=[True, False]).select(key, *_shown())
+    ordered = totals.sort("allocated_bytes", key, descending=[True, False])
+    shown = pl.col(key).fill_null(NO_POOL) if by is By.POOL else pl.col(key)
+    return ordered.select(shown, *_shown())
+
+
+_NEEDED: Final = {
+    By.PROJECT: Lack.PROJECT, By.OST: Lack.LAYOUT, By.POOL: Lack.POOL, By.GROUP: Lack.GROUP,
+}  # fmt: skip
 
 
 def _check(by: By, manifest: Manifest) -> None:
-    needed = {By.PROJECT: Lack.PROJECT, By.OST: Lack.LAYOUT, By.GROUP: Lack.GROUP}.get(by)
+    needed = _NEEDED.get(by)
     if needed is not None and needed in manifest.lacking:
         raise UsageError(
             f"the index does not tell the {needed.value} of a file",

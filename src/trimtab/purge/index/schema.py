@@ -17,12 +17,14 @@ column              Polars; in Parquet          what
 ``type``            String; BYTE_ARRAY          letter of ``find -printf %y``
 ``stripe_count``    UInt32?; INT32              stripes of a Lustre file
 ``osts``            List(UInt32)?; INT32        index of each OST that holds an object of it
+``pool``            Binary?; BYTE_ARRAY         the pool of OSTs that its layout names, never empty
 ``last_use_s``      Int64?; INT64               latest of the first three times, rounded down to
                                                 seconds; null where one of them is
 ==================  ==========================  ==================================================
 
 Nullable columns have a question mark; Polars writes all columns as optional, and no null stands in
-the others. A time that does not fit (beyond 2262) is the last that does, as in the scan.
+the others. A time that does not fit (beyond 2262) is the last that does, as in the scan. Shards of
+before pools were kept have no ``pool``, and are read as if it were null.
 """
 
 from __future__ import annotations
@@ -76,6 +78,7 @@ def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
         "type": pl.String,
         "stripe_count": pl.UInt32,
         "osts": pl.List(pl.UInt32),
+        "pool": pl.Binary,
         "last_use_s": pl.Int64,
     }
 
@@ -94,6 +97,7 @@ def lacking_of(names: set[str]) -> frozenset[Lack]:
         "btime_ns": Lack.BIRTH,
         "project": Lack.PROJECT,
         "stripe_count": Lack.LAYOUT,
+        "pool": Lack.POOL,
         "gid": Lack.GROUP,
     }
     return frozenset(lack for name, lack in told.items() if name not in names)

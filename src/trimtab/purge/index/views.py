@@ -71,14 +71,15 @@ def names(
     polars.LazyFrame
         The columns of the index, and ``path`` (visible text), ``directory`` (likewise), ``user``,
         ``group`` (their number as text where they have no name), ``age_days`` (Float64, at the end
-        of the scan; 0 for a time in the future) and ``last_use`` (UTC). They are worked out only
-        where a question has them.
+        of the scan; 0 for a time in the future) and ``last_use`` (UTC); ``pool`` as visible text.
+        They are worked out only where a question has them.
     """
     import polars as pl
 
     frame = scanned(directory, manifest).with_columns(
         _path(),
         visible_text(pl.col("parent")).alias("directory"),
+        _pool(),
         named("uid", "user", user),
         named("gid", "group", group),
         age_days(manifest).alias("age_days"),
@@ -102,6 +103,15 @@ def scanned(directory: Path, manifest: Manifest) -> pl.LazyFrame:
     kinds = columns()
     frames = [_one(file, kinds) for file in files]
     return pl.concat(frames)
+
+
+def tells(directory: Path, manifest: Manifest, column: str) -> bool:
+    """Whether every shard of an index has a column, be it null in every row."""
+    import polars as pl
+
+    return all(
+        column in pl.read_parquet_schema(directory / shard.name) for shard in manifest.shards
+    )
 
 
 def _one(file: Path, kinds) -> pl.LazyFrame:
@@ -175,6 +185,18 @@ def _path() -> pl.Expr:
         .map_batches(of, return_dtype=pl.String, is_elementwise=True)
         .alias("path")
     )
+
+
+def _pool() -> pl.Expr:
+    """Return the names of pools as visible text: a few of them, however many files."""
+    import polars as pl
+
+    def of(series: pl.Series) -> pl.Series:
+        names = series.unique().drop_nulls().to_list()
+        shown = dict(zip(names, _shown(names), strict=True))
+        return pl.Series(series.name, [shown.get(name) for name in series], dtype=pl.String)
+
+    return pl.col("pool").map_batches(of, return_dtype=pl.String, is_elementwise=True)
 
 
 def _shown(values: Iterable[bytes | None]) -> list[str | None]:

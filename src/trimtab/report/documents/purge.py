@@ -11,7 +11,7 @@ from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import Horizon, OwnedBy, Step
-from trimtab.purge.horizon.targets import OstHorizon
+from trimtab.purge.horizon.targets import GroupHorizon, ost_name
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest
 from trimtab.purge.plan.model import Plan
@@ -159,6 +159,13 @@ class OstDocument(Document):
     usage_at_best: UsageDocument | None
 
 
+class PoolDocument(OstDocument):
+    """What the OSTs of one pool need together; files on several of them count on each."""
+
+    limit: float
+    osts: list[str]
+
+
 class GrowthDocument(Document):
     """What use is expected to grow by; null with a reason where it cannot be said."""
 
@@ -201,6 +208,7 @@ class PurgeHorizonDocument(Document):
     users: list[OwnerDocument]
     projects: list[OwnerDocument]
     osts: list[OstDocument]
+    pools: list[PoolDocument]
     future_files: int
     words: list[str]
     notes: list[str]
@@ -305,7 +313,7 @@ def horizon_document(
     user: Naming,
 ) -> PurgeHorizonDocument:
     """Return what an index says of a target as its JSON document."""
-    osts = () if found.osts is None else found.osts.osts
+    osts, pools = (() if one is None else one.groups for one in (found.osts, found.pools))
     return PurgeHorizonDocument(
         directory=str(directory),
         index_id=manifest.index_id,
@@ -322,6 +330,7 @@ def horizon_document(
         users=[_owner(one, user(one.owner)) for one in found.users],
         projects=[_owner(one, None) for one in found.projects],
         osts=[_ost(one) for one in osts],
+        pools=[_pool(one) for one in pools],
         future_files=found.future_files,
         words=list(found.words),
         notes=list(notes),
@@ -473,10 +482,18 @@ def _owner(one: OwnedBy, name: str | None) -> OwnerDocument:
     )
 
 
-def _ost(one: OstHorizon) -> OstDocument:
+def _pool(one: GroupHorizon) -> PoolDocument:
+    return PoolDocument(
+        **dict(_ost(one)),
+        limit=one.group.limit,
+        osts=[ost_name(index) for index in one.group.osts],
+    )
+
+
+def _ost(one: GroupHorizon) -> OstDocument:
     hour = one.cut_off_hour
     return OstDocument(
-        name=one.name,
+        name=visible(one.name),
         status=one.status.value,
         usage=_usage(one.usage),
         excess_bytes=one.excess_bytes,

@@ -47,6 +47,7 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
     "type": ("letter", "mode", "word"),
     "stripe_count": ("number",),
     "osts": ("numbers",),
+    "pool": ("raw",),
 }
 """Of each target its units; the first is meant where none is named and none is `_EXPLICIT`."""
 
@@ -180,6 +181,8 @@ def frame_of(
         values = texts[one.column].to_list()
         if one.target in ("path", "parent", "name"):
             paths[one.target] = _decoded(values, one.unit)
+        elif one.target == "pool":
+            columns.append(fields.names_of(one.target, values))
         else:
             text = fields.text_of(one.target, values)
             columns.append(_reader(one, names)(text).alias(one.target))

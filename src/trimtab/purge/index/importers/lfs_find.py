@@ -13,7 +13,8 @@ Seen on Lustre 2.17: times are whole seconds; the FID has no brackets, and is mi
 file was gone by then; the layout printed for a directory is that of its metadata, and for a
 symbolic link that of its target, so both are passed over; OSTs are printed component by component
 (``[0][2,3,1,0]``, ``?`` where nothing was written yet), a stripe count that is "all of them" as
-1152921504606846978.
+1152921504606846978. The pool, by the source, is that of the last component that has objects, and
+empty where there is none; its bytes are printed as they are.
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ from trimtab.visible import shell_text
 if TYPE_CHECKING:
     import polars as pl
 
-FULL: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
-"""What Trimtab asks for."""
+FULL: Final = r"%LF\t%Lp\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
+"""What Trimtab asks for. The pool stands before the numbers: tabs in a name that somebody made up
+move the letter of the type onto one of them, and the record is refused. Of 15 bytes a name has too
+few to move it behind the last."""
+POOLLESS: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%Lo\t%p\n"
+"""What it asked for before pools were kept."""
 SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\t%p\n"
 """Of regular files, by ``-type f``."""
 
@@ -71,15 +76,15 @@ def read(
     Parameters
     ----------
     format_text
-        What was given to ``--printf``, without the token; ``None``: `FULL` or `SHORT`, whichever
-        fits.
+        What was given to ``--printf``, without the token; ``None``: `FULL`, `POOLLESS` or `SHORT`,
+        whichever fits.
 
     Raises
     ------
     UsageError
         The format cannot be read.
     DataError
-        The list is of neither format.
+        The list is of none of these formats.
     """
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9
@@ -107,7 +112,8 @@ def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
     texts = [line[skip:] for line in lines]
     if token is not None and texts[0].startswith(END_WORD):
         return parse_format(FULL, LFS)  # nothing at all beneath the root
-    return fitting((FULL, SHORT), LFS, texts, tool="lfs find", option="--printf")
+    # No record fits two of them: where one has a letter, the others have numbers.
+    return fitting((FULL, POOLLESS, SHORT), LFS, texts, tool="lfs find", option="--printf")
 
 
 def _frame(found: Records, form: Format, reading: Reading) -> pl.DataFrame:
@@ -120,7 +126,7 @@ def _frame(found: Records, form: Format, reading: Reading) -> pl.DataFrame:
         found = found.at(there) if len(there) < len(found) else found
     special = {"id": identity.of_fids, "osts": _osts}
     frame = frame_of(found, form, reading, special)
-    for name in ("stripe_count", "osts"):
+    for name in ("stripe_count", "osts", "pool"):
         if name in frame.columns and "type" in frame.columns:
             of_file = pl.when(pl.col("type") == "f").then(pl.col(name))
             frame = frame.with_columns(of_file.alias(name))

@@ -81,6 +81,7 @@ LFS: Final = {
     "%W@": Directive("btime_ns", _BIRTH),
     "%LF": Directive("id", r"[0-9a-fA-Fx:]*"),
     "%LP": Directive("project", _NUMBER),
+    "%Lp": Directive("pool", r"[^\t\n]*"),
     "%Lc": Directive("stripe_count", "[0-9]*"),
     "%Lo": Directive("osts", r"[0-9,?\[\]]*"),
     "%Li": Directive(None, "-?[0-9]*"),
@@ -257,7 +258,9 @@ def frame_of(
     columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
     readers = {**_readers(), **special}
     series = [
-        readers[one.column](fields.text_of(one.column, values))
+        fields.names_of("pool", values)
+        if one.column == "pool"
+        else readers[one.column](fields.text_of(one.column, values))
         for one, values in zip(form.directives, columns, strict=False)
         if one.column is not None
     ]

@@ -1,0 +1,125 @@
+"""Which OSTs are in which pool, as ``lfs pool_list`` says on a client.
+
+::
+
+    $ lfs pool_list scratch            $ lfs pool_list scratch.flash
+    Pools from scratch:                Pool: scratch.flash
+    scratch.flash                      scratch-OST0000_UUID
+    scratch.disk                       scratch-OST0001_UUID
+
+Nothing at the end of a list says that it is one. A pool that has lost an OST on the way would be
+promised too little, so anything that does not fit makes all of it unknown: an exit code, a line
+that is no member, one that is not ended. Neither server nor network is asked: the client knows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from trimtab.drivers.local.tools import run_tool
+from trimtab.drivers.lustre.names import parse_name
+from trimtab.launch.launchers import Execute
+from trimtab.model.telemetry import NotAvailable
+from trimtab.visible import visible
+
+_TIMEOUT_S: Final = 20.0
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_SHOWN: Final = 80
+
+
+def read_pools(file_system: str, execute: Execute) -> dict[str, tuple[int, ...]] | NotAvailable:
+    """Return the OSTs of each pool of a file system by their index, or why they are not known.
+
+    Parameters
+    ----------
+    file_system
+        Lustre's name of it, which is not in the names of the pools here.
+    execute
+        Runs ``lfs``: once, and once for each pool.
+    """
+    listed = _ask(file_system, execute)
+    names = listed if isinstance(listed, NotAvailable) else parse_pools(file_system, listed)
+    if isinstance(names, NotAvailable):
+        return names
+    found = {}
+    for name in names:
+        whole = f"{file_system}.{name}"
+        printed = _ask(whole, execute)
+        osts = printed if isinstance(printed, NotAvailable) else parse_members(whole, printed)
+        if isinstance(osts, NotAvailable):
+            return osts
+        found[name] = osts
+    return found
+
+
+def parse_pools(file_system: str, text: str) -> tuple[str, ...] | NotAvailable:
+    r"""Return the names of the pools in the text of ``lfs pool_list FSNAME``.
+
+    Examples
+    --------
+    >>> parse_pools("scratch", "Pools from scratch:\nscratch.flash\n")
+    ('flash',)
+    """
+    lines = _lines(f"Pools from {file_system}:", text)
+    if isinstance(lines, NotAvailable):
+        return lines
+    names: list[str] = []
+    for line in lines:
+        before, dot, name = line.partition(".")
+        if before != file_system or not dot or _NAME.fullmatch(name) is None:
+            return _unreadable(f"{line[:_SHOWN]!r} is no pool of {file_system}")
+        if name in names:
+            return _unreadable(f"it names {line} twice")
+        names.append(name)
+    return tuple(names)
+
+
+def parse_members(pool: str, text: str) -> tuple[int, ...] | NotAvailable:
+    r"""Return the OSTs in the text of ``lfs pool_list FSNAME.POOL``, by their index, in order.
+
+    Examples
+    --------
+    >>> parse_members("scratch.flash", "Pool: scratch.flash\nscratch-OST000a_UUID\n")
+    (10,)
+    """
+    lines = _lines(f"Pool: {pool}", text)
+    if isinstance(lines, NotAvailable):
+        return lines
+    file_system = pool.partition(".")[0]
+    indices: set[int] = set()
+    for line in lines:
+        found = parse_name(line)
+        if (
+            found is None
+            or found.kind != "ost"
+            or (found.file_system, found.by, found.device) != (file_system, None, None)
+            or not line.endswith("_UUID")
+        ):
+            return _unreadable(f"{line[:_SHOWN]!r} is no OST of {file_system}")
+        if found.index in indices:
+            return _unreadable(f"it names {found.target} twice")
+        indices.add(found.index)
+    return tuple(sorted(indices))
+
+
+def _ask(what: str, execute: Execute) -> str | NotAvailable:
+    result = run_tool(execute, ("lfs", "pool_list", what), timeout_s=_TIMEOUT_S)
+    if isinstance(result, NotAvailable):
+        return result
+    return result.stdout.decode("utf-8", "surrogateescape")
+
+
+def _lines(head: str, text: str) -> Sequence[str] | NotAvailable:
+    """Return what follows the first line, which has to be ``head``; each line has to be ended."""
+    first, *rest = text.split("\n")
+    if first != head:
+        return _unreadable(f"it begins with {first[:_SHOWN]!r}, not with {head!r}")
+    if not rest or rest.pop():
+        return _unreadable("it was cut off")
+    return rest
+
+
+def _unreadable(why: str) -> NotAvailable:
+    return NotAvailable(f"what lfs pool_list printed cannot be read: {visible(why)}")
