@@ -15,11 +15,13 @@
     Interrupted             the person or the system asked to stop               exit code 130
 
 `Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
-Anything else that escapes is a bug (exit code 1). A message says what happened and where; the
-hint says what to do next.
+Anything else that escapes is a bug (exit code 1). A message says what happened and where, the hint
+what to do next; the code names the problem for programs and tests and outlives every rewording.
 """
 
 from __future__ import annotations
+
+from trimtab.message import code_of
 
 
 class TrimtabError(Exception):
@@ -29,17 +31,22 @@ class TrimtabError(Exception):
     ----------
     message
         What happened, and where.
+    code
+        Stable name of the problem, lower-case words joined by hyphens: ``site-unknown``. Without
+        one it is the code of the message, else of the class.
     hint
         What the reader can do next, if there is something.
     """
 
     exit_code = 1
+    code = "error"
     reported = False
     """Set on an error that stands in a document which was printed already."""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.code = code or code_of(message) or type(self).code
         self.hint = hint
 
 
@@ -47,16 +54,20 @@ class UsageError(TrimtabError):
     """Wrong use: a bad argument, path or site file."""
 
     exit_code = 2
+    code = "usage"
 
 
 class ToolError(TrimtabError):
     """A probe, tool or node failed; the message carries what it printed, shortened."""
 
     exit_code = 3
+    code = "tool-failed"
 
 
 class NoAnswer(ToolError):
     """A file system did not answer within its deadline: a result, not a bug."""
+
+    code = "no-answer"
 
 
 class NeverStarted(ToolError):
@@ -64,6 +75,8 @@ class NeverStarted(ToolError):
 
     The probe is missing then, which says nothing about the file system.
     """
+
+    code = "never-started"
 
 
 class JobLost(ToolError):
@@ -81,15 +94,18 @@ class JobLost(ToolError):
         printed; ``None`` between two commands.
     """
 
+    code = "job-lost"
+
     def __init__(
         self,
         message: str,
         *,
         state: str | None,
         result: object | None = None,
+        code: str | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, code=code, hint=hint)
         self.state = state
         self.result = result
 
@@ -103,12 +119,14 @@ class RefusedError(TrimtabError):
     """A safety rule forbids what was asked."""
 
     exit_code = 4
+    code = "refused"
 
 
 class UnreadableError(TrimtabError):
     """Data or a store that cannot be read or written; nothing was lost by trying."""
 
     exit_code = 5
+    code = "unreadable"
 
 
 class DataError(UnreadableError):
@@ -124,29 +142,35 @@ class DataError(UnreadableError):
         The line, counted from 1; ``None`` where it is of the whole.
     """
 
+    code = "data"
+
     def __init__(
         self,
         message: str,
         *,
         file: str | None = None,
         line: int | None = None,
+        code: str | None = None,
         hint: str | None = None,
     ) -> None:
         place = ":".join(str(part) for part in (file, line) if part is not None)
-        super().__init__(f"{place}: {message}" if place else message, hint=hint)
+        super().__init__(
+            f"{place}: {message}" if place else message, code=code or code_of(message), hint=hint
+        )
         self.reason = message
         self.file = file
         self.line = line
 
     def of(self, file: str) -> DataError:
         """Return the same error with the file that it is about."""
-        return DataError(self.reason, file=file, line=self.line, hint=self.hint)
+        return DataError(self.reason, file=file, line=self.line, code=self.code, hint=self.hint)
 
 
 class Interrupted(KeyboardInterrupt):
     """A person or the system asked Trimtab to stop (SIGINT, SIGTERM, SIGHUP)."""
 
     exit_code = 130
+    code = "interrupted"
     hint = None
     reported = False
 

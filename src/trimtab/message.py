@@ -1,0 +1,61 @@
+"""A sentence for people that carries a stable code for programs.
+
+Every reason, note and outcome that a program or a test may rely on is a `Message`: the code stays
+when the sentence is improved. In JSON the code stands beside the sentence (``reason`` and
+``reason_code``). Errors carry their code as an attribute (`trimtab.errors`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+CODE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""Lower-case words joined by hyphens: ``too-few-runs``."""
+
+
+class Message(str):
+    """A sentence with its code. It is a ``str`` wherever a sentence is wanted.
+
+    Parameters
+    ----------
+    code
+        Stable, as `CODE` says; the same code for the same meaning wherever it arises.
+    text
+        One sentence, without a final full stop; free to change from version to version.
+
+    Raises
+    ------
+    ValueError
+        For a code of another form.
+
+    Notes
+    -----
+    Formatting and joining return a plain ``str``: give the code to the sentence that is whole.
+
+    Examples
+    --------
+    >>> reason = Message("too-few-runs", "3 of at least 24 runs in the window")
+    >>> reason.code, reason[:4]
+    ('too-few-runs', '3 of')
+    """
+
+    __slots__ = ("code",)
+    code: str
+
+    def __new__(cls, code: str, text: str) -> Message:
+        """Return the sentence with its code."""
+        if CODE.fullmatch(code) is None:
+            raise ValueError(f"{code!r} is no code: lower-case words joined by hyphens")
+        message = super().__new__(cls, text)
+        message.code = code
+        return message
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str, str]]:
+        """Keep the code when the sentence passes to another process."""
+        return Message, (self.code, str(self))
+
+
+def code_of(text: str | None) -> str | None:
+    """Return the code of a sentence; ``None`` where it has none, as text read from a store."""
+    return text.code if isinstance(text, Message) else None
