@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
-from trimtab.judge.ladder.printed import check, evaluate
+from trimtab.judge.ladder.claims import check_claim, evaluate
 from trimtab.model.hardware import Figure
 from trimtab.model.ladder import Claim, Match
 from trimtab.site.figures import parse_figure
@@ -27,11 +27,11 @@ FIGURES = {
 
 def match(value: str, formula: str | None, **more: object) -> Match:
     claim = Claim("x", parse_figure(value), formula, **more)  # pyright: ignore[reportArgumentType]
-    return check(claim, FIGURES).match
+    return check_claim(claim, FIGURES).match
 
 
 def test_within_the_rounding_of_the_inputs() -> None:
-    found = check(
+    found = check_claim(
         Claim("x", parse_figure("88.4 %"), "client.write * hardware.parity / drive.write"), FIGURES
     )
     assert found.match is Match.GIVEN
@@ -140,4 +140,4 @@ def test_what_follows_from_the_true_values_is_always_given(above: int, beneath: 
         "b": parse_figure(f"{true_beneath:.1f} GB/s"),
     }
     claim = Claim("x", parse_figure(f"{true_above / true_beneath * 100:.1f} %"), "a / b")
-    assert check(claim, figures).match is Match.GIVEN
+    assert check_claim(claim, figures).match is Match.GIVEN

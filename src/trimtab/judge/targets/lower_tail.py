@@ -68,7 +68,7 @@ def expected_minimum(values: Sequence[float], drawn: int) -> float:
     )
 
 
-def slow_end(
+def lower_tail(
     table: SurveyTable,
     rows: Sequence[int],
     *,

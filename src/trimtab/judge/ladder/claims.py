@@ -44,7 +44,7 @@ class Bounds:
     dimension: tuple[int, int]
 
 
-def check(claim: Claim, figures: Mapping[str, Figure]) -> CheckedClaim:
+def check_claim(claim: Claim, figures: Mapping[str, Figure]) -> CheckedClaim:
     """Return whether a printed value follows from the figures that its formula names.
 
     Raises
@@ -77,7 +77,7 @@ def evaluate(
     Raises
     ------
     UsageError
-        As `check`.
+        As `check_claim`.
     """
     if len(formula) > _FORMULA_MAX or not _TOKENS.match(formula):
         raise _wrong(formula[:_FORMULA_MAX], "is not a formula of names, numbers, + - * / and ( )")

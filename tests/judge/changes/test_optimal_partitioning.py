@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.judge.changes.partition import cuts
+from trimtab.judge.changes.optimal_partitioning import cuts
 
 heights = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=11)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trimtab.judge.discoveries import benjamini_hochberg
+from trimtab.judge.false_discovery import benjamini_hochberg
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trimtab.judge.changes.runs import Floats, Runs
-    from trimtab.judge.changes.walk import Found
+    from trimtab.judge.changes.walk_forward import Detection
     from trimtab.model.verdict import Interval
 
 NEAR_RUNS: Final = 336
@@ -23,7 +23,7 @@ LEVEL_RUNS: Final = 3
 """Finished runs that make a level: of one or two, nothing is said."""
 
 
-def change_point(runs: Runs, found: Found, begin: int, end: int) -> ChangePoint:
+def change_point(runs: Runs, found: Detection, begin: int, end: int) -> ChangePoint:
     """Return what is told of a change, its levels taken from the runs ``begin`` to ``end``.
 
     Parameters

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.targets.fields import field, table
 
-from trimtab.judge.targets.slow_end import SURVEYS_MINIMUM, expected_minimum, slow_end
+from trimtab.judge.targets.lower_tail import SURVEYS_MINIMUM, expected_minimum, lower_tail
 
 RATES = st.lists(st.floats(0, 1e11), min_size=1, max_size=9)
 
@@ -46,7 +46,7 @@ def test_the_figures_are_those_of_all_targets_and_surveys():
     values = field(12, 40)
     values[3, 7] = 260e6
     values[5, 9] = np.nan
-    found = slow_end(table(values), range(12))
+    found = lower_tail(table(values), range(12))
     assert found is not None
     every = values[np.isfinite(values)]
     assert (found.surveys, found.targets, found.of_targets) == (12, 40, 40)
@@ -55,7 +55,7 @@ def test_the_figures_are_those_of_all_targets_and_surveys():
     assert (found.p1, found.p10) == pytest.approx(tuple(np.quantile(every, [0.01, 0.1])))
     assert found.expected_minimum == pytest.approx(np.nanmin(values, axis=1).mean())
     assert found.stripe_loss == pytest.approx(1 - found.expected_minimum / found.mean)
-    narrow = slow_end(table(values), range(12), stripe_count=4)
+    narrow = lower_tail(table(values), range(12), stripe_count=4)
     assert narrow is not None
     assert narrow.of_targets == 4
     assert 0 < narrow.stripe_loss < found.stripe_loss
@@ -66,7 +66,7 @@ def test_the_seeds_months_before_and_after():
     before, after = field(30, 274, rate=15.1e9, seed=1), field(30, 298, rate=19.9e9, seed=2)
     before, after = before / before.mean() * 15.1e9, after / after.mean() * 19.9e9
     before[20, 100], after[20, 100] = 260e6, 9032e6
-    first, last = (slow_end(table(values), range(30)) for values in (before, after))
+    first, last = (lower_tail(table(values), range(30)) for values in (before, after))
     assert first is not None
     assert last is not None
     assert last.mean / first.mean == pytest.approx(1.318, abs=0.002)
@@ -75,19 +75,19 @@ def test_the_seeds_months_before_and_after():
 
 
 def test_nothing_measured_has_no_slow_end_and_silent_targets_lose_everything():
-    assert slow_end(table(np.full((3, 4), np.nan)), range(3)) is None
-    silent = slow_end(table(np.zeros((12, 4))), range(12))
+    assert lower_tail(table(np.full((3, 4), np.nan)), range(3)) is None
+    silent = lower_tail(table(np.zeros((12, 4))), range(12))
     assert silent is not None
     assert (silent.mean, silent.minimum, silent.stripe_loss) == (0.0, 0.0, 0.0)
     one = field(12, 4)
     one[:, 2] = 0.0
-    found = slow_end(table(one), range(12))
+    found = lower_tail(table(one), range(12))
     assert found is not None
     assert found.stripe_loss == 1.0
 
 
 def test_few_surveys_have_no_interval():
-    few = slow_end(table(field(SURVEYS_MINIMUM - 1, 50)), range(SURVEYS_MINIMUM - 1))
+    few = lower_tail(table(field(SURVEYS_MINIMUM - 1, 50)), range(SURVEYS_MINIMUM - 1))
     assert few is not None
     assert few.p1_interval is few.p10_interval is None
 
@@ -98,7 +98,7 @@ def test_intervals_hold_the_truth():
     truth = [17e9 * math.exp(spread.inv_cdf(fraction)) for fraction in (0.01, 0.10)]
     held, rounds = [0, 0], 60
     for seed in range(rounds):
-        found = slow_end(table(field(30, 40, seed=seed + 100)), range(30))
+        found = lower_tail(table(field(30, 40, seed=seed + 100)), range(30))
         assert found is not None
         for place, interval in enumerate((found.p1_interval, found.p10_interval)):
             assert interval is not None
@@ -115,7 +115,7 @@ def test_candidates_are_as_good_as_every_value():
         np.quantile(values[(rng.integers(0, 60, 8)[:, None] + np.arange(8)).ravel()[:60] % 60], 0.1)
         for _ in range(2000)
     ]
-    found = slow_end(table(values), range(60))
+    found = lower_tail(table(values), range(60))
     assert found is not None
     assert found.p10_interval is not None
     low, high = np.quantile(naive, [0.025, 0.975])

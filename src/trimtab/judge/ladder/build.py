@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from trimtab.judge.ladder.comparing import Comparer
+from trimtab.judge.ladder.claims import check_claim
+from trimtab.judge.ladder.efficiency import Comparer
 from trimtab.judge.ladder.estimates import of_figure, scaled
 from trimtab.judge.ladder.limits import Walk
-from trimtab.judge.ladder.printed import check
 from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.ladder import (
     LADDER_METRICS,
@@ -53,7 +53,9 @@ _HINTS: Final[Mapping[Level, str]] = {
 _OF_ONE_HOST: Final[tuple[Level, ...]] = ("data_sheet", "drive", "client")
 
 
-def climb(given: LadderInput, *, margin: float = MARGIN, scale: Scale | None = None) -> Ladder:
+def build_ladder(
+    given: LadderInput, *, margin: float = MARGIN, scale: Scale | None = None
+) -> Ladder:
     """Return the ladder of what was measured.
 
     Parameters
@@ -86,7 +88,7 @@ def climb(given: LadderInput, *, margin: float = MARGIN, scale: Scale | None = N
         margin=margin,
         tracks=tuple(tracks),
         absent=tuple(_absent(given, tracks)),
-        claims=tuple(check(claim, given.figures) for claim in given.claims),
+        claims=tuple(check_claim(claim, given.figures) for claim in given.claims),
         notes=given.notes,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
 
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.model.hardware import Parity
 from trimtab.model.ladder import Coverage, LadderInput, LimitKind
 from trimtab.site.figures import parse_figure
@@ -285,7 +285,7 @@ def test_one_server_and_the_whole() -> None:
 def test_each_scale(scale, expected: float) -> None:
     hardware = replace(HARDWARE, drives=24, osts=4, oss=2)
     given = LadderInput("x", hardware, (rung("ost", "84.0 GB/s", coverage=Coverage(osts=4)),))
-    (found,) = climb(given, scale=scale).tracks
+    (found,) = build_ladder(given, scale=scale).tracks
     (step,) = (one for one in found.steps if one.rung.layer == "ost")
     assert step.shown is not None
     assert step.shown.value == pytest.approx(expected * 1e9)
@@ -317,15 +317,17 @@ def test_a_file_system_of_one_host_has_no_network_and_no_osts() -> None:
     found = track(rung("drive", "42.0 GB/s"), rung("client", "30.0 GB/s"), networked=False)
     assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "client")
     given = LadderInput("x", HARDWARE, (rung("client", "30.0 GB/s"),), networked=False)
-    assert {one.layer for one in climb(given).absent} == {"drive"}
+    assert {one.layer for one in build_ladder(given).absent} == {"drive"}
 
 
 def test_what_is_missing_is_said_with_what_would_measure_it() -> None:
-    ladder = climb(LadderInput("x", replace(HARDWARE, drive_read=None), (rung("ost", "1 GB/s"),)))
+    ladder = build_ladder(
+        LadderInput("x", replace(HARDWARE, drive_read=None), (rung("ost", "1 GB/s"),))
+    )
     hints = {one.layer: one.hint for one in ladder.absent}
     assert set(hints) == {"data_sheet", "drive", "network", "client"}
     assert "lst stat" in hints["network"]
-    nothing = climb(LadderInput("x", HARDWARE, ()))
+    nothing = build_ladder(LadderInput("x", HARDWARE, ()))
     assert nothing.tracks == ()
     assert {one.layer for one in nothing.absent} == {
         "data_sheet",

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.targets.fields import field, frame
 
-from trimtab.judge.targets.polish import polish, robust_residuals
+from trimtab.judge.targets.median_polish import median_polish, robust_residuals
 from trimtab.judge.targets.table import survey_table
 
 
@@ -30,7 +30,7 @@ def by_hand(logs):
 def test_it_is_the_polish_by_hand(rows, columns, seed):
     rng = np.random.default_rng(seed)
     values = np.exp(rng.standard_normal((rows, columns)))
-    parts = polish(values)
+    parts = median_polish(values)
     again = (
         parts.whole
         + parts.survey_effects[:, None]
@@ -47,7 +47,7 @@ def test_planted_effects_are_found():
     values[:, 4] *= 0.7
     values[10] *= 0.5
     values[20, 30] *= 0.4
-    parts = polish(values)
+    parts = median_polish(values)
     assert parts.target_effects[4] == pytest.approx(np.log(0.7), abs=0.02)
     assert parts.residuals[20, 30] == pytest.approx(np.log(0.4), abs=0.05)
     assert np.abs(parts.residuals[10]).max() < 0.1

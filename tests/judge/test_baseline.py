@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from tests.judge.history import points
 
-from trimtab.judge.comparison import compare_with_earlier
+from trimtab.judge.baseline import compare_with_earlier
 
 EARLIER = points([95.0, 100, 105, 98, 102, 101], step_s=6 * 3600.0)
 

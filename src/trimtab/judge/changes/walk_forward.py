@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab.judge.changes.noise import Noise, noise_of, residuals, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
 from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
-from trimtab.judge.changes.rhythm import WEEKS_MINIMUM, weekly_rhythm
-from trimtab.judge.middle import middle
+from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
+from trimtab.judge.median import median
 
 if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Bools, Floats, Runs
@@ -53,11 +53,11 @@ change not yet told of."""
 YOUNG_S: Final = 21 * DAY_S
 """Age of a series up to which a change is sure only if no weekly rhythm would look the same."""
 
-_RHYTHM_CLIP: Final = 3.0
+_SEASONALITY_CLIP: Final = 3.0
 
 
 @dataclass(slots=True)
-class Found:
+class Detection:
     """What was told of one change, by places among the runs."""
 
     place: int
@@ -68,7 +68,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class Walk:
+class WalkForward:
     """Where the walk stands.
 
     Attributes
@@ -86,10 +86,10 @@ class Walk:
     runs: Runs
     levels: list[int] = field(default_factory=lambda: [0])
     armed_from: int = 0
-    open: Found | None = None
-    found: list[Found] = field(default_factory=list)
+    open: Detection | None = None
+    found: list[Detection] = field(default_factory=list)
     noise: Noise | None = None
-    rhythm: Floats | None = None
+    seasonality: Floats | None = None
     renewed_s: float = float("-inf")
     looked_back_s: float = float("-inf")
 
@@ -146,8 +146,8 @@ class Walk:
         running[self._settled(first, place) :] = False
         if age_s >= WEEKS_MINIMUM * 7 * DAY_S:
             noise = self.noise or noise_of(heights[running])
-            self.rhythm = self._rhythm(heights, first, noise)
-            heights -= self.rhythm[self.runs.hour[first:place]]
+            self.seasonality = self._seasonality(heights, first, noise)
+            heights -= self.seasonality[self.runs.hour[first:place]]
         self.noise = noise_of(heights[running])
         self.renewed_s = now_s
 
@@ -164,22 +164,24 @@ class Walk:
             part = slice(max(0, begin - first), max(0, end - first))
             finished = np.isfinite(heights[part])
             if finished.any():
-                heights[part] -= middle(heights[part][finished])
+                heights[part] -= median(heights[part][finished])
             running[part] = finished.mean() >= 0.5 if len(finished) else True
         return heights, running
 
-    def _rhythm(self, heights: Floats, first: int, noise: Noise) -> Floats:
+    def _seasonality(self, heights: Floats, first: int, noise: Noise) -> Floats:
         """Return the rhythm of heights about their levels, the last known one kept in view."""
         import numpy as np
 
         place = first + len(heights)
         hour = self.runs.hour[first:place]
         age_s = self.runs.time_s[place - 1] - self.runs.time_s[first:place]
-        known = np.zeros(len(heights)) if self.rhythm is None else self.rhythm[hour]
+        known = np.zeros(len(heights)) if self.seasonality is None else self.seasonality[hour]
         known = known / noise.scale
-        about = np.clip(heights / noise.scale - known, -_RHYTHM_CLIP, _RHYTHM_CLIP) + known
+        about = (
+            np.clip(heights / noise.scale - known, -_SEASONALITY_CLIP, _SEASONALITY_CLIP) + known
+        )
         week = (age_s // (7 * DAY_S)).astype(np.int64)
-        return weekly_rhythm(about, hour, week, noise) * noise.scale
+        return weekly_seasonality(about, hour, week, noise) * noise.scale
 
     def _settled(self, first: int, place: int) -> int:
         """Return how many runs of the history are too old to be of a change not yet told of."""
@@ -199,12 +201,12 @@ class Walk:
         first = max(self.levels[-1], self._history(end - 1))
         hour = self.runs.hour[first:end]
         heights = self.runs.height[first:end]
-        if self.rhythm is not None:
-            heights = heights - self.rhythm[hour]
+        if self.seasonality is not None:
+            heights = heights - self.seasonality[hour]
         finished = heights[: max(0, known - first)]
         finished = finished[np.isfinite(finished)]
         # Where none finished, each one that does is as much better as anything can be.
-        level = middle(finished) if len(finished) else float("-inf")
+        level = median(finished) if len(finished) else float("-inf")
         age_s = self.runs.time_s[end - 1] - self.runs.time_s[0]
         young = bool(age_s < YOUNG_S)
         return first, Window(self.runs.time_s[first:end], heights, hour, level, young)
@@ -236,10 +238,10 @@ class Walk:
             row = int(over[0])
             best = int(np.argmax(np.abs(found[row])))
             up = bool(found[row, best] > 0)
-            self.open = Found(int(starts[row, best]), up, suspected=begin + row)
+            self.open = Detection(int(starts[row, best]), up, suspected=begin + row)
             self.found.append(self.open)
 
-    def _wait(self, noise: Noise, suspect: Found, begin: int, end: int) -> int:
+    def _wait(self, noise: Noise, suspect: Detection, begin: int, end: int) -> int:
         """Give the open suspect up when its time is over or nothing is left of it.
 
         Returns the run from which to look for another.
@@ -255,7 +257,7 @@ class Walk:
                 return place + 1
         return end
 
-    def _strength(self, noise: Noise, suspect: Found, place: int) -> float:
+    def _strength(self, noise: Noise, suspect: Detection, place: int) -> float:
         """Return Z of the suspect by the runs up to ``place``, in its own direction."""
         import numpy as np
 
@@ -265,7 +267,7 @@ class Walk:
         found = float(scores(white, noise, np.array([end]), np.array([length]))[0, 0])
         return found if suspect.up else -found
 
-    def _dismiss(self, suspect: Found, place: int) -> None:
+    def _dismiss(self, suspect: Detection, place: int) -> None:
         suspect.dismissed = place
         self.open = None
         self.armed_from = place
@@ -296,7 +298,7 @@ class Walk:
             if suspect is not None and self._same(suspect, shift):
                 told, suspect = suspect, None
             else:
-                told = Found(shift.place, shift.up)
+                told = Detection(shift.place, shift.up)
                 self.found.append(told)
             told.place, told.confirmed = shift.place, now
             self.levels.append(shift.place)
@@ -306,7 +308,7 @@ class Walk:
         self.armed_from = self.levels[-1]
         self.renewed_s = float("-inf")
 
-    def _same(self, suspect: Found, shift: Shift) -> bool:
+    def _same(self, suspect: Detection, shift: Shift) -> bool:
         """Return whether a suspect was of this change: never one that was raised before it."""
         raised = suspect.suspected or 0
         apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))

@@ -28,7 +28,7 @@ _SETTLED: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Polished:
+class MedianPolish:
     """A table taken apart; every figure is a logarithm.
 
     Attributes
@@ -46,7 +46,7 @@ class Polished:
     residuals: Floats
 
 
-def polish(values: Floats) -> Polished:
+def median_polish(values: Floats) -> MedianPolish:
     """Return a table of rates taken apart by median polish.
 
     Parameters
@@ -71,7 +71,7 @@ def polish(values: Floats) -> Polished:
             break
     middles = [float(_medians(effects, 0)) if effects.size else 0.0 for effects in (rows, columns)]
     middles = [middle if np.isfinite(middle) else 0.0 for middle in middles]
-    return Polished(sum(middles), rows - middles[0], columns - middles[1], residuals)
+    return MedianPolish(sum(middles), rows - middles[0], columns - middles[1], residuals)
 
 
 def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -94,7 +94,7 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
     import polars as pl
 
     table = survey_table(surveys, metric)
-    parts = polish(table.values)
+    parts = median_polish(table.values)
     places = np.argwhere(np.isfinite(table.values))
     residuals = parts.residuals[places[:, 0], places[:, 1]]
     spread = _spread(residuals)

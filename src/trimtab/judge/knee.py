@@ -42,7 +42,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Bend:
+class KneeFit:
     """A fitted curve with a bend, at each place tried for it."""
 
     places: tuple[float, ...]
@@ -92,7 +92,7 @@ def _places(curve: Curve) -> tuple[float, ...]:
     return tuple(sorted({*even, *amounts[1:-1]}))
 
 
-def two_lines(curve: Curve) -> Bend:
+def broken_line(curve: Curve) -> KneeFit:
     """Return two lines that meet, at each place the slopes that fit best."""
     import numpy as np
 
@@ -104,10 +104,10 @@ def two_lines(curve: Curve) -> Bend:
         squares.append(float(((y - design @ solution) ** 2).sum()))
         before.append(float(solution[-2]))
         after.append(float(solution[-1]))
-    return Bend(places, tuple(squares), tuple(before), tuple(after), line_parameters(curve) + 2)
+    return KneeFit(places, tuple(squares), tuple(before), tuple(after), line_parameters(curve) + 2)
 
 
-def soft_approach(curve: Curve) -> Bend:
+def saturating_curve(curve: Curve) -> KneeFit:
     """Return the soft approach to a plateau, at each place the growth that fits best."""
     import numpy as np
 
@@ -122,17 +122,19 @@ def soft_approach(curve: Curve) -> Bend:
         squares.append(max(0.0, float(sums[best])))
         before.append(_GROWTHS[best])
     flat = (0.0,) * len(places)
-    return Bend(places, tuple(squares), tuple(before), flat, line_parameters(curve) + 1, soft=True)
+    return KneeFit(
+        places, tuple(squares), tuple(before), flat, line_parameters(curve) + 1, soft=True
+    )
 
 
-def chosen_bend(curve: Curve, lines: Bend, soft: Bend) -> Bend:
+def better_fit(curve: Curve, lines: KneeFit, soft: KneeFit) -> KneeFit:
     """Return the curve with the lower criterion of Akaike, corrected for few runs."""
-    return min((lines, soft), key=lambda bend: _criterion(curve, bend))
+    return min((lines, soft), key=lambda fit: _criterion(curve, fit))
 
 
-def _criterion(curve: Curve, bend: Bend) -> float:
-    n, k = len(curve.y), bend.parameters + 1  # the scatter is a parameter too
-    squares = max(bend.squares[bend.best], _nothing(curve))
+def _criterion(curve: Curve, fit: KneeFit) -> float:
+    n, k = len(curve.y), fit.parameters + 1  # the scatter is a parameter too
+    squares = max(fit.squares[fit.best], _nothing(curve))
     correction = 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else math.inf
     return n * math.log(squares / n) + 2 * k + correction
 
@@ -142,19 +144,19 @@ def _nothing(curve: Curve) -> float:
     return len(curve.y) * (1e-12 * max(1.0, *(abs(value) for value in curve.y))) ** 2
 
 
-def place_interval(curve: Curve, bend: Bend) -> Interval:
+def knee_interval(curve: Curve, fit: KneeFit) -> Interval:
     """Return where the bend may be: amounts whose squares stay near the least."""
-    least = max(bend.squares[bend.best], _nothing(curve))
-    degrees = max(1, len(curve.y) - bend.parameters)
+    least = max(fit.squares[fit.best], _nothing(curve))
+    degrees = max(1, len(curve.y) - fit.parameters)
     limit = least * (1 + t_quantile((1 + LEVEL) / 2, degrees) ** 2 / degrees)
-    squares = enumerate(bend.squares)
-    within = [place for place, one in squares if one <= limit] or [bend.best]
+    squares = enumerate(fit.squares)
+    within = [place for place, one in squares if one <= limit] or [fit.best]
     # The end lies somewhere up to the next place that was tried.
-    low, high = max(0, within[0] - 1), min(len(bend.places) - 1, within[-1] + 1)
-    return Interval(math.exp(bend.places[low]), math.exp(bend.places[high]), LEVEL)
+    low, high = max(0, within[0] - 1), min(len(fit.places) - 1, within[-1] + 1)
+    return Interval(math.exp(fit.places[low]), math.exp(fit.places[high]), LEVEL)
 
 
-def probability_of_bend(curve: Curve, straight: float, bent: float) -> float:
+def knee_p_value(curve: Curve, straight: float, bent: float) -> float:
     """Return how often noise about a straight line gains as much by the best bend."""
     nothing = _nothing(curve)
     if straight <= nothing:

@@ -27,7 +27,7 @@ _WEEKEND: Final = 5 * 24
 _CELL_ERRORS: Final = 3.0
 
 
-def weekly_rhythm(clipped: Floats, hour: Ints, week: Ints, noise: Noise) -> Floats:
+def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) -> Floats:
     """Return what each hour of the week adds to a run, in scales; an array of 168.
 
     Parameters
@@ -46,13 +46,13 @@ def weekly_rhythm(clipped: Floats, hour: Ints, week: Ints, noise: Noise) -> Floa
     left, hour, week = clipped[seen], hour[seen], week[seen]
     counts = np.maximum(np.bincount(week), 1)
     left = left - (np.bincount(week, weights=left) / counts)[week]
-    rhythm = np.zeros(HOURS_A_WEEK)
+    seasonality = np.zeros(HOURS_A_WEEK)
     for layer in (_of_day_and_weekend, _wave, _single_hours):
         if layer is _single_hours and week.max() + 1 < HOURS_WEEKS_MINIMUM:
             break
         found = layer(left, hour, noise)
-        rhythm, left = rhythm + found, left - found[hour]
-    return rhythm
+        seasonality, left = seasonality + found, left - found[hour]
+    return seasonality
 
 
 def waves(hour: Ints) -> Floats:

@@ -4,7 +4,7 @@ import numpy as np
 from tests.judge.changes.made import ar1
 
 from trimtab.judge.changes.noise import Noise
-from trimtab.judge.changes.rhythm import HOURS_WEEKS_MINIMUM, weekly_rhythm
+from trimtab.judge.changes.seasonality import HOURS_WEEKS_MINIMUM, weekly_seasonality
 
 NOISE = Noise(0.05, 0.5, 1.0, 0.87, (1.0, 1.0), (1.0, 1.0), 1.0)
 
@@ -13,11 +13,11 @@ def found(truth: np.ndarray, weeks: int, seed: int = 1) -> np.ndarray:
     n = 168 * weeks
     hour = np.arange(n) % 168
     week = np.arange(n) // 168
-    return weekly_rhythm(ar1(seed, n, 0.5) + truth[hour], hour, week, NOISE)
+    return weekly_seasonality(ar1(seed, n, 0.5) + truth[hour], hour, week, NOISE)
 
 
-def left(truth: np.ndarray, rhythm: np.ndarray) -> float:
-    return float(np.var(truth - truth.mean() - (rhythm - rhythm.mean())))
+def left(truth: np.ndarray, seasonality: np.ndarray) -> float:
+    return float(np.var(truth - truth.mean() - (seasonality - seasonality.mean())))
 
 
 def test_office_hours_and_a_slow_wave_are_both_found() -> None:
@@ -44,7 +44,7 @@ def test_a_step_is_no_rhythm() -> None:
     n = 168 * 8
     hour, week = np.arange(n) % 168, np.arange(n) // 168
     stepped = ar1(3, n, 0.5) - 2.0 * (np.arange(n) > 900)
-    assert np.var(weekly_rhythm(stepped, hour, week, NOISE)) < 0.05
+    assert np.var(weekly_seasonality(stepped, hour, week, NOISE)) < 0.05
 
 
 def test_runs_once_a_day_and_unfinished_ones_are_taken_as_they_are() -> None:
@@ -52,6 +52,6 @@ def test_runs_once_a_day_and_unfinished_ones_are_taken_as_they_are() -> None:
     week = np.arange(84) // 7
     heights = np.where(hour == 9, -2.0, 0.0) + 0.3 * ar1(1, 84, 0.0)
     heights[10] = np.nan
-    rhythm = weekly_rhythm(heights, hour, week, NOISE)
-    assert np.isfinite(rhythm).all()
-    assert rhythm[9] < -0.8 + rhythm[9 + 48]
+    seasonality = weekly_seasonality(heights, hour, week, NOISE)
+    assert np.isfinite(seasonality).all()
+    assert seasonality[9] < -0.8 + seasonality[9 + 48]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.judge.changes.energy import energy_ratio
+from trimtab.judge.changes.energy_distance import energy_ratio
 
 days = st.lists(st.floats(-5, 5).map(lambda x: round(x, 2)), min_size=2, max_size=12)
 

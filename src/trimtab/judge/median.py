@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Floats
 
 
-def middle(values: Floats) -> float:
+def median(values: Floats) -> float:
     """Return the median of numbers in one row, none of which is NaN.
 
     What `numpy.median` gives, to the last bit; it takes ten times as long to look for axes and

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class RandomisedBlocks:
     """Points with their rounds taken out.
 
     Attributes
@@ -61,7 +61,7 @@ class Rounds:
         return self.scatter * math.sqrt(square + float(apart @ self._inverse @ apart))
 
 
-def balanced(points: Sequence[MeasuredPoint], metric: str) -> Rounds:
+def fit_blocks(points: Sequence[MeasuredPoint], metric: str) -> RandomisedBlocks:
     """Return the points of a sweep with what its rounds did taken out.
 
     Raises
@@ -91,7 +91,7 @@ def balanced(points: Sequence[MeasuredPoint], metric: str) -> Rounds:
     effects, squares, inverse, used = _fitted(np.nan_to_num(y), seen, counts)
     degrees = int(seen.sum()) - len(kept) - used
     scatter = math.sqrt(squares / degrees) if degrees > 0 else None
-    return Rounds(
+    return RandomisedBlocks(
         tuple(kept), tuple(left_out), effects, counts, scatter, max(0, degrees), seen, inverse
     )
 
