@@ -8,8 +8,8 @@ from tests.support.counts import repetitions
 
 from trimtab.errors import UsageError
 from trimtab.twin.amplification import Terms, simulate
-from trimtab.twin.drives import PRESETS, preset
 from trimtab.twin.formulas import greedy
+from trimtab.twin.scenario.drives import PRESETS, preset
 
 UNITS = (64, 128, 256, 512, 1024, 4096)[: repetitions(gate=1, soak=6)]
 SPARES = (0.0654, 0.07, 0.10, 0.12, 0.127, 0.15, 0.20, 0.25, 0.272, 0.28, 0.30, 0.50)
