@@ -4,15 +4,15 @@ import math
 from itertools import product
 
 import numpy as np
-from tests.support.counts import repetitions
+from tests.support.counts import series_counts
 
 from trimtab.model.sweep import MeasuredPoint
 
-COUNT = repetitions(gate=40, soak=1000)
 METRIC = "write_bandwidth"
+trials = series_counts(gate=40, soak=1000)
 
 
-def at_most(rate, count=COUNT):
+def at_most(rate, count):
     return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 

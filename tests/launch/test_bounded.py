@@ -210,7 +210,7 @@ def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path
     assert (outside / "precious").exists()
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_removal_stops_at_a_mount(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -301,7 +301,7 @@ def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> N
     assert bounded.remove_probe_tree(str(tmp_path), NAME).removed
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
 def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
@@ -489,7 +489,7 @@ def test_permissions_are_those_of_whoever_asks() -> None:
     assert "no permission" in error
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4") as scratch:
@@ -508,7 +508,7 @@ def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
         subprocess.run(["mount", "-o", "remount,rw", point], check=True)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.parametrize("mute", [False, True])
 def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute: bool) -> None:
     with silent_mount(tmp_path, mute=mute) as point:

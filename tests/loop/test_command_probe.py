@@ -143,7 +143,7 @@ def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> N
     assert comparability_key(more.run) == comparability_key(outcome.run)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_command_is_a_step_of_a_batch_job(tmp_path: Path, slurm: Cluster) -> None:
     place = tmp_path / "fs"
     place.mkdir()

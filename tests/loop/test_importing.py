@@ -467,7 +467,7 @@ def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> 
     assert one.status is FileStatus.OK
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")

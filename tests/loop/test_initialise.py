@@ -82,7 +82,7 @@ def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
         assert not any("no mount point" in one for one in discover(Wanted(path)).not_found)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)

@@ -122,7 +122,7 @@ def test_short_files_are_not_extended_by_a_read(tool: Installed, tmp_path: Path)
     assert sizes(tmp_path) == held
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_full_file_system(tool: Installed, tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4", size_bytes=64 * MIB) as scratch:

@@ -140,7 +140,7 @@ def test_a_process_may_end_while_a_scan_runs(tmp_path: Path) -> None:
     assert result.entries == len(list(tree.rglob("*")))
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("xfs")
 def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
     import polars

@@ -175,7 +175,7 @@ def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_of_a_real_mount_all_is_told(tmp_path):
     with loopback.mounted(tmp_path, fs="ext4") as scratch:
