@@ -37,7 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold the tests of the tier ``unit`` to it."""
-    config.pluginmanager.register(UnitGuard(), "unit-guard")
+    if config.getoption("markexpr") == "unit":
+        config.pluginmanager.register(UnitGuard(), "unit-guard")
 
 
 @pytest.hookimpl(tryfirst=True)

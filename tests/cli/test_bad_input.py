@@ -14,6 +14,8 @@ import pytest
 from tests.support import loopback, silent_fuse
 from tests.support.command import TRIMTAB, Ended, trimtab
 
+pytestmark = pytest.mark.system
+
 SHORT = ("--budget", "2s", "--repetitions", 1, "--tasks", 1)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount or change user")
 

@@ -50,6 +50,7 @@ def test_directory(tmp_path: Path) -> None:
     assert state.space.read_only is False
 
 
+@pytest.mark.system
 def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
     argv = ["df", "--block-size=1", "--output=size,used,avail", str(tmp_path)]
     printed = subprocess.run(argv, capture_output=True, check=True).stdout.split()[-3:]
@@ -330,6 +331,7 @@ def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
     assert (precious / "data").exists()
 
 
+@pytest.mark.system
 @needs_user
 def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -349,6 +351,7 @@ def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.system
 def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for index in range(300):
@@ -470,6 +473,7 @@ print(json.dumps([state.readable, state.writable, state.executable, inner.failur
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
+@pytest.mark.system
 @needs_user
 @pytest.mark.skipif(
     not os.access(SYSTEM_PYTHON, os.X_OK), reason="no Python that another user may run"
@@ -542,6 +546,7 @@ def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         bounded.describe(str(tmp_path))
 
 
+@pytest.mark.system
 def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     """The process that asked may have been killed: the child must not stay in a dead mount."""
     fifo = tmp_path / "fifo"

@@ -343,6 +343,7 @@ def test_end_that_the_kernel_did_not_keep_is_said() -> None:
     assert "not known" in result.problem
 
 
+@pytest.mark.system
 def test_sessions_are_read_from_names_with_brackets(tmp_path: Path) -> None:
     program = tmp_path / "a) S 1 2 3 ("
     program.symlink_to("/bin/sleep")

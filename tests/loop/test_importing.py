@@ -486,6 +486,7 @@ def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     assert [one.status for one in named] == [FileStatus.OK]
 
 
+@pytest.mark.system
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     files = tmp_path / "many"
     files.mkdir()

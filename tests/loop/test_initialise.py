@@ -48,6 +48,7 @@ def test_what_is_of_lustre_is_refused_elsewhere(
     )
 
 
+@pytest.mark.system
 def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
     mount = tmp_path / "scratch"
     mount.mkdir()
@@ -97,6 +98,7 @@ def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.system
 def test_init_tells_people(tmp_path: Path) -> None:
     file, store = tmp_path / "here.toml", tmp_path / "t.db"
 

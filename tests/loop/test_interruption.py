@@ -12,6 +12,8 @@ import pytest
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.counts import repetitions, seeded
 
+pytestmark = pytest.mark.cli
+
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -25,6 +25,8 @@ from trimtab.loop.sites import utc_now
 from trimtab.loop.watching.probing import RunContext
 from trimtab.site.load import load_site
 
+pytestmark = pytest.mark.system
+
 SHORT = {"duration": '"1s"', "block_size": '"16MiB"', "tasks_per_node": "2", "jitter": '"0s"'}
 
 

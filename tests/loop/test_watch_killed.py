@@ -16,6 +16,8 @@ from tests.support.counts import repetitions, seeded
 from trimtab.record.slots import SlotState
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parent.parent.parent
 
 # A real clock and real sleeping; the probe takes a tenth of a second.

@@ -84,6 +84,7 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     assert sizes(tmp_path) == held
 
 
+@pytest.mark.system
 def test_data_does_not_compress(tool: Installed, tmp_path: Path) -> None:
     tool.run(replace(SPEC, direct=False), "write", tmp_path)
     blocks: set[bytes] = set()

@@ -305,6 +305,7 @@ def test_an_empty_index_and_one_without_times() -> None:
     assert suspicions(Look(frame, NOW_S)) == ()
 
 
+@pytest.mark.system
 def test_real_trees_are_not_reported(tmp_path: Path) -> None:
     """The programs of this host as they were installed, with the times that find prints."""
     listing = tmp_path / "listing"

@@ -127,6 +127,7 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
         ended(_core.NamespaceScan(tree, tmp_path / "index"))
 
 
+@pytest.mark.system
 def test_a_process_may_end_while_a_scan_runs(tmp_path: Path) -> None:
     tree = a_tree(tmp_path / "tree", 60)
     code = (

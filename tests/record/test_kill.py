@@ -16,6 +16,8 @@ from tests.support.counts import repetitions
 from trimtab.model.run import RawOutput, Run
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 # Prints the id of each run once `add_run` has returned: from then on it may not be lost.
 WRITER = """
 import os, sys

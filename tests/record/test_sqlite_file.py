@@ -82,6 +82,7 @@ def test_the_file_is_durable_and_nobody_elses(path: Path) -> None:
     assert sorted(one.name for one in path.parent.iterdir()) == ["raw", "trimtab.db"]
 
 
+@pytest.mark.system
 def test_opening_an_up_to_date_store_imports_no_alembic(path: Path) -> None:
     program = (
         "import sys; from trimtab.record.store import Store; Store.open(sys.argv[1]).close(); "
@@ -539,6 +540,7 @@ def _create_and_add(path: Path, barrier: object, count: int) -> None:
                 store.add_snapshot("scratch", a_snapshot(number))
 
 
+@pytest.mark.system
 def test_processes_create_one_store_at_once_and_fill_it_together(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     path, barrier = tmp_path / "new" / "t.db", context.Barrier(2)
@@ -561,6 +563,7 @@ def _create(path: Path, barrier: object) -> None:
     Store.open(path).close()
 
 
+@pytest.mark.system
 def test_many_creations_at_once_make_one_store(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     for round_ in range(5):

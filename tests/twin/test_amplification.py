@@ -74,6 +74,7 @@ def test_no_such_drive() -> None:
 # The command
 
 
+@pytest.mark.cli
 def test_the_command_prints_both(tmp_path) -> None:
     ended = trimtab(
         "twin", "wa", "--spare", "12%", "--pages-per-block", 64, "--json", store=tmp_path / "t.db"
@@ -101,6 +102,7 @@ def test_the_command_prints_both(tmp_path) -> None:
     assert "formula" in text.stdout
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -43,6 +43,7 @@ def _list(rows: int) -> bytes:
     return b"trimtab-list 1 started=5\0" + body + b"trimtab-end ended=6\0"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("imports", repetitions(gate=5, soak=100))
 def test_an_import_that_is_killed_leaves_nothing_or_everything(
     tmp_path: Path, imports: int

@@ -282,6 +282,7 @@ def test_an_empty_plan_is_published_to_nobody(tmp_path: Path, site: Path) -> Non
     assert run(loaded, site).publication.lists == ()
 
 
+@pytest.mark.system
 def test_a_user_reads_the_own_list_and_no_other(plan: LoadedPlan, site: Path) -> None:
     """By a process of that user: permissions are the kernel's, not ours."""
     run(plan, site)
@@ -307,6 +308,7 @@ def test_a_user_reads_the_own_list_and_no_other(plan: LoadedPlan, site: Path) ->
     assert seen.stdout.split() == ["1", "0", "0", "0", "0"]
 
 
+@pytest.mark.system
 def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
     """The command that lists tell, on real files with names of every kind."""
     root = tmp_path / "root"
@@ -332,6 +334,7 @@ def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
             assert content.read() == name
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("rows", repetitions(gate=250_000, soak=2_000_000))
 def test_memory_does_not_grow_with_the_list(tmp_path: Path, rows: int) -> None:
     """Two plans, one three times the other, each by a process of its own."""
@@ -373,6 +376,7 @@ def test_progress_is_told(plan: LoadedPlan, site: Path) -> None:
     assert seen[-1] == (5, 5)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kills", repetitions(gate=5, soak=200))
 def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(
     tmp_path: Path, kills: int

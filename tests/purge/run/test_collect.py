@@ -163,6 +163,7 @@ def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
     assert "failed" in (canary(str(tmp_path / "none")).trouble or "")
 
 
+@pytest.mark.system
 def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp_path):
     tmp_path.chmod(0o777)
     process = os.fork()

@@ -135,6 +135,7 @@ def test_a_dry_run_says_the_same_and_touches_nothing(world):
     assert run(world.core_job(id="second"), apply=True).outcomes == {"deleted": 30}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kills_wanted", repetitions(gate=10, soak=200))
 def test_after_kills_the_next_run_puts_back_and_goes_on(tmp_path, kills_wanted):
     world = CoreWorld(tmp_path, 2000 if kills_wanted <= 10 else 50_000, target=0.001)

@@ -127,6 +127,7 @@ def test_the_document_fits_its_schema(short) -> None:
         assert (row["error"] is None) == (row["reason"] is not None), row["id"]
 
 
+@pytest.mark.cli
 def test_the_command_end_to_end(tmp_path) -> None:
     page = tmp_path / "page.html"
     arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--report", page)
@@ -142,6 +143,7 @@ def test_the_command_end_to_end(tmp_path) -> None:
     assert {row["seed"] for row in again.document["rows"]} == {"004"}
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
