@@ -23,6 +23,7 @@ from trimtab.errors import ToolError
 from trimtab.loop.importing import importer, reading
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.keeping import Terms
+from trimtab.measure.table import formats
 from trimtab.model.imported import FileStatus, ImportedFile
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
@@ -442,8 +443,8 @@ def test_a_bug_in_one_format_costs_no_other_file(
         raise ZeroDivisionError("odd")
 
     (place / "a").write_bytes(IOR.read_bytes())
-    form = dataclasses.replace(reading.FORMATS[0], recognises=broken)
-    monkeypatch.setattr(reading, "FORMATS", (form,))
+    form = dataclasses.replace(formats()[0], recognises=broken)
+    monkeypatch.setattr(reading, "formats", lambda: (form,))
     (one,) = done(place, store)
     assert one.status is FileStatus.UNREADABLE
     assert "ZeroDivisionError: odd" in str(one.reason)
