@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.ladder.comparing import APART_MAXIMUM, Built
+from trimtab.judge.ladder.efficiency import APART_MAXIMUM, Built
 from trimtab.judge.ladder.estimates import of_values
 from trimtab.measure.table import BENCHMARKS
 from trimtab.model.event import EventKind
