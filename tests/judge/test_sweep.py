@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.sweeps import COUNT, METRIC, at_most, sweep
 
-from trimtab.judge.rounds import balanced
+from trimtab.judge.randomised_blocks import fit_blocks
 from trimtab.judge.scaling import scaling
 from trimtab.judge.settings import (
     best_settings,
@@ -51,7 +51,9 @@ def test_the_best_setting_stands_alone_when_it_does():
 
 
 def test_the_scatter_is_that_of_a_run():
-    squares = [balanced(sweep(SETTINGS, winner, seed=s), METRIC).scatter or 0 for s in range(COUNT)]
+    squares = [
+        fit_blocks(sweep(SETTINGS, winner, seed=s), METRIC).scatter or 0 for s in range(COUNT)
+    ]
     assert np.mean(np.square(squares)) == pytest.approx(0.03**2, rel=0.2)
 
 
@@ -120,7 +122,7 @@ def test_rounds_are_taken_out_as_least_squares_would():
         )
         for p in points
     ]
-    found = balanced(points, METRIC)
+    found = fit_blocks(points, METRIC)
     rows, y = [], []
     for place, point in enumerate(found.points):
         for number, value in enumerate(point.values[METRIC]):
