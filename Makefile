@@ -136,6 +136,7 @@ soak-purge: .venv/.core .venv/.dev
 
 docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/schemas.py docs/schemas
+	$(BIN)/python scripts/benchmarks_page.py
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
 
 lock: $(UV)

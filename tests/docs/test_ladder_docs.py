@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import Ladder, LimitKind, Match, Track
 from trimtab.site.ladder_file import load_ladder
@@ -20,7 +20,7 @@ PAGES = [ROOT / "docs" / name for name in ("ladder.md", "bring-up.md")]
 
 
 def example(name: str) -> Ladder:
-    return climb(of_file(load_ladder(EXAMPLES / f"{name}.toml")))
+    return build_ladder(of_file(load_ladder(EXAMPLES / f"{name}.toml")))
 
 
 def track(name: str, metric: str) -> Track:

@@ -4,12 +4,10 @@ import math
 from itertools import product
 
 import numpy as np
-from tests.support.counts import series_counts
 
 from trimtab.model.sweep import MeasuredPoint
 
 METRIC = "write_bandwidth"
-trials = series_counts(gate=40, soak=1000)
 
 
 def at_most(rate, count):

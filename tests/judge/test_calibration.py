@@ -11,7 +11,7 @@ from tests.judge.history import noise, points
 from tests.support.counts import series_counts
 
 from trimtab.judge import spread
-from trimtab.judge.comparison import compare_with_earlier
+from trimtab.judge.baseline import compare_with_earlier
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.model.verdict import TrendDirection, VerdictStatus

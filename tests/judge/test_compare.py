@@ -14,7 +14,7 @@ from tests.support.counts import series_counts
 
 from trimtab.judge.compare import CompareTerms, compare
 from trimtab.judge.effect import minimum_detectable_effect
-from trimtab.judge.hours import hour_weights
+from trimtab.judge.hour_weights import hour_weights
 from trimtab.judge.summaries import compare_summaries, fieller_interval
 from trimtab.judge.target_count import TargetCount, busy_targets, taken_out
 from trimtab.model.compare import Basis, Change, Stretch, Summary

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.sweeps import METRIC, at_most, sweep
+from tests.support.counts import series_counts
 
-from trimtab.judge.rounds import balanced
+from trimtab.judge.randomised_blocks import fit_blocks
 from trimtab.judge.scaling import scaling
 from trimtab.judge.settings import (
     best_settings,
@@ -23,6 +24,7 @@ from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.sweep import MeasuredPoint, Shape
 
+trials = series_counts(gate=40, soak=1000)
 NODES = (1, 2, 4, 8, 16, 32)
 
 
@@ -52,7 +54,7 @@ def test_the_best_setting_stands_alone_when_it_does():
 
 def test_the_scatter_is_that_of_a_run(trials):
     squares = [
-        balanced(sweep(SETTINGS, winner, seed=s), METRIC).scatter or 0 for s in range(trials)
+        fit_blocks(sweep(SETTINGS, winner, seed=s), METRIC).scatter or 0 for s in range(trials)
     ]
     assert np.mean(np.square(squares)) == pytest.approx(0.03**2, rel=0.2)
 
@@ -122,7 +124,7 @@ def test_rounds_are_taken_out_as_least_squares_would():
         )
         for p in points
     ]
-    found = balanced(points, METRIC)
+    found = fit_blocks(points, METRIC)
     rows, y = [], []
     for place, point in enumerate(found.points):
         for number, value in enumerate(point.values[METRIC]):

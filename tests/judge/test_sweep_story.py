@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.sweeps import METRIC, at_most, sweep
+from tests.support.counts import series_counts
 
 from trimtab.judge.settings import best_settings, factor_effects
 from trimtab.judge.sweep import analyse_sweep
 from trimtab.model.sweep import MeasuredPoint
+
+trials = series_counts(gate=40, soak=1000)
 
 
 def two_settings(a, b):

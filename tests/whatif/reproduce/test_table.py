@@ -13,13 +13,11 @@ from tests.support.command import trimtab
 from trimtab.loop.workers import one_by_one, side_by_side
 from trimtab.report.documents.reproduce import ReproduceDocument, reproduction_document
 from trimtab.report.reproduce import render_reproduction, sections
-from trimtab.twin.calibration import Figure, static_rows
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.targets import STATIC, TIMED
+from trimtab.twin.stack.predict import layer_rows
+from trimtab.validation.statements import Figure, statements
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, reproduce
 from trimtab.whatif.reproduce.seconds import window
-from trimtab.whatif.reproduce.stated import STATED
-from trimtab.whatif.reproduce.told import TARGETS
 
 SHORT = Terms(seeds=1, until_s=4 * 86400.0, classes=1)
 ROWS = range(1, 51)
@@ -35,10 +33,9 @@ def short() -> Reproduction:
 def test_every_row_of_the_list_is_there_and_no_row_twice(short) -> None:
     ids = [one.row.id for one in short.rows]
     assert [id for id, count in Counter(ids).items() if count > 1] == []
-    assert set(ids) == {target.id for target in (*STATIC, *TIMED, *STATED)}
+    assert set(ids) == set(statements())
     numbers = {id.split("-")[0] for id in ids}
     assert numbers == {str(number) for number in ROWS} | UNNUMBERED
-    assert len(TARGETS) == len(TIMED) + len(STATED)
 
 
 def test_documents_share_the_rows_among_them(short) -> None:
@@ -51,7 +48,7 @@ def test_documents_share_the_rows_among_them(short) -> None:
 
 def test_layers_are_the_layers_own_rows(short) -> None:
     by_id = {one.row.id: one.row for one in short.rows}
-    for row in static_rows():
+    for row in layer_rows():
         assert by_id[row.id] == row
     assert by_id["2-write"].kind == "predicted"
 
