@@ -162,6 +162,7 @@ def test_candidates_are_a_frame_in_order(tmp_path: Path) -> None:
     assert both[0].equals(both[1].cast(both[0].schema))
 
 
+@pytest.mark.system
 def test_tallies_of_processes_merge_in_any_order(tmp_path: Path) -> None:
     """What one process counts of each shard is, merged, what one counts of all."""
     shards = []

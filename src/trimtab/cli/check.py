@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.measure.table import names
 
 
 @click.command("check")
@@ -27,7 +28,7 @@ from trimtab.cli import options
     "benchmark",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "ior", "fio", "builtin"]),
+    type=click.Choice(["auto", *names("phases")]),
     help="What measures; auto takes IOR with MPI, else fio, else the built-in generator.",
 )
 @click.option(
@@ -112,8 +113,8 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
-    from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.reach import THIS_HOST
+    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
 
     loaded, reach = site_file(str(given["path"])), THIS_HOST

@@ -1,0 +1,455 @@
+"""How the watch bears what goes wrong around it."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.counts import repetitions
+from tests.support.memory_driver import MemoryDriver
+from tests.support.watched import (
+    HOURLY,
+    MONDAY,
+    Ended,
+    Lines,
+    Moving,
+    SimulatedProbe,
+    a_log,
+    a_site,
+    a_watch,
+)
+
+from trimtab.errors import Interrupted, RefusedError, ToolError, UnreadableError
+from trimtab.loop.watching.lease import LEASE_S
+from trimtab.model.event import EventKind
+from trimtab.model.run import RunStatus
+from trimtab.model.site import Site, SiteProbe, SiteStore
+from trimtab.record.slots import Slot, SlotState
+from trimtab.record.store import Store
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    with Store.open(tmp_path / "t.db") as opened:
+        yield opened
+
+
+def _watched(
+    store: Store, site: Site, clock: Moving, until_h: float, **changes: object
+) -> tuple[Slot, ...]:
+    """Watch until so many hours after Monday, and return all slots."""
+    watch = a_watch(site, store, clock, until=MONDAY + until_h * HOUR, **changes)
+    with pytest.raises(Ended):
+        watch.run()
+    return store.slots(site.name)
+
+
+def _failing(call: Callable[..., Any], when: Callable[[], bool], error: Exception) -> Any:
+    def wrapped(*given: Any, **named: Any) -> Any:
+        if when():
+            raise error
+        return call(*given, **named)
+
+    return wrapped
+
+
+def test_a_snapshot_that_fails_does_not_stop_the_probe(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, driver = Moving(), MemoryDriver()
+    outage = lambda: clock.at < MONDAY + 2.5 * HOUR  # noqa: E731
+    error = ToolError("no server answers")
+    monkeypatch.setattr(driver, "snapshot", _failing(driver.snapshot, outage, error))
+    site = a_site(snapshots="every 1h at :30")
+    slots = _watched(store, site, clock, 3.1, driver=driver)
+    kept = [(one.item, one.state, one.before is None, one.after is None) for one in slots]
+    probe, snapshot, done = "probe:hourly", "snapshot", SlotState.DONE
+    assert kept == [
+        (snapshot, SlotState.FAILED, True, True),
+        (probe, done, True, True),
+        (snapshot, SlotState.FAILED, True, True),
+        (probe, done, True, True),
+        (snapshot, done, True, False),
+        (probe, done, False, False),
+    ]
+    assert slots[1].detail == (
+        "no snapshot before it: no server answers; no snapshot after it: no server answers"
+    )
+    assert [run.status for run in store.runs()] == [RunStatus.OK] * 3
+
+
+@pytest.mark.parametrize("error", [RefusedError("it would fill it"), ToolError("no fio")])
+def test_a_probe_that_cannot_be_started_leaves_a_run_that_says_so(
+    store: Store, error: Exception
+) -> None:
+    clock = Moving()
+    probe = SimulatedProbe(clock)
+    probe.meanwhile = _failing(lambda: None, lambda: clock.at < MONDAY + 1.5 * HOUR, error)
+    first, second = _watched(store, a_site(), clock, 2.1, probe=probe)
+    assert (first.state, second.state) == (SlotState.FAILED, SlotState.DONE)
+    assert first.run is not None
+    run = store.run(first.run)
+    assert (run.status, run.problem) == (RunStatus.NOT_STARTED, str(error))
+    assert run.samples == ()
+    assert first.before is not None
+    assert probe.cleaned == [run.id]
+
+
+def test_a_bug_in_one_slot_is_told_whole_and_the_watch_goes_on(store: Store) -> None:
+    clock = Moving()
+    log, lines = a_log()
+    probe = SimulatedProbe(clock)
+    probe.meanwhile = _failing(lambda: None, lambda: clock.at < MONDAY + 1.5 * HOUR, KeyError("x"))
+    slots = _watched(store, a_site(), clock, 2.1, probe=probe, log=log)
+    assert [one.state for one in slots] == [SlotState.FAILED, SlotState.DONE]
+    assert [one.exc_info is not None for one in lines.records if one.levelname == "ERROR"] == [True]
+
+
+def test_a_store_that_fails_for_an_hour_loses_nothing_but_says_what_it_kept_from_starting(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Moving()
+    log, lines = a_log()
+    down = lambda: 2 * HOUR < clock.at - MONDAY < 3.4 * HOUR  # noqa: E731
+    error = UnreadableError("the store has no space left on its disk")
+    for name in ("finish_slot", "claim_slot", "history", "renew_lease"):
+        monkeypatch.setattr(store, name, _failing(getattr(store, name), down, error))
+    site = a_site(HOURLY, replace(HOURLY, name="quarters", schedule="every 15m"))
+    slots = _watched(store, site, clock, 5.1, log=log)
+    hourly = [one for one in slots if one.item == "probe:hourly"]
+    assert [one.state for one in hourly] == [SlotState.DONE] * 5
+    reasons = Counter(one.detail for one in slots if one.state is SlotState.MISSED)
+    assert set(reasons) == {"the store could not be used"}
+    assert 3 <= reasons["the store could not be used"] <= 6
+    assert "no space left" in lines.text()
+    quarters = [one.due_at for one in slots if one.item == "probe:quarters"]
+    assert quarters == [MONDAY + n * HOUR / 4 for n in range(1, 21)]
+
+
+def test_a_probe_longer_than_its_period_is_named_in_what_was_missed(store: Store) -> None:
+    clock = Moving()
+    probe = SimulatedProbe(clock, takes_s=1.75 * 3600)
+    slots = _watched(store, a_site(), clock, 5, probe=probe)
+    states = [(one.due_at.hour, one.state.value, one.detail) for one in slots]
+    said = "the probe hourly of 01:00 was still running"
+    assert states[:3] == [(1, "done", None), (2, "missed", said), (3, "done", None)]
+    runs = sorted(store.runs(), key=lambda run: run.id)
+    assert [run.status.value for run in runs[:3]] == ["ok", "not_started", "ok"]
+    # What is missing stands in the series of what was measured.
+    assert len(store.series()) == 1
+
+
+def test_a_clock_that_goes_back_gives_nothing_twice(store: Store) -> None:
+    clock = Moving()
+    log, lines = a_log()
+    watch = a_watch(a_site(), store, clock, until=MONDAY + 6.1 * HOUR, log=log)
+    watch.step(clock.at)
+    for _ in range(3):
+        clock.at += HOUR
+        watch.step(clock.at)
+    clock.at = MONDAY + 1.5 * HOUR
+    with pytest.raises(Ended):
+        watch.run()
+    assert "the clock went back" in lines.text()
+    slots = store.slots("scratch")
+    assert [one.due_at for one in slots] == [MONDAY + n * HOUR for n in range(1, 7)]
+    assert len(store.runs()) == 6
+
+
+def test_slots_that_a_clock_ahead_has_missed_are_done_when_their_time_comes(store: Store) -> None:
+    clock, site = Moving(), a_site(snapshots="every 6h")
+    watch = a_watch(site, store, clock)
+
+    def until(hour: float) -> None:
+        while clock.at < MONDAY + hour * HOUR:
+            watch.step(clock.at)
+            clock.at += HOUR / 4
+
+    until(2.5)
+    clock.at += 72 * HOUR  # set wrongly, and mended a minute later
+    watch.step(clock.at)
+    clock.at -= 72 * HOUR - HOUR / 60
+    until(12.2)
+    done = [one for one in store.slots("scratch") if one.state is SlotState.DONE]
+    hours = [one.due_at for one in done if one.item != "snapshot"]
+    assert hours == [MONDAY + hour * HOUR for hour in range(1, 13)]
+    snapshots = [one.due_at for one in done if one.item == "snapshot"]
+    assert snapshots == [MONDAY + 6 * HOUR, MONDAY + 12 * HOUR]
+    measured = {one.run for one in done if one.run is not None}
+    assert {run.status for run in store.runs() if run.id in measured} == {RunStatus.OK}
+    assert len(measured) == 12
+    assert store.integrity(contents=True) == ()
+
+
+def test_a_clock_that_was_years_ahead_does_not_end_the_watch(store: Store) -> None:
+    clock = Moving(MONDAY + timedelta(days=3000))
+    a_watch(a_site(), store, clock).step(clock.at)
+    clock.at += HOUR
+    a_watch(a_site(), store, clock).step(clock.at)
+    clock.at = MONDAY
+    slots = _watched(store, a_site(), clock, 2.1)
+    assert [one.due_at for one in slots[:2]] == [MONDAY + HOUR, MONDAY + 2 * HOUR]
+
+
+def test_nothing_is_missed_before_an_item_was_watched(store: Store) -> None:
+    clock = Moving()
+    _watched(store, a_site(), clock, 2.1)
+    late = replace(HOURLY, name="late")
+    slots = _watched(store, a_site(HOURLY, late), clock, 4.1)
+    assert [one.due_at for one in slots if one.item == "probe:late"] == [
+        MONDAY + 3 * HOUR,
+        MONDAY + 4 * HOUR,
+    ]
+
+
+def test_another_schedule_counts_from_when_it_was_read(store: Store) -> None:
+    clock = Moving()
+    _watched(store, a_site(), clock, 1.1)
+    clock.at = MONDAY + 4.2 * HOUR
+    _watched(store, a_site(replace(HOURLY, schedule="every 30m")), clock, 5.1)
+    found = [(one.due_at, one.state.value) for one in store.slots("scratch")]
+    assert found == [
+        (MONDAY + 1 * HOUR, "done"),
+        (MONDAY + 2 * HOUR, "missed"),
+        (MONDAY + 3 * HOUR, "missed"),
+        (MONDAY + 4.5 * HOUR, "done"),
+        (MONDAY + 5 * HOUR, "done"),
+    ]
+
+
+def test_a_long_absence_is_one_event(store: Store) -> None:
+    clock = Moving()
+    _watched(store, a_site(), clock, 1.1)
+    clock.at = MONDAY + timedelta(days=60) + 0.9 * HOUR
+    a_watch(a_site(), store, clock).step(clock.at)
+    (event,) = store.events(site="scratch")
+    last = MONDAY + timedelta(days=60)
+    assert (event.kind, event.at, event.until) == (
+        EventKind.LAUNCH_FAILURE,
+        MONDAY + 2 * HOUR,
+        last,
+    )
+    assert len(store.runs()) == 1
+    assert [one.due_at for one in store.slots("scratch")] == [MONDAY + HOUR, last]
+
+
+def test_a_second_watch_is_refused_and_told_who_is_first(store: Store) -> None:
+    clock = Moving()
+    a_watch(a_site(), store, clock, holder="one:1:1", gone=lambda holder: False).step(clock.at)
+    second = a_watch(a_site(), store, clock, holder="two:2:2", gone=lambda holder: False)
+    with pytest.raises(RefusedError, match="one:1:1"):
+        second.run()
+    clock.at += timedelta(seconds=LEASE_S)
+    second.step(clock.at)  # the first has said nothing for so long
+
+
+def _do(call: Callable[..., object], *given: object) -> None:
+    call(*given)
+
+
+def test_a_watch_that_lost_its_lease_ends_and_leaves_the_slot_to_the_other(store: Store) -> None:
+    clock = Moving()
+    probe = SimulatedProbe(clock)
+    site = a_site()
+    first = a_watch(site, store, clock, holder="one:1:1", probe=probe, gone=lambda holder: False)
+    first.step(clock.at)
+    second = a_watch(site, store, clock, holder="two:2:2")
+    probe.meanwhile = partial(_do, second.step, clock.at + HOUR)
+    clock.at += HOUR
+    with pytest.raises(RefusedError, match="another process"):
+        first.step(clock.at)
+    (slot,) = store.slots("scratch")
+    assert (slot.holder, slot.state) == ("two:2:2", SlotState.DONE)
+    assert len(store.runs()) == 1
+
+
+def test_a_stop_leaves_the_slot_to_the_next_watch(store: Store) -> None:
+    clock = Moving()
+    probe = SimulatedProbe(clock)
+    stop = Interrupted("stopped by SIGTERM")
+    probe.meanwhile = _failing(lambda: None, lambda: len(probe.started) == 1, stop)  # type: ignore[arg-type]
+    watch = a_watch(a_site(), store, clock, probe=probe, holder="one:1:1")
+    with pytest.raises(Interrupted):
+        watch.run()
+    assert store.runs() == ()
+    assert store.lease("scratch") is None
+    assert [one.state for one in store.slots("scratch")] == [SlotState.STARTED]
+    _watched(store, a_site(), clock, 1.4, probe=probe, holder="two:2:2")
+    (slot,) = store.slots("scratch")
+    assert slot.state is SlotState.DONE
+    assert probe.started == [slot.run] * 2
+
+
+def test_a_stop_that_lasts_is_a_failed_run_and_no_zero(store: Store) -> None:
+    clock = Moving()
+    probe = SimulatedProbe(clock)
+    probe.meanwhile = _failing(lambda: None, lambda: True, Interrupted("stopped"))  # type: ignore[arg-type]
+    with pytest.raises(Interrupted):
+        a_watch(a_site(), store, clock, probe=probe).run()
+    clock.at = MONDAY + 1.9 * HOUR
+    a_watch(a_site(), store, clock, probe=probe, holder="here:2:2").step(clock.at)
+    (run,) = store.runs()
+    assert (run.status, run.problem) == (RunStatus.FAILED, "the watch ended while it ran")
+    assert probe.cleaned == [run.id]
+
+
+def test_once_takes_a_snapshot_and_runs_what_is_not_yet_done(store: Store) -> None:
+    clock = Moving(MONDAY + 1.9 * HOUR)
+    never = SiteProbe("asked", schedule=None)
+    daily = SiteProbe("daily", schedule="daily at 20:00")
+    site = a_site(HOURLY, daily, never)
+    first = a_watch(site, store, clock).run(once=True)
+    assert [one.item for one in first] == ["snapshot", "probe:hourly", "probe:daily"]
+    assert {one.state for one in first} == {SlotState.DONE}
+    second = a_watch(site, store, clock).run(once=True)
+    assert [one.item for one in second] == ["snapshot"]
+    clock.at += HOUR
+    third = a_watch(site, store, clock).run(once=True)
+    assert [one.item for one in third] == ["snapshot", "probe:hourly"]
+    assert store.lease("scratch") is None
+
+
+@pytest.mark.parametrize("hours_away", [3, 1200])
+def test_once_after_a_watch_hides_nothing_that_was_missed(store: Store, hours_away: int) -> None:
+    clock, site = Moving(), a_site(snapshots="every 6h")
+    _watched(store, site, clock, 2.5)
+    clock.at = MONDAY + (2 + hours_away + 0.9) * HOUR
+    a_watch(site, store, clock).run(once=True)
+    _watched(store, site, clock, hours_away + 4.5)
+    slots = store.slots("scratch", item="probe:hourly")
+    states = [one.state for one in slots]
+    if hours_away < 1000:
+        due = [MONDAY + hour * HOUR for hour in range(1, hours_away + 5)]
+        assert [one.due_at for one in slots] == due
+        missed = hours_away - 1
+        assert states == [SlotState.DONE] * 2 + [SlotState.MISSED] * missed + [SlotState.DONE] * 3
+    else:  # so many are one event, which says from when to when
+        assert states == [SlotState.DONE] * 2 + [SlotState.MISSED] + [SlotState.DONE] * 3
+        (event,) = store.events()
+        assert event.at == MONDAY + 3 * HOUR
+        assert event.until == MONDAY + (1 + hours_away) * HOUR
+
+
+def test_what_has_outlived_its_retention_goes_once_a_day(store: Store) -> None:
+    clock = Moving()
+    site = a_site(store=SiteStore(retention_s=24 * 3600.0))
+    _watched(store, site, clock, 72.5)
+    assert len(store.runs()) == 72
+    oldest = min(one.at for one in store.snapshots("scratch"))
+    assert MONDAY + timedelta(hours=47) <= oldest <= MONDAY + timedelta(hours=50)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_clock_that_was_set_forward_removes_nothing_for_a_day(store: Store, back: bool) -> None:
+    clock, jump = Moving(), timedelta(days=31)
+    log, lines = a_log()
+    site = a_site(snapshots="every 6h", store=SiteStore(retention_s=30 * 86400.0))
+    watch = a_watch(site, store, clock, log=log)
+
+    def hours(count: float) -> None:
+        end = clock.at + count * HOUR
+        while clock.at < end:
+            watch.step(clock.at)
+            clock.at += HOUR / 4
+
+    def kept() -> int:
+        return len(store.snapshots("scratch", until=MONDAY + 60 * HOUR))
+
+    hours(60)  # well past the first pruning, which finds nothing
+    before = kept()
+    assert before > 100
+    clock.set_forward(jump)
+    hours(1)
+    assert "the clock was set" in lines.text()
+    if back:
+        clock.set_forward(-jump)
+    hours(23)
+    # The next watch knows nothing of the jump, and waits for a day by itself.
+    watch = a_watch(site, store, clock, log=log)
+    hours(23)
+    assert kept() == before
+    hours(2)  # a day has gone by as it should: that is the time now, whatever it was before
+    assert kept() == (before if back else 0)
+
+
+def test_a_clock_that_is_slewed_is_trusted(store: Store) -> None:
+    clock = Moving()
+    watch = a_watch(a_site(store=SiteStore(retention_s=24 * 3600.0)), store, clock)
+    while clock.at < MONDAY + 75 * HOUR:
+        watch.step(clock.at)
+        clock.at += HOUR / 4
+        clock.set_forward(timedelta(seconds=0.45))  # 500 ppm
+    oldest = min(one.at for one in store.snapshots("scratch"))
+    assert oldest >= MONDAY + 48 * HOUR
+
+
+@pytest.mark.parametrize("state", [SlotState.DONE, SlotState.STARTED])
+def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
+    store: Store, state: SlotState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = Moving(), Counter[str]()
+    finish, open_slots = store.finish_slot, store.open_slots
+
+    def finishing(slot: Slot, **named: Any) -> bool:
+        if slot.state is state and clock.at < MONDAY + 1.5 * HOUR:
+            raise KeyError("a bug")
+        return finish(slot, **named)
+
+    def looking(site: str) -> tuple[Slot, ...]:
+        looks["at open slots"] += 1
+        return open_slots(site)
+
+    monkeypatch.setattr(store, "finish_slot", finishing)
+    monkeypatch.setattr(store, "open_slots", looking)
+    probe = SimulatedProbe(clock)
+    first, *others = _watched(store, a_site(), clock, 3.1, probe=probe)
+    assert [one.state for one in others] == [SlotState.DONE] * 2
+    assert looks["at open slots"] <= 4
+    assert first.detail is not None
+    assert first.detail.startswith("an error of the watch ended it")
+    assert first.run is not None
+    run = store.run(first.run)
+    if state is SlotState.DONE:  # the run was kept, and all that comes after it still comes
+        assert (first.state, run.status) == (SlotState.DONE, RunStatus.OK)
+        assert first.after is not None
+    else:
+        assert (first.state, run.status) == (SlotState.FAILED, RunStatus.FAILED)
+        assert probe.cleaned == [run.id]
+    assert store.open_slots("scratch") == ()
+
+
+@pytest.mark.parametrize("days", repetitions(gate=15, soak=365))
+def test_memory_stays_flat_over_weeks(store: Store, days: int) -> None:
+    clock = Moving()
+    sizes: list[int] = []
+    site = a_site(snapshots="every 6h", store=SiteStore(retention_s=3 * 86400.0))
+    log = a_log()[0]
+    log.handlers[:] = [_Nothing()]
+    tracemalloc.start()
+    try:
+        watch = a_watch(site, store, clock, log=log)
+        for _ in range(days * 24):
+            watch.step(clock.at)
+            clock.at += HOUR
+            if clock.at.hour == 0:
+                gc.collect()
+                sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    # After two days the window of 48 hours is full and every cache is warm.
+    assert max(sizes[-2:]) < max(sizes[2:5]) + min(300_000, 12_500 * (days - 5))
+
+
+class _Nothing(Lines):
+    def emit(self, record: object) -> None:
+        """Keep nothing."""

@@ -1,0 +1,121 @@
+"""The log's lines and the names of processes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trimtab.loop.watching import holder
+from trimtab.loop.watching.log import configured, fields
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_log_is_one_object_a_line() -> None:
+    stream = io.StringIO()
+    log = configured(stream)
+    log.info("slot done", extra=fields(item="probe:a\n\udcff", due_at=None))
+    try:
+        raise KeyError("x")
+    except KeyError:
+        log.exception("a slot failed")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert first["level"] == "info"
+    assert (first["message"], first["item"]) == ("slot done", "probe:a\n\udcff")
+    assert "KeyError" in second["error"]
+    assert stream.getvalue().isascii()
+
+
+def test_a_person_reads_text_in_which_no_sign_acts() -> None:
+    stream = _Terminal()
+    configured(stream).warning("slot missed", extra=fields(item="a\x1b[2J"))
+    assert stream.getvalue().endswith("warning: slot missed item=a\\x1b[2J\n")
+    try:
+        raise OSError("b\x1b[2J\udcff")
+    except OSError:
+        configured(stream).exception("a slot failed")
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().encode().count(b"OSError: b\\x1b[2J") == 1
+
+
+@pytest.mark.system
+def test_a_process_that_is_gone_is_known_by_its_start() -> None:
+    own = holder.own()
+    assert not holder.gone(own)
+    host, number, start, place = own.rsplit(":", 3)
+    assert holder.gone(f"{host}:{number}:{start}0:{place}")  # the number is another process's
+    assert not holder.gone(f"another-{own}")  # of another host nothing is known
+    assert not holder.gone("something else")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        name = f"{host}:{child.pid}:{holder._start(child.pid, holder.Path('/'))}:{place}"
+        assert not holder.gone(name)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie watches nothing
+        assert holder.gone(name)
+    assert holder.gone(name)
+
+
+def _machine(
+    root: Path,
+    *,
+    machine: str = "m1",
+    boot: str = "b1",
+    namespace: str = "pid:[4026531836]",
+    uuid: str | None = None,
+    runs: bool = False,
+) -> Path:
+    """Make the tree of a machine on which this process runs, or does not."""
+    root = root / f"{len(list(root.iterdir()))}"
+    files = {"proc/sys/kernel/random/boot_id": boot, "etc/machine-id": machine}
+    if uuid is not None:
+        files["sys/class/dmi/id/product_uuid"] = uuid
+    if runs:
+        files[f"proc/{os.getpid()}/stat"] = f"{os.getpid()} (a) b) S " + "0 " * 18 + "777 0"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n")
+    (root / "proc/self/ns").mkdir(parents=True)
+    (root / "proc/self/ns/pid").symlink_to(namespace)
+    return root
+
+
+CONTAINER = "pid:[4026532201]"
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "known"),
+    [
+        ({}, {}, True),
+        ({}, {"boot": "b2"}, True),  # a reboot
+        ({}, {"machine": "m2"}, False),
+        ({}, {"namespace": CONTAINER}, False),
+        ({"namespace": CONTAINER}, {}, False),
+        ({"namespace": CONTAINER}, {"namespace": CONTAINER}, True),
+        ({"namespace": CONTAINER}, {"namespace": CONTAINER, "boot": "b2"}, False),
+        # One image: two containers of one host, and two hosts that count alike.
+        ({"namespace": CONTAINER}, {"namespace": "pid:[4026532202]"}, False),
+        ({"uuid": "u1"}, {"uuid": "u2"}, False),  # clones
+        ({"uuid": "u1"}, {"uuid": "u1"}, True),
+        ({"machine": ""}, {"machine": ""}, True),
+        ({"machine": ""}, {"machine": "", "boot": "b2"}, False),
+        ({"machine": "uninitialized"}, {"machine": "uninitialized", "boot": "b2"}, False),
+    ],
+)
+def test_only_a_process_of_this_machine_and_namespace_is_known_to_be_gone(
+    tmp_path: Path, there: dict[str, str], here: dict[str, str], known: bool
+) -> None:
+    name = holder.own(_machine(tmp_path, runs=True, **there))  # type: ignore[arg-type]
+    assert holder.gone(name, _machine(tmp_path, **here)) is known  # type: ignore[arg-type]
+
+
+def test_where_nothing_tells_the_machine_nobody_is_known_to_be_gone(tmp_path: Path) -> None:
+    assert not holder.gone(holder.own(tmp_path), tmp_path)
