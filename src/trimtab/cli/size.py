@@ -74,10 +74,10 @@ def command(as_json: bool, explained: bool, **said: Any) -> None:
     figure is a simulation or a formula with its source (--explain), and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.whatif.sizing.asked import Asked
+    from trimtab.whatif.sizing.request import SizingRequest
     from trimtab.whatif.sizing.sizing import size
 
-    asked = Asked(
+    request = SizingRequest(
         daily_writes_bytes=said["daily_writes"],
         drive=_drive(said),
         raid=_raid(said["raid"], said["drives_per_ost"]),
@@ -97,15 +97,15 @@ def command(as_json: bool, explained: bool, **said: Any) -> None:
         seed=said["seed"],
     )
     with progress_bar(silent=as_json) as progress:
-        found = size(asked, progress)
+        sizing = size(request, progress)
     if as_json:
         from trimtab.report.documents.size import size_document
 
-        click.echo(size_document(found).to_json())
+        click.echo(size_document(sizing).to_json())
     else:
         from trimtab.cli.render.size import print_sizing
 
-        print_sizing(found, explained=explained)
+        print_sizing(sizing, explained=explained)
 
 
 def _drive(said: dict[str, Any]) -> DriveModel:

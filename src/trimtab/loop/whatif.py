@@ -13,7 +13,7 @@ from trimtab.loop.workers import processors, side_by_side
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
-from trimtab.whatif.runs import Kept, Model, twin
+from trimtab.whatif.runs import FigureCache, Model, twin
 from trimtab.whatif.sweep import Swept, sweep
 from trimtab.whatif.vary import MOST, combinations, parse_axis
 
@@ -86,7 +86,7 @@ def what_if(
             seeds=asked.seeds,
             until_s=until_s,
             together=together,
-            kept=Kept(asked.results),
+            cache=FigureCache(asked.results),
             progress=progress,
             model=model,
         )

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def print_sizing(found: Sizing, *, explained: bool) -> None:
     """Print all figures; ``explained`` prints formula and source beneath each."""
     out = console()
-    drive = found.asked.drive
-    head = f"{plural(found.osts, 'OST', ',')} of {found.asked.raid.drives} x {drive.name}"
+    drive = found.request.drive
+    head = f"{plural(found.osts, 'OST', ',')} of {found.request.raid.drives} x {drive.name}"
     out.print(visible(f"{head}, simulated, {format_percent(found.fullness, 0)} full"), style="bold")
     for section in found.sections:
         out.print(f"\n{section.title}", style="bold")
@@ -74,9 +74,9 @@ def _print_schedules(out: Console, found: Sizing) -> None:
     out.print("\nwrite amplification of each trim schedule, simulated", style="bold")
     for word, one in found.amplified.items():
         error = "" if one.error is None else f" (standard error {one.error:.3f})"
-        mark = " <- asked" if word == found.asked.trim else ""
+        mark = " <- asked" if word == found.request.trim else ""
         out.print(f"  {word:<8} {one.simulated:.2f}{error}{mark}")
-    one = found.amplified[found.asked.trim]
+    one = found.amplified[found.request.trim]
     out.print(
         f"  formulas for writes at random: {one.trimmed:.2f} with all that is free trimmed, "
         f"{one.untrimmed:.2f} with nothing",
@@ -85,16 +85,16 @@ def _print_schedules(out: Console, found: Sizing) -> None:
 
 
 def _print_curve(out: Console, found: Sizing) -> None:
-    out.print(f"\nwith trim {found.asked.trim}, by fullness", style="bold")
+    out.print(f"\nwith trim {found.request.trim}, by fullness", style="bold")
     parts = [f"{format_percent(one.case.fullness, 0)} {one.simulated:.2f}" for one in found.curve]
     out.print(f"  {', '.join(parts)}", soft_wrap=True)
 
 
 def _print_comparison(out: Console, found: Sizing) -> None:
-    one, trim = found.comparison, found.asked.trim
+    one, trim = found.comparison, found.request.trim
     peer = one.peer
     out.print("\nthe same flash with other spare, holding the same bytes", style="bold")
-    own = found.asked.drive
+    own = found.request.drive
     out.print(
         f"  this drive, {format_percent(own.spare)} spare, {format_percent(found.fullness, 0)}"
         f" full: {one.own_never.simulated:.2f} never trimmed,"

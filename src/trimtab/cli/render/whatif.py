@@ -8,7 +8,7 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.units import format_duration, format_value, plural
 from trimtab.visible import visible
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.sweep import Row, Swept, Told
+from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
 def print_swept(scenario: Scenario, swept: Swept) -> None:
@@ -57,13 +57,13 @@ def _with(value: float, interval: Interval | None, unit: str) -> str:
     return f"{text} ({_shown(interval.low, unit)} to {_shown(interval.high, unit)})"
 
 
-def _is_nothing(told: Told) -> bool:
+def _is_nothing(told: SummedFigure) -> bool:
     """Return whether a difference is one of rounding."""
     assert told.mean is not None
     return told.difference is None or abs(told.difference) <= 1e-9 * abs(told.mean)
 
 
-def _change(told: Told, unit: str) -> str:
+def _change(told: SummedFigure, unit: str) -> str:
     assert told.difference is not None
     assert told.mean is not None
     size, before = abs(told.difference), told.mean - told.difference

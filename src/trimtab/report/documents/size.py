@@ -63,8 +63,8 @@ def size_document(found: Sizing) -> SizeDocument:
     """Return a sizing as its JSON document."""
     peer = found.comparison.peer
     return SizeDocument(
-        drive=found.asked.drive.name,
-        trim=found.asked.trim,
+        drive=found.request.drive.name,
+        trim=found.request.trim,
         osts=found.osts,
         fullness=found.fullness,
         figures=[
@@ -84,7 +84,7 @@ def size_document(found: Sizing) -> SizeDocument:
         ),
         shortfalls=list(found.shortfalls),
         assumptions=list(found.assumptions),
-        seed=found.asked.seed,
+        seed=found.request.seed,
     )
 
 
