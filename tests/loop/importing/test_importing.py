@@ -468,7 +468,7 @@ def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> 
     assert one.status is FileStatus.OK
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
@@ -487,6 +487,7 @@ def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     assert [one.status for one in named] == [FileStatus.OK]
 
 
+@pytest.mark.system
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     files = tmp_path / "many"
     files.mkdir()
