@@ -1,92 +1,85 @@
-"""Write the JSON Schema of every ``--json`` document and of the site file into a directory."""
+"""Write the JSON Schema of every ``--json`` document and of the site file into a directory.
+
+``docs/schemas`` is committed: what changes there changes what programs read, and belongs into
+``CHANGELOG.md``. ``tests/report/documents/test_schemas.py`` compares it with the code.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
 
-from trimtab.report.documents import (
-    check,
-    compare,
-    correlate,
-    events,
-    hints,
-    imported,
-    incidents,
-    judge,
-    kept,
-    ladder,
-    probe,
-    purge,
-    purge_evasion,
-    purge_replay,
-    purge_run,
-    reproduce,
-    site,
-    size,
-    survey,
-    sweep,
-    twin,
-    whatif,
-)
+from trimtab.model.compare import CompareResult
+from trimtab.model.ladder import Ladder
+from trimtab.model.status import Status
+from trimtab.model.target import SiteState
+from trimtab.report.documents import judged, measured, purged, simulated
+from trimtab.report.documents.encode import schema
 from trimtab.site.schema import json_schema
+from trimtab.twin.kept import TwinRun
+from trimtab.twin.scenario.model import Scenario
+from trimtab.whatif.sizing.sizing import Sizing
 
-DOCUMENTS = {
-    "check": check.CheckDocument,
-    "status": kept.StatusDocument,
-    "runs": kept.RunsDocument,
-    "show": kept.ShowDocument,
-    "init": site.InitDocument,
-    "site": site.SiteDocument,
-    "targets": site.TargetsDocument,
-    "snapshot": site.SnapshotDocument,
-    "watch": site.WatchDocument,
-    "probe": probe.ProbeDocument,
-    "sweep": sweep.SweepDocument,
-    "import": imported.ImportDocument,
-    "compare": compare.CompareDocument,
-    "hints": hints.HintsDocument,
-    "ladder": ladder.LadderDocument,
-    "survey": survey.SurveyDocument,
-    "judge": judge.JudgeDocument,
-    "incidents": incidents.IncidentsDocument,
-    "explain": incidents.ExplainDocument,
-    "correlate": correlate.CorrelateDocument,
-    "event": events.EventsDocument,
-    "size": size.SizeDocument,
-    "whatif": whatif.WhatIfDocument,
-    "reproduce": reproduce.ReproduceDocument,
-    "twin": twin.AmplificationDocument,
-    "twin-list": twin.ScenariosDocument,
-    "twin-run": twin.RunDocument,
-    "twin-show": twin.ScenarioDocument,
-    "purge": purge_run.PurgeReportDocument,
-    "purge-policy": purge.PurgePolicyDocument,
-    "purge-scan": purge.IndexDocument,
-    "purge-import": purge.IndexDocument,
-    "purge-query": purge_run.PurgeQueryDocument,
-    "purge-horizon": purge.PurgeHorizonDocument,
-    "purge-evasion": purge_evasion.PurgeEvasionDocument,
-    "purge-replay": purge_replay.PurgeReplayDocument,
-    "purge-plan": purge.PurgePlanDocument,
-    "purge-notify": purge_run.PurgeNotifyDocument,
-    "purge-arm": purge_run.PurgeArmDocument,
-    "purge-run": purge_run.PurgeRunDocument,
-    "error": check.FailureDocument,
+DOCUMENTS: Final[Mapping[str, type]] = {
+    "check": measured.CheckDocument,
+    "status": Status,
+    "runs": measured.RunsDocument,
+    "show": measured.ShowDocument,
+    "init": measured.InitDocument,
+    "site": measured.SiteDocument,
+    "targets": SiteState,
+    "snapshot": measured.SnapshotDocument,
+    "watch": measured.WatchDocument,
+    "probe": measured.ProbeDocument,
+    "sweep": judged.SweepDocument,
+    "import": measured.ImportDocument,
+    "compare": CompareResult,
+    "hints": judged.HintsDocument,
+    "ladder": Ladder,
+    "survey": measured.SurveyDocument,
+    "judge": judged.JudgeDocument,
+    "incidents": judged.IncidentsDocument,
+    "explain": judged.ExplainDocument,
+    "correlate": judged.CorrelateDocument,
+    "event": measured.EventsDocument,
+    "size": Sizing,
+    "whatif": simulated.WhatIfDocument,
+    "reproduce": simulated.ReproduceDocument,
+    "twin": simulated.AmplificationDocument,
+    "twin-list": simulated.ScenariosDocument,
+    "twin-run": TwinRun,
+    "twin-show": Scenario,
+    "purge": purged.PurgeReportDocument,
+    "purge-policy": purged.PurgePolicyDocument,
+    "purge-scan": purged.IndexDocument,
+    "purge-import": purged.IndexDocument,
+    "purge-query": purged.PurgeQueryDocument,
+    "purge-horizon": purged.PurgeHorizonDocument,
+    "purge-evasion": purged.PurgeEvasionDocument,
+    "purge-replay": purged.PurgeReplayDocument,
+    "purge-plan": purged.PurgePlanDocument,
+    "purge-notify": purged.PurgeNotifyDocument,
+    "purge-arm": purged.PurgeArmDocument,
+    "purge-run": purged.PurgeRunDocument,
+    "error": measured.FailureDocument,
 }
+"""Name of the schema to what the command prints."""
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Return the schema of every document and of the site file by name."""
+    return {name: schema(kind) for name, kind in DOCUMENTS.items()} | {"site-file": json_schema()}
 
 
 def main(directory: str) -> None:
     """Write one ``NAME.json`` a document."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    schemas = {
-        name: document.model_json_schema(mode="serialization")
-        for name, document in DOCUMENTS.items()
-    }
-    for name, schema in (schemas | {"site-file": json_schema()}).items():
-        (target / f"{name}.json").write_text(json.dumps(schema, indent=2) + "\n")
+    for name, document in schemas().items():
+        (target / f"{name}.json").write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
