@@ -15,7 +15,7 @@ from trimtab.judge.bootstrap import block_length, ratio_interval
 from trimtab.judge.frame import frame_of
 from trimtab.judge.series import judge_series
 from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.keeping import Terms
+from trimtab.loop.importing.storing import Terms
 from trimtab.measure.measurement import BANDWIDTH
 from trimtab.model.event import Event
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus

@@ -20,9 +20,9 @@ from tests.support.command import TRIMTAB, Ended, trimtab
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError
-from trimtab.loop.site_probe import SiteProbeRunner
+from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sites import utc_now
-from trimtab.loop.watching.probing import RunContext
 from trimtab.site.load import load_site
 
 SHORT = {"duration": '"1s"', "block_size": '"16MiB"', "tasks_per_node": "2", "jitter": '"0s"'}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import Interrupted, ToolError, UsageError
-from trimtab.loop.probe import ProbeOutcome
-from trimtab.loop.site_probe import SiteProbeRunner
+from trimtab.loop.probing.probe import ProbeOutcome
+from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sweep import SweepWork, state_of
-from trimtab.loop.watching.probing import RunContext
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteProbe

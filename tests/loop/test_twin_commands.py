@@ -17,12 +17,12 @@ from tests.support.watched import Ended as Killed
 from tests.support.watched import a_log
 
 from trimtab.errors import RefusedError
-from trimtab.loop import twin_site
-from trimtab.loop.reach import Reach
-from trimtab.loop.site_probe import SiteProbeRunner
+from trimtab.loop.probing import twin_site
+from trimtab.loop.probing.reach import Reach
+from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sites import clock_of, know_site, open_driver, reach_of
 from trimtab.loop.twin_run import Wanted, run_twin
-from trimtab.loop.watch import Watch
+from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import RunStatus
 from trimtab.model.site import Site
 from trimtab.record.store import Store

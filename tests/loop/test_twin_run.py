@@ -20,7 +20,7 @@ from tests.support.command import TRIMTAB, trimtab
 from tests.support.small_twin import START, small_scenario
 
 from trimtab.errors import Interrupted, RefusedError, UsageError
-from trimtab.loop.reach import THIS_HOST
+from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.sites import reach_of
 from trimtab.loop.twin_run import Wanted, run_twin
 from trimtab.model.run import RunStatus

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from tests.support.memory_driver import MemoryDriver
 
-from trimtab.loop.probe import ProbeOutcome
-from trimtab.loop.watch import Watch
-from trimtab.loop.watching.probing import RunContext
+from trimtab.loop.probing.probe import ProbeOutcome
+from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteProbe
 from trimtab.record.store import Store

@@ -112,8 +112,8 @@ def command(as_json: bool, fail_on: str | None, **given: object) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
-    from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.reach import THIS_HOST
+    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
 
     loaded, reach = site_file(str(given["path"])), THIS_HOST

@@ -80,7 +80,7 @@ def command(
     """
     from trimtab.errors import UsageError
     from trimtab.judge.compare import CompareTerms
-    from trimtab.loop.compare import Request, compare_sides
+    from trimtab.loop.comparing.compare import Request, compare_sides
 
     margin, wash_out_s = asked.pop("margin"), asked.pop("wash_out_s")
     if not 0 < margin < 1:

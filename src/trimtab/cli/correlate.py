@@ -22,7 +22,7 @@ def command(where: str, as_json: bool, store_url: str | None, **asked: str | Non
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
-    from trimtab.loop.log_book import place_of
+    from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
 

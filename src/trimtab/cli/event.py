@@ -33,7 +33,7 @@ def command() -> None:
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
 def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: str | None) -> None:
     """Write one thing that has happened: trimtab event add SITE --kind note "words"."""
-    from trimtab.loop.log_book import add_event
+    from trimtab.loop.event_log import add_event
     from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
 
@@ -70,7 +70,7 @@ def list_(
     where: str, as_json: bool, store_url: str | None, since: str | None, until: str | None
 ) -> None:
     """List what has happened, the oldest first."""
-    from trimtab.loop.log_book import place_of
+    from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
     from trimtab.units import parse_moment

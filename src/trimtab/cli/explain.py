@@ -18,8 +18,8 @@ def command(where: str, moment: str, as_json: bool, store_url: str | None) -> No
     Every piece of evidence that was looked for: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.explaining import explain_at
-    from trimtab.loop.log_book import place_of
+    from trimtab.loop.event_log import place_of
+    from trimtab.loop.explaining.incidents import explain_at
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
 

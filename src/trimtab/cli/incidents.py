@@ -22,8 +22,8 @@ def command(
     was looked for and not found is named, and what would decide.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.explaining import incidents_of, keep_incidents
-    from trimtab.loop.log_book import place_of
+    from trimtab.loop.event_log import place_of
+    from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
     from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
 

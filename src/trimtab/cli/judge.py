@@ -56,7 +56,7 @@ def command(where: str | None, file: str | None, as_json: bool, **asked: Any) ->
 
 def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.log_book import place_of
+    from trimtab.loop.event_log import place_of
     from trimtab.loop.site_judgement import Terms, judge_site
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
@@ -83,7 +83,7 @@ def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
 
 
 def _of_file(file: str, asked: dict[str, Any]) -> Any:
-    from trimtab.loop.any_series import Columns, FileTerms, judge_file
+    from trimtab.loop.series_file import Columns, FileTerms, judge_file
 
     for name in ("probe", "metric", "store_url"):
         if asked[name] is not None:

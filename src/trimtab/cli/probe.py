@@ -20,9 +20,9 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
     every case, and the nodes of a job are given back.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.probe_now import probe_now, probe_of
-    from trimtab.loop.site_probe import SiteProbeRunner
+    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.probe_now import probe_now, probe_of
+    from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
         kept_identity,
         know_site,

@@ -18,8 +18,8 @@ def command(where: str, as_json: bool, validate: bool) -> None:
     that names the file, the line and the key. Exits with 3 when reality differs.
     """
     from trimtab.errors import ToolError
+    from trimtab.loop.probing.validate import validate as held_against_reality
     from trimtab.loop.sites import identity_of, open_site
-    from trimtab.loop.validate import validate as held_against_reality
 
     loaded = open_site(where)
     checked = ()

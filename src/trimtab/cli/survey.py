@@ -10,7 +10,7 @@ from trimtab.cli import options
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
-    from trimtab.loop.survey.asked import Prepared, Tools
+    from trimtab.loop.survey.request import Prepared, Tools
     from trimtab.model.survey import SurveyPlan
 
 _COUNT = click.IntRange(min=1)
@@ -96,7 +96,7 @@ def command(
     Nothing is done without --apply.
     """
     from trimtab.loop.sites import open_driver, open_site, reach_of
-    from trimtab.loop.survey.asked import Asked, Tools, prepare
+    from trimtab.loop.survey.request import Asked, Tools, prepare
 
     if asked_for["size_bytes"] is not None:
         asked_for["size_bytes"] = int(asked_for["size_bytes"])
@@ -132,7 +132,7 @@ def _apply(
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
-    from trimtab.loop.survey.asked import carry_out, error_of
+    from trimtab.loop.survey.request import carry_out, error_of
 
     with (
         open_store(with_store(prepared.site, store_url), create=True) as store,

@@ -97,7 +97,7 @@ def command(
 
 def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
     """Return how far the sweep is, and where that is kept."""
-    from trimtab.loop.probe_now import probe_of
+    from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.stores import nothing_kept, open_store
     from trimtab.loop.sweep import state_of
 
@@ -113,9 +113,9 @@ def _measured(
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.probe_now import probe_of
-    from trimtab.loop.site_probe import SiteProbeRunner
+    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.probe_now import probe_of
+    from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import kept_identity, know_site, reach_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.sweep import SweepWork

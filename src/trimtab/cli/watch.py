@@ -29,8 +29,8 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     """
     from trimtab.errors import ToolError, UsageError
     from trimtab.launch.notify import from_environment
-    from trimtab.loop.place import refuse_wrong_place
-    from trimtab.loop.site_probe import SiteProbeRunner
+    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
         kept_identity,
         know_site,
@@ -41,8 +41,8 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
         with_store,
     )
     from trimtab.loop.stores import open_store
-    from trimtab.loop.watch import Watch, items
     from trimtab.loop.watching.log import configured
+    from trimtab.loop.watching.watch import Watch, items
 
     if as_json and not once:
         raise click.UsageError("--json goes with --once: a watch has no end to print")

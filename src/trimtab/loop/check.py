@@ -24,12 +24,12 @@ from trimtab.explain.observed import Limits, Observed
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.loop.judging import comparisons, verdicts
-from trimtab.loop.leftovers import left_behind
-from trimtab.loop.plan import Request, plan_probe
-from trimtab.loop.probe import ProbeOutcome, Progress, Surroundings, run_probe
-from trimtab.loop.reach import THIS_HOST, PathDriver, Reach
+from trimtab.loop.probing.leftovers import left_behind
+from trimtab.loop.probing.plan import Request, plan_probe
+from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, run_probe
+from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
+from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.stores import open_store
-from trimtab.loop.tools import Instrument, choose
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Missing

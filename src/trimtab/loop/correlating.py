@@ -11,7 +11,7 @@ from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
 from trimtab.judge.frame import frame_of
 from trimtab.judge.variability import higher_is_better
-from trimtab.loop.log_book import Place
+from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress
 from trimtab.loop.status import sweeps_of
 from trimtab.measure.plain import as_dict, as_number

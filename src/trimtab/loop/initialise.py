@@ -16,9 +16,9 @@ from trimtab.launch import bounded
 from trimtab.launch.fleet import FanOut, fan_out
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
-from trimtab.loop.plan import Request, plan_probe
-from trimtab.loop.reach import THIS_HOST
-from trimtab.loop.tools import choose
+from trimtab.loop.probing.plan import Request, plan_probe
+from trimtab.loop.probing.reach import THIS_HOST
+from trimtab.loop.probing.tools import choose
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Servers, Site, SiteProbe, Ssh

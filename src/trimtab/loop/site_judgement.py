@@ -12,7 +12,7 @@ from trimtab.judge.frame import between, frame_of
 from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
 from trimtab.judge.variability import higher_is_better
-from trimtab.loop.log_book import Place
+from trimtab.loop.event_log import Place
 from trimtab.loop.status import series_apart, sweeps_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one

@@ -9,7 +9,7 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
-from trimtab.loop.reach import THIS_HOST, Reach
+from trimtab.loop.probing.reach import THIS_HOST, Reach
 from trimtab.loop.stores import open_store
 from trimtab.model import mounts
 from trimtab.model.site import Site
@@ -120,7 +120,7 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
         from trimtab.drivers.lustre.driver import LustreDriver
 
         return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
-    from trimtab.loop.twin_site import open_twin
+    from trimtab.loop.probing.twin_site import open_twin
 
     return open_twin(site)
 
@@ -135,7 +135,7 @@ def reach_of(site: Site) -> Reach:
     """
     if site.driver != "twin":
         return THIS_HOST
-    from trimtab.loop.twin_site import open_twin, twin_reach
+    from trimtab.loop.probing.twin_site import open_twin, twin_reach
 
     return twin_reach(open_twin(site))
 
@@ -144,7 +144,7 @@ def clock_of(site: Site | None) -> Clock:
     """Return the clock by which things happen on a site: the host's, or a twin's own."""
     if site is None or site.driver != "twin":
         return utc_now
-    from trimtab.loop.twin_site import twin_clock
+    from trimtab.loop.probing.twin_site import twin_clock
 
     return twin_clock(site)
 

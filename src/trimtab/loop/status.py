@@ -11,7 +11,7 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.launch import bounded
 from trimtab.loop.cost import cost_of
-from trimtab.loop.standing import going_on, last_judged, slowest_targets, suspect_of
+from trimtab.loop.status_incidents import going_on, last_judged, slowest_targets, suspect_of
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus

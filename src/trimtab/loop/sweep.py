@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
 from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
-from trimtab.loop.doubts import Doubt, doubts
-from trimtab.loop.probe import Progress
-from trimtab.loop.reach import THIS_HOST, Reach
-from trimtab.loop.site_probe import directory_of, spec_of, writable_space
-from trimtab.loop.watching.probing import ProbeRunner, RunContext
+from trimtab.loop.excluded_runs import Doubt, doubts
+from trimtab.loop.probing.probe import Progress
+from trimtab.loop.probing.reach import THIS_HOST, Reach
+from trimtab.loop.probing.runner import ProbeRunner, RunContext
+from trimtab.loop.probing.site_probe import directory_of, spec_of, writable_space
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe

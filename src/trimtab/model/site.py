@@ -120,7 +120,7 @@ class SiteProbe:
         Size of one task's file. Fixed, so that runs stay comparable.
     timeout_s
         For one write or one read, or for the one command; a run that passes it is unfinished and
-        counts as 0. ``None``: `trimtab.loop.probe.PATIENCE_S` after its duration, or
+        counts as 0. ``None``: `trimtab.loop.probing.probe.PATIENCE_S` after its duration, or
         `COMMAND_TIMEOUT_S`.
     jitter_s
         The longest that a start is put off, the same for each slot; keeps probes apart.

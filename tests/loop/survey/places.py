@@ -16,7 +16,7 @@ from tests.fake_lustre.state import FakeLustre
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.launch.process import ProcessResult, execute
 from trimtab.loop.stores import open_store
-from trimtab.loop.survey.asked import Asked, Tools
+from trimtab.loop.survey.request import Asked, Tools
 from trimtab.model.site import Servers, Site, Ssh
 from trimtab.record.store import Store
 

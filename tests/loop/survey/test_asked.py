@@ -9,7 +9,7 @@ from tests.loop.survey.places import Place
 from tests.support.command import trimtab
 
 from trimtab.errors import UsageError
-from trimtab.loop.survey.asked import Asked
+from trimtab.loop.survey.request import Asked
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from trimtab.cli.render.survey import print_plan, print_survey
 from trimtab.errors import Interrupted, RefusedError
 from trimtab.judge import credibility
 from trimtab.launch.process import ProcessResult, execute
-from trimtab.loop.reach import THIS_HOST
-from trimtab.loop.survey.asked import Asked, Tools, carry_out, error_of, prepare
+from trimtab.loop.probing.reach import THIS_HOST
+from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
 from trimtab.report.documents.survey import survey_document
@@ -30,7 +30,7 @@ ASKED = Asked(
 def _short_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe what ran for less than 5 s, and from the page cache: figures are not the point."""
     monkeypatch.setattr(credibility, "ELAPSED_MINIMUM_S", 0.1)
-    monkeypatch.setattr("trimtab.loop.probe.reason_not_to_believe", lambda facts: None)
+    monkeypatch.setattr("trimtab.loop.probing.probe.reason_not_to_believe", lambda facts: None)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import SIZE, Place, on_servers, short
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.survey.asked import Asked, prepare
 from trimtab.loop.survey.planning import waves
+from trimtab.loop.survey.request import Asked, prepare
 from trimtab.model.survey import Candidate
 
 

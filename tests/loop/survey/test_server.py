@@ -18,8 +18,8 @@ from tests.loop.survey.places import MIB, SIZE, Place, on_servers, silent
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.launch.process import ProcessResult
-from trimtab.loop.survey.asked import Asked, Tools, carry_out, error_of, prepare
 from trimtab.loop.survey.echo import clean
+from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey

@@ -14,9 +14,9 @@ from tests.support.small_twin import START, small_life, small_scenario
 from trimtab.errors import NeverStarted, RefusedError, ToolError, UsageError
 from trimtab.launch.allocation import Demand
 from trimtab.launch.process import ProcessResult
-from trimtab.loop.placing import Pinned
-from trimtab.loop.reach import Reach
-from trimtab.loop.twin_site import twin_reach
+from trimtab.loop.probing.placement import Pinned
+from trimtab.loop.probing.reach import Reach
+from trimtab.loop.probing.twin_site import twin_reach
 from trimtab.measure import ioload, ior
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.table import BENCHMARKS

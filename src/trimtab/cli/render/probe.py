@@ -13,7 +13,7 @@ from trimtab.units import format_bytes, format_duration
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.loop.probe_now import ProbeNow
+    from trimtab.loop.probing.probe_now import ProbeNow
 
 
 def print_probe(made: ProbeNow, store: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console
-from trimtab.loop.doubts import doubts_text
+from trimtab.loop.excluded_runs import doubts_text
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import BestSetting, FactorEffect, HeatMap, Level, Scaling, SweepAnalysis
 from trimtab.model.verdict import Interval

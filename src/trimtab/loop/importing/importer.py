@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from trimtab.loop.importing import lfs_df
-from trimtab.loop.importing.beside import Beside
+from trimtab.loop.importing.attachments import Beside
 from trimtab.loop.importing.files import Candidate, candidates
-from trimtab.loop.importing.keeping import IMPORTED, Terms, imported_run, run_of, site_of
 from trimtab.loop.importing.reading import Reading, mains, read_file
+from trimtab.loop.importing.storing import IMPORTED, Terms, imported_run, run_of, site_of
 from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source

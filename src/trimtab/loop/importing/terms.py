@@ -5,8 +5,8 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.errors import UsageError
-from trimtab.loop.importing.keeping import IMPORTED, Terms
 from trimtab.loop.importing.reading import kinds
+from trimtab.loop.importing.storing import IMPORTED, Terms
 from trimtab.loop.sites import site_file
 from trimtab.model.run import Layer
 from trimtab.model.site import Site

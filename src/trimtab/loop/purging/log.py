@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.log_book import add_event
+from trimtab.loop.event_log import add_event
 from trimtab.loop.sites import site_file, with_store
 from trimtab.loop.stores import open_store
 from trimtab.model.event import EventKind

@@ -1,7 +1,7 @@
 """A survey from this client: files of one stripe on each OST, one OST after another.
 
-Each OST is a probe of its own (`trimtab.loop.probe`): its directory, its confirmation, its removal
-in every case. Their figures become the samples of one run.
+Each OST is a probe of its own (`trimtab.loop.probing.probe`): its directory, its confirmation, its
+removal in every case. Their figures become the samples of one run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ from typing import Final
 from trimtab import __version__
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.allocation import Demand
-from trimtab.loop.place import why_wrong_place
-from trimtab.loop.placing import Pinned
-from trimtab.loop.probe import DIRECTORY_PREFIX, PATIENCE_S, Progress, Surroundings, run_probe
-from trimtab.loop.reach import THIS_HOST, PathDriver, Reach
-from trimtab.loop.tools import Instrument
+from trimtab.loop.probing.mount_check import why_wrong_place
+from trimtab.loop.probing.placement import Pinned
+from trimtab.loop.probing.probe import (
+    DIRECTORY_PREFIX,
+    PATIENCE_S,
+    Progress,
+    Surroundings,
+    run_probe,
+)
+from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
+from trimtab.loop.probing.tools import Instrument
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.model.site import Site

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab import __version__
 from trimtab.errors import DataError, Interrupted, ToolError, TrimtabError
 from trimtab.launch.interruption import lifted, shielded
-from trimtab.loop.probe import Progress
+from trimtab.loop.probing.probe import Progress
 from trimtab.loop.survey import notes
 from trimtab.loop.survey.client import Surveyed, status_of
 from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, read_back, stop

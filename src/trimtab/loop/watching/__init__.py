@@ -1,1 +1,1 @@
-"""The parts of the watch: what is due, who watches, what is said and kept."""
+"""Watch a site: decide what is due, run it, store it, detect incidents."""

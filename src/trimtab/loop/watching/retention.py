@@ -11,7 +11,6 @@ wrongly, and stays wrong for a day, from one that was set right at last.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -27,11 +26,6 @@ PROVED_S: Final = 86400.0
 """So long the clocks agree before anything is removed; it is also how often that is done."""
 APART_S: Final = 300.0
 """NTP slews by 500 ppm at most (ntp_adjtime(3)), 43 s a day: by more than this, a clock was set."""
-
-
-def since_boot_s() -> float:
-    """Return the seconds since boot, those in which the machine slept as well; nobody sets them."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Retention:

@@ -23,11 +23,7 @@ from trimtab.drivers.protocol import Driver
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError
 from trimtab.launch.notify import Notifier
 from trimtab.loop.judging import verdicts
-from trimtab.loop.watching.agenda import PROBE_PREFIX, MissMany
-from trimtab.loop.watching.keeping import Patience
-from trimtab.loop.watching.lease import lease_end
-from trimtab.loop.watching.log import fields
-from trimtab.loop.watching.missing import (
+from trimtab.loop.probing.missing import (
     SILENT,
     Absent,
     Likeness,
@@ -36,7 +32,11 @@ from trimtab.loop.watching.missing import (
     snapshot_id,
     stretch,
 )
-from trimtab.loop.watching.probing import ProbeRunner, RunContext
+from trimtab.loop.probing.runner import ProbeRunner, RunContext
+from trimtab.loop.watching.agenda import PROBE_PREFIX, MissMany
+from trimtab.loop.watching.lease import lease_end
+from trimtab.loop.watching.log import fields
+from trimtab.loop.watching.store_retry import Patience
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
 from trimtab.model.telemetry import Snapshot

@@ -1,0 +1,337 @@
+"""``trimtab compare``: two sides from what is kept, or from what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UsageError
+from trimtab.judge.compare import CompareTerms, compare
+from trimtab.judge.summaries import compare_summaries
+from trimtab.judge.target_count import TargetCount
+from trimtab.loop.comparing.operands import Operand, as_runs, parse_operand
+from trimtab.loop.comparing.pairing import differences, pairs
+from trimtab.loop.comparing.published import is_published, published, published_file
+from trimtab.loop.comparing.sides import Group, SideOfStore, matches, side_of_runs, side_of_site
+from trimtab.loop.excluded_runs import doubts, doubts_text
+from trimtab.loop.sites import SITE_FILE, site_file, with_store
+from trimtab.loop.status import site_of
+from trimtab.loop.stores import open_store
+from trimtab.model.compare import Basis, CompareResult, Effect, SeriesComparison, Summary
+from trimtab.model.run import METRIC_UNITS
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+_LISTED: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be compared, and how.
+
+    Attributes
+    ----------
+    before, after
+        As a person names them; see `trimtab.loop.comparing.operands.parse_operand`.
+    site
+        Of operands that are a stretch or a setting alone.
+    metric, probe
+        Only this one; all where ``None``.
+    autocorrelation
+        Of published results, which do not tell.
+    targets
+        How many either side had; ``files`` beside them, where the probe's parameters do not tell.
+    """
+
+    before: str
+    after: str
+    store_url: str | None = None
+    site: str | None = None
+    metric: str | None = None
+    probe: str | None = None
+    autocorrelation: float = 0.0
+    targets: tuple[int, int] | None = None
+    files: int | None = None
+    target_bytes_per_s: float | None = None
+    terms: CompareTerms = field(default_factory=CompareTerms)
+
+
+def compare_sides(request: Request) -> CompareResult:
+    """Return what two sides have in common, and by how much the second differs.
+
+    Raises
+    ------
+    UsageError
+        A side names nothing that is kept, both have nothing in common, or share runs.
+    DataError
+        A file of published results is wrong.
+    UnreadableError
+        The store cannot be read.
+    """
+    if request.metric is not None and request.metric not in METRIC_UNITS:
+        raise UsageError(
+            f"{request.metric!r} is not a metric", hint=f"there are {', '.join(METRIC_UNITS)}"
+        )
+    summaries = [_published(text, request.metric) for text in (request.before, request.after)]
+    if summaries[0] is not None and summaries[1] is not None:
+        return _compare_published(request, summaries[0], summaries[1])
+    if summaries[0] is not None or summaries[1] is not None:
+        raise UsageError(
+            "one side is a published result and the other is kept here",
+            hint="write both as mean±deviation/n; trimtab status shows mean, COV and n",
+        )
+    return _compare_kept(request)
+
+
+# What was published
+
+
+def _published(text: str, metric: str | None) -> tuple[Summary, ...] | None:
+    if is_published(text):
+        return (published(text, metric),)
+    return published_file(text) if text.endswith(SITE_FILE) else None
+
+
+def _compare_published(
+    request: Request, before: Sequence[Summary], after: Sequence[Summary]
+) -> CompareResult:
+    sides = (_by_name(before, request.before), _by_name(after, request.after))
+    common = [
+        name
+        for name in sides[0]
+        if name in sides[1] and (request.metric is None or name[0] in (request.metric, None))
+    ]
+    if not common:
+        raise UsageError(
+            f"{request.before} and {request.after} have no metric in common",
+            hint="metric, layer and unit have to be the same",
+        )
+    terms = request.terms
+    if request.targets is not None:
+        terms = replace(terms, targets=_target_count(request, request.files))
+    series = tuple(
+        SeriesComparison(
+            probe="published",
+            probe_after="published",
+            kind="summary",
+            layer=name[1],
+            effects=(
+                compare_summaries(
+                    sides[0][name],
+                    sides[1][name],
+                    autocorrelation=request.autocorrelation,
+                    terms=terms,
+                ),
+            ),
+        )
+        for name in common
+    )
+    return CompareResult(
+        before=request.before,
+        after=request.after,
+        margin=terms.margin,
+        level=terms.level,
+        series=series,
+        only_before=tuple(_in_words(name) for name in sides[0] if name not in sides[1]),
+        only_after=tuple(_in_words(name) for name in sides[1] if name not in sides[0]),
+        notes=("from means and deviations alone: no run of theirs is kept here",),
+    )
+
+
+_Name = tuple[str | None, str | None, str]
+
+
+def _by_name(summaries: Sequence[Summary], text: str) -> dict[_Name, Summary]:
+    found: dict[_Name, Summary] = {}
+    for one in summaries:
+        name = (one.metric, one.layer, one.unit)
+        if name in found:
+            raise UsageError(f"{text} has {_in_words(name)} twice")
+        found[name] = one
+    return found
+
+
+def _in_words(name: _Name) -> str:
+    return " ".join(part for part in (name[1], name[0] or f"a figure in {name[2]}") if part)
+
+
+def _target_count(request: Request, files: int | None, *, fixed_time: bool = False) -> TargetCount:
+    before, after = request.targets or (1, 1)
+    return TargetCount(
+        before,
+        after,
+        files=files,
+        fixed_time=fixed_time,
+        target_bytes_per_s=request.target_bytes_per_s,
+    )
+
+
+# What is kept
+
+
+def _compare_kept(request: Request) -> CompareResult:
+    with ExitStack() as opened:
+        stores: dict[str | None, Store] = {}
+        found = [
+            _side(parse_operand(text), request, stores, opened)
+            for text in (request.before, request.after)
+        ]
+        where = "; ".join(dict.fromkeys(str(store.location) for store in stores.values()))
+    before, after = found
+    _require_apart(request, before, after)
+    paired = pairs(before.groups, after.groups)
+    series = tuple(one for pair in paired if (one := _compared(request, *pair)).effects)
+    if not series:
+        raise _nothing_in_common(request, before, after)
+    return CompareResult(
+        before=request.before,
+        after=request.after,
+        margin=request.terms.margin,
+        level=request.terms.level,
+        series=series,
+        only_before=_alone(before, [pair[0] for pair in paired]),
+        only_after=_alone(after, [pair[1] for pair in paired]),
+        notes=(
+            *before.notes,
+            *after.notes,
+            *dict.fromkeys(note for pair in paired for note in _targets_note(request, *pair)),
+        ),
+        store=where,
+    )
+
+
+def _side(
+    operand: Operand, request: Request, stores: dict[str | None, Store], opened: ExitStack
+) -> SideOfStore:
+    word = operand.where or request.site
+    loaded = site_file(word)
+    known = None if loaded is None else loaded.site
+    url = with_store(known, request.store_url)
+    if url not in stores:
+        stores[url] = opened.enter_context(open_store(url))
+    store = stores[url]
+    if word is None:
+        raise UsageError(f"{operand.text!r} does not say of which site", hint="name it with --site")
+    kept = {site.name: site for site in store.sites()}
+    as_ids = as_runs(operand)
+    if as_ids is not None and known is None and word not in kept:
+        return side_of_runs(store, as_ids.runs)
+    name = site_of(store, word if known is None else known.name)
+    zone = known.timezone if known is not None else kept[name].timezone
+    side = side_of_site(store, name, operand, timezone=zone or "UTC", probe=request.probe)
+    if not any(group.stretches for group in side.groups):
+        raise _nothing_to_compare(store, name, operand, zone or "UTC", request.probe)
+    return side
+
+
+def _nothing_to_compare(
+    store: Store, site: str, operand: Operand, timezone: str, probe: str | None
+) -> UsageError:
+    """Return the error that says whether nothing is kept, or nothing that is believed."""
+    since, until = operand.stretch(timezone)
+    runs = [
+        run
+        for run in store.runs(site=site, probe=probe, since=since)
+        if matches(run, operand.levels) and (until is None or (run.at and run.at < until))
+    ]
+    hint = f"trimtab runs --site {visible(site)} lists what is there"
+    shown = visible(operand.text)
+    if not runs:
+        return UsageError(f"no run is kept for {shown}", hint=hint)
+    kept = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+    why = visible(doubts_text(doubts(runs)))
+    return UsageError(
+        f"{kept} kept for {shown}, and none holds a figure that is believed: {why}", hint=hint
+    )
+
+
+def _require_apart(request: Request, before: SideOfStore, after: SideOfStore) -> None:
+    both = frozenset().union(*(group.runs for group in before.groups)) & frozenset().union(
+        *(group.runs for group in after.groups)
+    )
+    if both:
+        raise UsageError(
+            f"{len(both)} run{'s are' if len(both) > 1 else ' is'} on both sides of "
+            f"{visible(request.before)} and {visible(request.after)}",
+            hint="a stretch FROM..TO has its beginning within and its end not",
+        )
+
+
+def _compared(request: Request, before: Group, after: Group) -> SeriesComparison:
+    terms = request.terms
+    if request.targets is not None:
+        files, fixed_time = _spread(before, request.files)
+        count = _target_count(request, files, fixed_time=fixed_time)
+        terms = replace(terms, targets=count)
+    basis = Basis.RUNS
+    sides = (before.stretches, after.stretches)
+    if before.repetitions and after.repetitions:
+        basis, sides = Basis.REPETITIONS, (before.repetitions, after.repetitions)
+    effects: list[Effect] = [
+        compare(sides[0][metric], sides[1][metric], metric=metric, basis=basis, terms=terms)
+        for metric in METRIC_UNITS
+        if metric in sides[0]
+        and metric in sides[1]
+        and (request.metric is None or metric == request.metric)
+    ]
+    return SeriesComparison(
+        probe=before.probe,
+        probe_after=after.probe,
+        kind=before.kind,
+        layer=before.layer or after.layer,
+        effects=tuple(effects),
+        differences=differences(before, after),
+        asked=before.asked,
+    )
+
+
+def _spread(group: Group, files: int | None) -> tuple[int | None, bool]:
+    """Return how many files a job has, ``None`` for a shared one, and whether its time is fixed."""
+    tasks, duration_s = group.asked.get("tasks"), group.asked.get("duration_s")
+    fixed = isinstance(duration_s, (int, float)) and duration_s > 0
+    if files is None and group.asked.get("file_per_process") is True and isinstance(tasks, int):
+        files = tasks
+    return files, fixed
+
+
+def _targets_note(request: Request, before: Group, after: Group) -> tuple[str, ...]:
+    counts = [group.told.get("targets") for group in (before, after)]
+    if (
+        request.targets is not None
+        or counts[0] == counts[1]
+        or not all(isinstance(count, int) for count in counts)
+    ):
+        return ()
+    return (
+        f"{visible(before.probe)} ({before.kind}) covered {counts[0]} targets before and "
+        f"{counts[1]} after: --targets {counts[0]} {counts[1]} tells what that alone may do",
+    )
+
+
+def _alone(side: SideOfStore, paired: Sequence[Group]) -> tuple[str, ...]:
+    return tuple(
+        f"{group.name}{_asked_in_words(group)}" for group in side.groups if group not in paired
+    )
+
+
+def _asked_in_words(group: Group) -> str:
+    """Return the first parameters of a series, which set it apart from others of its name."""
+    asked = [f"{name} {value}" for name, value in group.asked.items()][:_LISTED]
+    return f"; asked: {', '.join(asked)}" if asked else ""
+
+
+def _nothing_in_common(request: Request, before: SideOfStore, after: SideOfStore) -> UsageError:
+    has = [
+        "; ".join(visible(group.name) for group in side.groups[:_LISTED]) or "nothing to judge"
+        for side in (before, after)
+    ]
+    what = "no series" if request.metric is None else f"no {request.metric}"
+    return UsageError(
+        f"{visible(request.before)} and {visible(request.after)} have {what} in common: the first "
+        f"has {has[0]}; the second {has[1]}",
+        hint="a series is a probe with its benchmark; --metric and --probe narrow what is compared",
+    )

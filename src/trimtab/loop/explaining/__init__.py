@@ -1,0 +1,1 @@
+"""Incidents: detected in what a site has recorded, and explained."""

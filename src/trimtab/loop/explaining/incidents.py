@@ -1,0 +1,309 @@
+"""``trimtab incidents`` and ``explain``: from what is kept to what happened and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import UnreadableError, UsageError
+from trimtab.explain.context import CpuProfile, RunFact
+from trimtab.explain.explain import beside_standing
+from trimtab.explain.incidents import find_incidents
+from trimtab.explain.site import (
+    Known,
+    explain_moment,
+)
+from trimtab.loop.event_log import Place
+from trimtab.loop.explaining.parallel import (
+    Checksums,
+    Conditions,
+    Facts,
+    ask_for_standing,
+    explain_all,
+)
+from trimtab.loop.explaining.store_telemetry import StoreTelemetry
+from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
+from trimtab.loop.stores import at_hand
+from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
+from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
+from trimtab.record.kept import Judged as JudgedMark
+from trimtab.record.kept import KeptIncident
+from trimtab.units import parse_moment
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+_DAY: Final = timedelta(days=1)
+_MINUTE: Final = timedelta(minutes=1)
+"""Times are printed to the minute, and asked for as they were printed."""
+_MANY_RUNS: Final = 3000
+"""From four months of hourly runs on a second process is worth the second that it takes."""
+_HINT: Final = "--until and a shorter record take less memory; what is kept stands as it was"
+_ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The incidents of a site, open ones first.
+
+    Attributes
+    ----------
+    judged_until
+        The last run that was looked at.
+    standing
+        What was wrong in all of the record.
+    """
+
+    site: str
+    store: str
+    judged_at: datetime
+    judged_until: datetime | None
+    explanations: tuple[Explanation, ...]
+    standing: tuple[Assessment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All that is known about one moment of a site.
+
+    Attributes
+    ----------
+    explanations
+        Of the incidents that it lies in.
+    moment
+        What was looked for at that very time, held against the week before.
+    """
+
+    site: str
+    store: str
+    at: datetime
+    explanations: tuple[Explanation, ...]
+    moment: Explanation
+
+
+def incidents_of(
+    store: Store,
+    place: Place,
+    *,
+    now: datetime,
+    since: str | None = None,
+    until: str | None = None,
+    progress: Progress = lambda text, fraction: None,
+) -> Explained:
+    """Return the incidents of a site with their causes, open ones first.
+
+    Parameters
+    ----------
+    now
+        Aware; when it is asked. Incidents go on up to the last run that is kept.
+    since
+        Those that were over before are left out. All of the record is judged nevertheless: what
+        goes on may have begun long before, and is told from what was usual until then.
+    until
+        What came later is not looked at.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it.
+    """
+    begin = None if since is None else parse_moment(since, place.timezone)
+    with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
+        return _incidents_of(
+            store, place, now, begin, until=until, together=together, progress=progress
+        )
+
+
+def _processes(store: Store, place: Place) -> int:
+    """Return how many processes look at a site: a short record is done before they have begun."""
+    runs = sum(one.runs for one in store.series(place.name))
+    return processors() if runs >= _MANY_RUNS else 1
+
+
+def _incidents_of(
+    store: Store,
+    place: Place,
+    now: datetime,
+    begin: datetime | None,
+    *,
+    until: str | None,
+    together: Together,
+    progress: Progress,
+) -> Explained:
+    known, found, standing = _looked(
+        store, place, until=until, together=together, progress=progress
+    )
+    told = [one for one in found if begin is None or one.until is None or one.until >= begin]
+    explanations: list[Explanation] = []
+    for one in explain_all(store, told, known, others=found, together=together):
+        explanations.append(beside_standing(one, standing()))
+        count, of = len(explanations), len(told)
+        progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
+    order = sorted(
+        explanations,
+        key=lambda one: (
+            _ORDER.index(one.incident.state),
+            -(one.incident.until or known.now).timestamp(),
+        ),
+    )
+    progress("explained", 1.0)
+    return Explained(
+        known.site,
+        str(store.location),
+        now,
+        known.now,
+        tuple(order),
+        standing(),
+    )
+
+
+def keep_incidents(store: Store, found: Explained) -> str | None:
+    """Keep the incidents of a whole record in place of those found before, for `trimtab status`.
+
+    Returns
+    -------
+    str | None
+        Why they could not be kept: a store that may only be read. They are none the worse.
+    """
+    from trimtab.report.documents.incidents import incident_document
+
+    kept = [
+        KeptIncident(
+            id=one.incident.id,
+            site=found.site,
+            at=one.incident.at,
+            until=one.incident.until,
+            detected_at=one.incident.detected_at,
+            shape=one.incident.shape.value,
+            state=one.incident.state.value,
+            certainty=one.incident.certainty.value,
+            effect=one.incident.effect,
+            summary=one.incident.summary,
+            document=incident_document(one).model_dump(mode="json", by_alias=True),
+        )
+        for one in found.explanations
+    ]
+    marks = JudgedMark(found.judged_at, found.judged_until)
+    try:
+        store.keep_incidents(found.site, kept, since=None, judged=marks)
+    except UnreadableError as error:
+        return f"these incidents are not kept: {error.message}"
+    return None
+
+
+def explain_at(
+    store: Store,
+    place: Place,
+    moment: str,
+    *,
+    progress: Progress = lambda text, fraction: None,
+) -> Moment:
+    """Return the incidents of one moment, and all that is known of it.
+
+    Parameters
+    ----------
+    moment
+        As a person writes it, in the site's zone.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of the site, or nothing of that time.
+    """
+    at = parse_moment(moment, place.timezone)
+    with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
+        return _explain_at(store, place, at, together=together, progress=progress)
+
+
+def _explain_at(
+    store: Store, place: Place, at: datetime, *, together: Together, progress: Progress
+) -> Moment:
+    known, incidents, standing = _looked(store, place, together=together, progress=progress)
+    if not known.record_from <= at <= known.now + _DAY:
+        raise UsageError(
+            f"nothing is kept of {at.isoformat()}",
+            hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
+        )
+    there = [
+        one for one in incidents if one.at < at + _MINUTE and (one.until is None or at <= one.until)
+    ]
+    progress("explaining", 0.7)
+    answers = explain_all(store, there, known, others=incidents, together=together)
+    # After the last run there is nothing to look at: what is known is that of the last hours.
+    source = StoreTelemetry(store, place.name)
+    moment = explain_moment(min(at, known.now), known, source, standing=standing())
+    explained = tuple(beside_standing(one, standing()) for one in answers)
+    found = Moment(known.site, str(store.location), at, explained, moment)
+    progress("explained", 1.0)
+    return found
+
+
+def _looked(
+    store: Store,
+    place: Place,
+    *,
+    until: str | None = None,
+    together: Together = one_by_one,
+    progress: Progress,
+) -> tuple[Known, tuple[Incident, ...], Callable[[], Conditions]]:
+    """Return what is known of a site, its incidents, and what was wrong with it all along.
+
+    The last when it is asked for: others look for it while incidents are looked for here.
+    """
+    terms = Terms(until=until)
+    url = store.location.url
+    end = None if until is None else parse_moment(until, place.timezone)
+
+    def judging(text: str, fraction: float) -> None:
+        progress(text, 0.4 * fraction)
+
+    # Asked first: where there are workers they begin with these while histories are read here.
+    read = together([Facts(url, place.name, end), Checksums(url, place.name)])
+    judged = judge_site(store, place, terms, together=together, progress=judging)
+    progress("looking for incidents", 0.4)
+    known = _known(place, judged, terms, *next(read))
+    known = replace(known, events=store.events(site=place.name, until=known.now))
+    standing = ask_for_standing(store, known, together)
+    incidents = find_incidents(
+        judged.judgement.series,
+        judged.frames,
+        known.surveys,
+        [one for one in next(read) if known.record_from <= one.at <= known.now],
+        site=place.name,
+        now=known.now,
+        runs=known.runs,
+        limits=known.limits,
+    )
+    return known, incidents, cache(lambda: next(standing))
+
+
+def _known(
+    place: Place,
+    judged: Judged,
+    terms: Terms,
+    runs: Sequence[RunFact],
+    profiles: Sequence[CpuProfile],
+) -> Known:
+    surveys = judged.surveys
+    assert surveys is not None  # of a site, not of a file
+    surveyed = (surveys["at"].min(), surveys["at"].max())
+    edges = (edge(judged.frames, min), edge(judged.frames, max), *surveyed)
+    times = [at for at in edges if isinstance(at, datetime)]
+    begin, end = min(times), max(times)
+    site = place.site
+    known = Known(
+        site=place.name,
+        record_from=begin,
+        now=end,
+        series=judged.frames,
+        surveys=surveys,
+        runs=tuple(run for run in runs if begin <= run.at <= end),
+        limits=terms.limits(place),
+        profiles=tuple(one for one in profiles if one.at is not None and begin <= one.at <= end),
+    )
+    if site is None:
+        return known
+    return replace(known, hardware=site.hardware, home=site.servers.home)

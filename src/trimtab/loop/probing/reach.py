@@ -1,0 +1,134 @@
+"""How the file system of a site is reached from here: by this host, or as a client of the twin.
+
+A probe is the same code either way. What it asks of the world around it goes through a `Reach`:
+what a path is, what a program prints, how its directory is made and removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from trimtab.drivers.local.counters import DeviceBytes
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.drivers.protocol import Clock, Driver
+from trimtab.launch import bounded
+from trimtab.launch.allocation import Execute
+from trimtab.launch.launchers import Launcher, find_launcher
+from trimtab.launch.process import execute as run_process
+from trimtab.launch.process import utc_now
+from trimtab.measure.table import Run as Ask
+from trimtab.measure.table import Tool, find
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.telemetry import NotAvailable
+
+
+class PathDriver(Driver, Protocol):
+    """A driver that also looks at one path from the node on which probes run."""
+
+    @property
+    def description(self) -> PathDescription:
+        """What the path stood on at the last look."""
+        ...
+
+    def drive_bytes(self) -> Mapping[str, DeviceBytes]:
+        """Return what each drive beneath has moved so far; empty where none can be seen."""
+        ...
+
+    def allocator_counting(
+        self, target: str, *, allowed: bool
+    ) -> AbstractContextManager[NotAvailable | None]:
+        """Let the block allocator count meanwhile, or say why it does not."""
+        ...
+
+
+OpenPath = Callable[[str, Execute, Clock], PathDriver]
+
+
+def _open_local(path: str, execute: Execute, clock: Clock) -> PathDriver:
+    return LocalDriver(path, execute=execute, clock=clock)
+
+
+def since_boot_s() -> float:
+    """Return the seconds since boot, time asleep included, by a clock that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """How a probe's directory is made, looked into and removed: with a deadline each.
+
+    Attributes
+    ----------
+    make
+        `trimtab.launch.bounded.make_directory`, or what stands for it where no file system is.
+    sizes
+        `trimtab.launch.bounded.file_sizes`.
+    remove
+        `trimtab.launch.bounded.remove_probe_directory`.
+    remove_tree
+        `trimtab.launch.bounded.remove_probe_tree`: of a command, which may leave anything.
+    find, read
+        `trimtab.launch.bounded.find_files` and `read_files`: what a command left.
+    """
+
+    make: Callable[[str, str], object] = bounded.make_directory
+    sizes: Callable[[str], dict[str, int]] = bounded.file_sizes
+    remove: Callable[[str, str], bounded.Removal] = bounded.remove_probe_directory
+    remove_tree: Callable[[str, str], bounded.Removal] = bounded.remove_probe_tree
+    find: Callable[[str, str, str], tuple[tuple[str, str], ...]] = bounded.find_files
+    read: Callable[..., dict[str, bytes]] = bounded.read_files
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a probe asks of the world around it.
+
+    Attributes
+    ----------
+    open_path
+        Returns the driver of a path below the site's.
+    describe
+        `trimtab.launch.bounded.describe`, or what stands for it.
+    list_names
+        `trimtab.launch.bounded.list_names`: of a directory, those with a prefix.
+    find_tool
+        Returns a benchmark by its name: `trimtab.measure.table.find`.
+    which
+        Returns where a program is.
+    find_launcher
+        Returns what starts a command as several tasks, by its kind.
+    sleep
+        Waits for so many seconds, by the same clock.
+    elapsed_s
+        Returns the seconds since some moment, by a clock that nobody sets.
+    processors, memory_bytes
+        Of this node.
+    """
+
+    clock: Clock = utc_now
+    sleep: Callable[[float], None] = time.sleep
+    elapsed_s: Callable[[], float] = since_boot_s
+    execute: Execute = run_process
+    open_path: OpenPath = _open_local
+    describe: Callable[[str], bounded.PathState] = bounded.describe
+    find_tool: Callable[[str, Ask], Tool | NotAvailable] = find
+    which: Callable[[str], str | None] = shutil.which
+    find_launcher: Callable[[str], Launcher | NotAvailable] = find_launcher
+    list_names: Callable[[str, str], bounded.NameList] = bounded.list_names
+    directories: Directories = field(default_factory=Directories)
+    processors: int = field(default_factory=lambda: os.cpu_count() or 1)
+    memory_bytes: int = field(default_factory=_memory_bytes)
+
+
+THIS_HOST: Final = Reach()
+"""The host that Trimtab runs on."""

@@ -1,0 +1,115 @@
+"""A probe of the site file that is one command: its words, what starts it, and what it may take."""
+
+from __future__ import annotations
+
+from trimtab.errors import RefusedError, ToolError
+from trimtab.launch.bounded import Space
+from trimtab.launch.launchers import Launcher
+from trimtab.loop.probing.command_probe import DIRECTORY_WORD, CommandSpec
+from trimtab.loop.probing.reach import Reach
+from trimtab.loop.probing.tools import QUESTION_TIMEOUT_S
+from trimtab.measure import mdtest
+from trimtab.measure.table import Tool
+from trimtab.model.run import RawOutput
+from trimtab.model.site import COMMAND_TIMEOUT_S, SiteProbe
+from trimtab.model.telemetry import NotAvailable
+
+
+def command_of(
+    probe: SiteProbe, kind: str, directory: str, reach: Reach
+) -> tuple[CommandSpec, Launcher]:
+    """Return what a probe runs and what starts it.
+
+    Parameters
+    ----------
+    kind
+        Of the probe's launcher.
+    directory
+        Below which it makes its own.
+    reach
+        Of its processors mdtest has two tasks each where the site file names no number.
+
+    Raises
+    ------
+    ToolError
+        The launcher or mdtest cannot be used here.
+    UsageError
+        mdtest cannot work in that directory.
+    """
+    if probe.command is not None:
+        return _own(probe, probe.command), _launcher(kind, reach)
+    # mdtest is started by MPI: without it every task would take itself for the only one.
+    launcher = _launcher("mpi" if kind == "local" else kind, reach)
+    return _mdtest(probe, directory, reach), launcher
+
+
+def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
+    """Refuse mdtest where it would take more than a share of the free inodes.
+
+    Raises
+    ------
+    RefusedError
+        It would. A file system that does not count inodes (Btrfs) has room for any number.
+    """
+    items = spec.expected.get("items_per_task")
+    if not isinstance(items, int) or space.inodes == 0:
+        return
+    if items * spec.tasks > space.inodes_free * share:
+        raise RefusedError(
+            f"probe {spec.name} would create {items * spec.tasks} files; {space.inodes_free} "
+            f"inodes are free, and a scheduled probe takes at most {share:.0%} of them",
+            hint="lower items or tasks_per_node: runs before and after that cannot be compared",
+        )
+
+
+def _own(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
+    return CommandSpec(
+        name=probe.name,
+        benchmark=probe.benchmark,
+        command=command,
+        tasks=probe.nodes * (probe.tasks_per_node or 1),
+        nodes=probe.nodes,
+        output=probe.output,
+        timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,
+        stripe_count=probe.stripe_count,
+    )
+
+
+def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
+    tool = _find_mdtest(reach)
+    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * reach.processors))
+    asked = mdtest.MdtestSpec(tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions)
+    mdtest.command(asked, program=tool.path, directory=directory)  # it may refuse the place
+    return CommandSpec(
+        name=probe.name,
+        benchmark=mdtest.KIND,
+        command=mdtest.command(asked, program=tool.path, directory=DIRECTORY_WORD),
+        tasks=tasks,
+        nodes=probe.nodes,
+        timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,
+        stripe_count=probe.stripe_count,
+        tool=tool,
+        expected={"tasks": tasks, "items_per_task": probe.items},
+    )
+
+
+def _find_mdtest(reach: Reach) -> Tool:
+    path = reach.which(mdtest.KIND)
+    if path is None:
+        raise ToolError("mdtest is not on PATH", hint="it comes with IOR: github.com/hpc/ior")
+
+    def ask(argv: tuple[str, ...]) -> RawOutput:
+        result = reach.execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
+        return result.raw_output("")
+
+    version = mdtest.version(ask, path)
+    if isinstance(version, NotAvailable):
+        raise ToolError(f"mdtest cannot be used: {version.reason}")
+    return Tool(mdtest.KIND, path, version)
+
+
+def _launcher(kind: str, reach: Reach) -> Launcher:
+    launcher = reach.find_launcher(kind)
+    if isinstance(launcher, NotAvailable):
+        raise ToolError(f"launcher {kind} cannot be used: {launcher.reason}")
+    return launcher

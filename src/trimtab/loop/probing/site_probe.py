@@ -1,0 +1,370 @@
+"""A probe of the site file, run: from what the file says to one run on the mounted file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from trimtab.errors import RefusedError, ToolError
+from trimtab.launch import bounded
+from trimtab.launch.allocation import Allocation, Demand
+from trimtab.launch.launchers import Launcher
+from trimtab.launch.slurm.launcher import Slurm
+from trimtab.loop.probing.command_probe import CommandSpec, remove_tree, run_command_probe
+from trimtab.loop.probing.mount_check import why_wrong_place
+from trimtab.loop.probing.placement import Pinned, Striped, pin
+from trimtab.loop.probing.probe import (
+    DIRECTORY_PREFIX,
+    PATIENCE_S,
+    ProbeOutcome,
+    Surroundings,
+    no_preparation,
+    run_probe,
+)
+from trimtab.loop.probing.reach import THIS_HOST, Directories, PathDriver, Reach
+from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.site_command import command_of, refuse_too_many
+from trimtab.loop.probing.tools import Instrument, choose
+from trimtab.loop.sites import open_driver
+from trimtab.measure.measurement import tail
+from trimtab.measure.table import BENCHMARKS
+from trimtab.model.run import ProbeSpec
+from trimtab.model.site import Site, SiteLauncher, SiteProbe
+from trimtab.model.telemetry import NotAvailable
+from trimtab.units import format_bytes
+
+FREE_SHARE_SCHEDULED: Final = 0.2
+"""Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
+
+A person who asks `trimtab check` for a certain space may have nine tenths (`plan.py`). What a
+probe takes has to be the same each time, so it is refused when that is too much, never shrunk."""
+
+
+_DROP_TIMEOUT_S: Final = 60.0
+
+
+def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpec:
+    """Return what a run of a probe is asked to do; its benchmark may still be ``auto``.
+
+    Parameters
+    ----------
+    available_bytes
+        Free to people who are not root.
+    processors
+        Of this host: two tasks each where the site file names no number, at most 16.
+
+    Raises
+    ------
+    RefusedError
+        It would take too much of the free space.
+
+    Examples
+    --------
+    >>> spec = spec_of(SiteProbe("hourly", block_size_bytes=1024**2), 10**9, processors=2)
+    >>> spec.tasks, spec.block_size_bytes
+    (4, 1048576)
+    """
+    tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * processors))
+    wanted, most = tasks * probe.block_size_bytes, int(available_bytes * FREE_SHARE_SCHEDULED)
+    if wanted > most:
+        raise RefusedError(
+            f"probe {probe.name} would write {tasks} files of "
+            f"{format_bytes(probe.block_size_bytes)}; {format_bytes(available_bytes)} are free, "
+            f"and a scheduled probe takes at most {FREE_SHARE_SCHEDULED:.0%} of that",
+            hint="free some space, or lower block_size or tasks_per_node: runs before and after "
+            "that cannot be compared",
+        )
+    return ProbeSpec(
+        name=probe.name,
+        benchmark=probe.benchmark,
+        tasks=tasks,
+        transfer_size_bytes=probe.transfer_size_bytes,
+        block_size_bytes=probe.block_size_bytes,
+        repetitions=probe.repetitions,
+        duration_s=probe.duration_s,
+        direct=probe.direct,
+        nodes=probe.nodes,
+        target_pinning=probe.target_pinning,
+        stripe_count=probe.stripe_count,
+        options=probe.options,
+    )
+
+
+def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
+    """Return what starts a probe's tasks: a ``[launcher.NAME]``, or one of those always there."""
+    named = (one for one in site.launchers if one.name == probe.launcher)
+    return next(named, SiteLauncher(probe.launcher, probe.launcher))
+
+
+def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> Instrument:
+    """Return what measures: the benchmark that the probe names, else the first that can be used.
+
+    ``local`` leaves it to the benchmark what starts it on this host: IOR takes mpirun. Any other
+    launcher is taken at its word.
+
+    Raises
+    ------
+    ToolError
+        None can be used here.
+    RefusedError
+        Its launcher does not start that benchmark.
+    """
+    kind = launcher_of(probe, site).kind
+    if probe.benchmark != "auto":
+        launchers = BENCHMARKS[probe.benchmark].launchers
+        if kind != "local" and kind not in launchers:
+            raise RefusedError(
+                f"probe {probe.name}: {kind} does not start {probe.benchmark}",
+                hint=f"{probe.benchmark} is started by {' or '.join(launchers)}",
+            )
+        usual = kind == "local" and kind not in launchers
+        return choose(probe.benchmark, reach, kind=None if usual else kind)
+    return choose("auto", reach, kind=kind)
+
+
+def job_of(probe: SiteProbe, run_id: str) -> str:
+    """Return the name of the batch job of a run, the same whenever it is tried again."""
+    return f"trimtab-{probe.name}-{run_id[-12:]}"
+
+
+def demand_of(probe: SiteProbe, spec: ProbeSpec, site: Site, run_id: str) -> Demand:
+    """Return what a run of a probe needs to run on.
+
+    The time limit of a batch job is what all its writes and reads may take, with a minute to
+    spare: a probe that hangs must not hold nodes until the queue's own limit.
+    """
+    longest_s = probe.timeout_s or spec.duration_s + PATIENCE_S
+    return Demand(
+        job_of(probe, run_id),
+        nodes=probe.nodes,
+        tasks_per_node=spec.tasks // probe.nodes,
+        time_limit_s=longest_s * spec.repetitions * len(spec.accesses) + 60.0,
+        pending_limit_s=probe.pending_s,
+        options=launcher_of(probe, site).options,
+    )
+
+
+def demand_of_command(probe: SiteProbe, spec: CommandSpec, site: Site, run_id: str) -> Demand:
+    """Return what a run of a probe that is one command needs to run on; see `demand_of`."""
+    return Demand(
+        job_of(probe, run_id),
+        nodes=spec.nodes,
+        tasks_per_node=spec.tasks // spec.nodes,
+        time_limit_s=spec.timeout_s + 60.0,
+        pending_limit_s=probe.pending_s,
+        options=launcher_of(probe, site).options,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SiteProbeRunner:
+    """Runs the probes of a site from here, below the site's path.
+
+    Attributes
+    ----------
+    clock
+        Returns the time now, aware UTC.
+    identity
+        Of the file system that is kept under the site's name; probes run on no other.
+    """
+
+    site: Site
+    clock: Callable[[], datetime]
+    identity: str | None = None
+    reach: Reach = THIS_HOST
+
+    def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
+        """Return what came of a probe; what an earlier run of that id left behind is removed.
+
+        Raises
+        ------
+        TrimtabError
+            It could not be started: the file system does not answer, is read-only or too full,
+            another one is mounted there, or there is nothing to measure with.
+        """
+        path = directory_of(self.site, probe)
+        driver = self.reach.open_path(path, self.reach.execute, self.clock)
+        why = why_wrong_place(
+            self.site, driver.description, self.identity, execute=self.reach.execute
+        )
+        if why is not None:
+            raise RefusedError(why)
+        space = writable_space(path, self.reach)
+        if probe.is_one_command:
+            return self._one_command(probe, context, driver, space)
+        spec = spec_of(probe, space.available_bytes, self.reach.processors)
+        instrument = instrument_of(probe, self.site, self.reach)
+        demand = demand_of(probe, spec, self.site, context.run_id)
+        around = self._around(
+            probe,
+            context,
+            driver,
+            launcher=instrument.launcher,
+            demand=demand,
+            directories=self._placed(probe, spec),
+            space=space,
+        )
+        return run_probe(
+            replace(
+                spec,
+                benchmark=instrument.benchmark.name,
+                processes=instrument.launcher.processes,
+            ),
+            instrument,
+            around,
+            progress=context.progress,
+            keep=lambda run: None,  # the watch keeps it, with its slot
+            identifier=context.run_id,
+        )
+
+    def _one_command(
+        self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.Space
+    ) -> ProbeOutcome:
+        """Return what came of a probe that is one command."""
+        spec, launcher = command_of(
+            probe,
+            launcher_of(probe, self.site).kind,
+            driver.description.real_path,
+            self.reach,
+        )
+        refuse_too_many(spec, space, FREE_SHARE_SCHEDULED)
+        demand = demand_of_command(probe, spec, self.site, context.run_id)
+        around = self._around(
+            probe,
+            context,
+            driver,
+            launcher=launcher,
+            demand=demand,
+            directories=self._striped(probe),
+            space=space,
+        )
+        return run_command_probe(
+            spec, launcher, around, progress=context.progress, identifier=context.run_id
+        )
+
+    def _around(
+        self,
+        probe: SiteProbe,
+        context: RunContext,
+        driver: PathDriver,
+        *,
+        launcher: Launcher,
+        demand: Demand,
+        directories: Directories,
+        space: bounded.Space,
+    ) -> Surroundings:
+        """Return what a probe stands on; what an earlier try left in the queue is cancelled."""
+        self._give_back(launcher, demand.name)
+        return Surroundings(
+            site=self.site.name,
+            path=driver.description,
+            allocation=launcher.allocate(
+                demand,
+                run=self.reach.execute,
+                on_wait=lambda why, waited_s: context.progress(f"in the queue: {why}", 0.0),
+            ),
+            counters=driver.drive_bytes,
+            clock=self.clock,
+            # That of compute nodes is not known here: without it the rule of caches is careful.
+            memory_bytes=None if isinstance(launcher, Slurm) else self.reach.memory_bytes,
+            capacity_bytes=space.capacity_bytes,
+            timeout_s=probe.timeout_s,
+            directories=directories,
+            prepare=drop_caches if probe.drop_caches else no_preparation,
+        )
+
+    def _striped(self, probe: SiteProbe) -> Directories:
+        """Return how the probe's directory is made: as it is, or striped."""
+        if probe.stripe_count is None:
+            return self.reach.directories
+        directories = self.reach.directories
+        striped = Striped(directories.make, probe.stripe_count, self.reach.execute)
+        return replace(directories, make=striped)
+
+    def _placed(self, probe: SiteProbe, spec: ProbeSpec) -> Directories:
+        """Return how the probe's directory is made: as it is, striped, or with pinned files."""
+        directories = self.reach.directories
+        if not probe.target_pinning:
+            return self._striped(probe)
+        targets = pin(spec.tasks, spec.tasks // spec.nodes, self._osts())
+        # IOR and the built-in generator name the file of a task alike.
+        pinned = Pinned(
+            directories.make, targets, lambda task: f"data.{task:08d}", self.reach.execute
+        )
+        return replace(directories, make=pinned)
+
+    def _osts(self) -> tuple[str, ...]:
+        """Return every OST; one that is not open for creation shows when a file is placed."""
+        targets = open_driver(self.site, clock=self.clock).targets()
+        if isinstance(targets, NotAvailable):
+            raise ToolError(f"which OSTs there are is not known: {targets.reason}")
+        return tuple(sorted(one.name for one in targets if one.kind == "ost"))
+
+    def _give_back(self, launcher: Launcher, name: str) -> None:
+        """Cancel the job that an earlier try of the same run left in the queue."""
+        if isinstance(launcher, Slurm):
+            launcher.give_back(name, run=self.reach.execute)
+
+    def clean_up(self, probe: SiteProbe, run_id: str) -> None:
+        """Remove what a run that was broken off left behind: its job and its directory.
+
+        Raises
+        ------
+        TrimtabError
+            The file system does not answer, or does not let it go; Slurm does not answer.
+        """
+        if launcher_of(probe, self.site).kind == "slurm":
+            launcher = self.reach.find_launcher("slurm")
+            if isinstance(launcher, NotAvailable):
+                raise ToolError(f"its job may still be in the queue: {launcher.reason}")
+            self._give_back(launcher, job_of(probe, run_id))
+        parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
+        if probe.is_one_command:
+            remove_tree(self.reach.directories, parent, name)
+            return
+        removal = self.reach.directories.remove(parent, name)
+        if removal.existed and not removal.removed:
+            kept = "; ".join(f"{inner}: {reason}" for inner, reason in removal.kept)
+            raise ToolError(f"{name} could not be removed whole ({kept})")
+
+
+def drop_caches(allocation: Allocation) -> str | None:
+    """Drop the page caches of every node of an allocation; return why one kept them.
+
+    ``sysctl vm.drop_caches=3`` (kernel documentation, sysctl/vm); it needs root or a sudo rule.
+    Clean pages go, dirty ones stay: whoever wrote them should have flushed.
+    """
+    sudo = () if os.geteuid() == 0 else ("sudo", "-n")
+    argv = (*sudo, "sysctl", "-q", "-w", "vm.drop_caches=3")
+    result = allocation.execute(argv, tasks=len(allocation.nodes), timeout_s=_DROP_TIMEOUT_S)
+    if result.problem is None:
+        return None
+    said = tail(result.stderr.decode("utf-8", "replace"), 120)
+    return f"caches were not dropped: {result.problem}" + (f" ({said})" if said else "")
+
+
+def directory_of(site: Site, probe: SiteProbe) -> str:
+    """Return the directory below which a probe makes its own."""
+    base = site.path.rstrip("/")
+    return f"{base}/{probe.directory}" if probe.directory else site.path
+
+
+def writable_space(path: str, reach: Reach = THIS_HOST) -> bounded.Space:
+    """Return the space where a probe is to write.
+
+    Raises
+    ------
+    ToolError
+        Nothing can be written there.
+    """
+    state = reach.describe(path)
+    if state.space is None or state.kind != "directory":
+        raise ToolError(f"{path} is no directory whose free space is known")
+    if state.space.read_only:
+        raise ToolError(f"{path} is on a file system that is mounted read-only")
+    if not state.writable:
+        raise ToolError(f"no permission to write in {path}")
+    return state.space

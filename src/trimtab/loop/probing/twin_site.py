@@ -1,0 +1,105 @@
+"""A site whose file system is simulated: its driver, and how probes reach it in simulated time.
+
+The site's path is a directory of this host that holds the diary of the twin's life; probes see it
+as the mount. One life is opened once a process: its driver and its reach share it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from trimtab.drivers.protocol import Clock
+from trimtab.errors import UsageError
+from trimtab.loop.probing.reach import Directories, Reach
+from trimtab.measure.table import Run as Ask
+from trimtab.measure.table import Tool
+from trimtab.model.site import Site
+from trimtab.model.telemetry import NotAvailable
+from trimtab.twin.diary import Diary
+from trimtab.twin.driver import TwinDriver
+from trimtab.twin.instruments import ioload, ior
+from trimtab.twin.life import Life, life_directory
+from trimtab.twin.path import TwinPath
+from trimtab.twin.programs import IOLOAD, IOR
+
+_PROCESSORS: Final = 64
+_MEMORY_BYTES: Final = 256 * 2**30
+"""Of a client node, assumed."""
+
+_opened: dict[tuple[str, str], TwinDriver] = {}
+
+
+def open_twin(site: Site) -> TwinDriver:
+    """Return the driver of a site's twin, the same one for the same site.
+
+    Raises
+    ------
+    UsageError
+        The site names no scenario, or one that cannot be read.
+    RefusedError
+        The scenario is another one than when this life began.
+    UnreadableError
+        The diary cannot be read.
+    """
+    if site.scenario is None:
+        raise UsageError(
+            f"{site.name} is a twin without a scenario",
+            hint='name one in its site file: [site] scenario = "perlmutter"',
+        )
+    key = (site.path, site.scenario)
+    if key not in _opened:
+        directory = life_directory(site.path)
+        _opened[key] = TwinDriver(Life.open(directory, _found(site, site.scenario)), site.path)
+    return _opened[key]
+
+
+def twin_clock(site: Site) -> Clock:
+    """Return the clock of a site's twin, without living through its life where it was kept."""
+    kept = Diary(life_directory(site.path)).time()
+    return open_twin(site).clock if kept is None else lambda: kept
+
+
+def twin_reach(driver: TwinDriver) -> Reach:
+    """Return how probes reach a twin: as a client node of its own."""
+    guest, programs = driver.guest, driver.programs
+    return Reach(
+        clock=driver.clock,
+        sleep=driver.sleep,
+        elapsed_s=lambda: driver.clock().timestamp(),
+        execute=programs.execute,
+        open_path=lambda path, execute, clock: TwinPath(driver, path),
+        describe=guest.describe,
+        list_names=guest.list_names,
+        find_tool=_find_tool,
+        which=programs.which,
+        find_launcher=driver.launcher,
+        directories=Directories(
+            make=guest.make_directory,
+            sizes=guest.file_sizes,
+            remove=guest.remove,
+            remove_tree=guest.remove,
+            find=guest.find_files,
+            read=partial(guest.read_files),
+        ),
+        processors=_PROCESSORS,
+        memory_bytes=_MEMORY_BYTES,
+    )
+
+
+def _find_tool(name: str, run: Ask) -> Tool | NotAvailable:
+    known = {
+        "ior": Tool("ior", IOR, ior.VERSION),
+        "builtin": Tool("builtin", IOLOAD, ioload.VERSION),
+    }
+    if name in known:
+        return known[name]
+    return NotAvailable(f"{name} is not installed on the nodes of the twin")
+
+
+def _found(site: Site, scenario: str) -> str:
+    """Return a scenario's file relative to the site file that names it; presets as they are."""
+    if site.source is None or not scenario.endswith(".toml") or Path(scenario).is_absolute():
+        return scenario
+    return str(Path(site.source).parent / scenario)

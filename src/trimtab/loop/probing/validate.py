@@ -1,0 +1,179 @@
+"""A site file held against reality: is what it says there, and does it answer?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from trimtab.errors import RefusedError, TrimtabError, UsageError
+from trimtab.launch import bounded
+from trimtab.loop.probing.mount_check import why_wrong_place
+from trimtab.loop.probing.reach import Reach
+from trimtab.loop.probing.site_command import command_of, refuse_too_many
+from trimtab.loop.probing.site_probe import (
+    FREE_SHARE_SCHEDULED,
+    directory_of,
+    instrument_of,
+    launcher_of,
+    spec_of,
+)
+from trimtab.loop.sites import OpenDriver, open_driver, reach_of
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.site import Checked, Site, SiteProbe
+from trimtab.model.telemetry import Snapshot
+from trimtab.record.location import locate
+from trimtab.units import format_bytes
+from trimtab.visible import visible
+
+
+def validate(
+    site: Site,
+    *,
+    identity: str | None = None,
+    open_with: OpenDriver = open_driver,
+    reach: Reach | None = None,
+) -> tuple[Checked, ...]:
+    """Return every statement of a site that can be held against reality.
+
+    Looks and asks; writes nothing, on the file system or in the store.
+
+    Parameters
+    ----------
+    identity
+        Of the file system that is kept under the site's name; ``None`` where none is.
+    reach
+        How its path is reached; ``None``: as its driver says.
+    """
+    reach = reach or reach_of(site)
+    found = [*_path(site, identity, reach)]
+    if all(one.ok for one in found):
+        found += _probes(site, reach)
+    found += _answers(site, open_with)
+    found += _store(site, reach)
+    return tuple(found)
+
+
+def _path(site: Site, identity: str | None, reach: Reach) -> Iterator[Checked]:
+    what = f"path {site.path}"
+    try:
+        description = reach.open_path(site.path, reach.execute, reach.clock).description
+        state = reach.describe(site.path)
+    except TrimtabError as error:
+        yield Checked(what, False, error.message)
+        return
+    yield Checked(what, state.kind == "directory", f"{description.fs_type} {description.source}")
+    yield from _kind(site, description, identity)
+
+
+def _kind(site: Site, description: PathDescription, identity: str | None) -> Iterator[Checked]:
+    what = f"file system {site.file_system or '(as mounted)'}"
+    why = why_wrong_place(site, description, identity)
+    if why is not None:
+        yield Checked(what, False, why)
+    elif site.driver == "lustre":
+        yield Checked(what, True, f"is at {site.path}")
+    elif site.driver == "local" and description.kind == "lustre":
+        yield Checked("driver local", False, f'{site.path} is Lustre: take driver = "lustre"')
+    elif identity is not None:
+        yield Checked(what, True, f"is kept as {identity}")
+
+
+def _probes(site: Site, reach: Reach) -> Iterator[Checked]:
+    state = reach.describe(site.path)
+    for probe in site.probes:
+        what = f"probe {probe.name}"
+        directory = directory_of(site, probe)
+        place = state if probe.directory is None else reach.describe(directory)
+        if place.kind != "directory":
+            yield Checked(what, False, f"{visible(directory)} is not a directory")
+            continue
+        if not place.writable:
+            yield Checked(what, False, f"no permission to write in {visible(directory)}")
+            continue
+        if probe.is_one_command:
+            yield _command(what, probe, site, place, reach)
+            continue
+        try:
+            instrument = instrument_of(probe, site, reach)
+        except TrimtabError as error:
+            yield Checked(what, False, error.message)
+            continue
+        yield _size(what, probe, place, instrument.benchmark.name, reach)
+
+
+def _command(
+    what: str, probe: SiteProbe, site: Site, place: bounded.PathState, reach: Reach
+) -> Checked:
+    """Return whether the command of a probe can be started here."""
+    kind = launcher_of(probe, site).kind
+    try:
+        spec, launcher = command_of(probe, kind, place.path, reach)
+        if place.space is not None:
+            refuse_too_many(spec, place.space, FREE_SHARE_SCHEDULED)
+    except TrimtabError as error:
+        return Checked(what, False, error.message)
+    program = spec.command[0]
+    if launcher.kind == "slurm":
+        return Checked(what, None, f"{visible(program)} is looked for on the nodes of its job")
+    found = reach.which(program)
+    if found is None:
+        return Checked(what, False, f"{visible(program)} is not a program on this host")
+    return Checked(what, True, f"{spec.benchmark}, {visible(found)}")
+
+
+def _size(
+    what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str, reach: Reach
+) -> Checked:
+    if place.space is None:
+        return Checked(what, None, "the free space is not known")
+    available = place.space.available_bytes
+    try:
+        spec = spec_of(probe, available, reach.processors)
+    except RefusedError as error:
+        return Checked(what, False, error.message)
+    size = spec.tasks * spec.block_size_bytes
+    return Checked(what, True, f"{benchmark}, {format_bytes(size)} of {format_bytes(available)}")
+
+
+def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
+    try:
+        driver = open_with(site)
+        snapshot = driver.snapshot(driver.clock())
+    except TrimtabError as error:
+        yield Checked(f"driver {site.driver}", False, error.message)
+        return
+    for host in snapshot.hosts:
+        detail = host.problem or "answers"
+        yield Checked(f"{host.role} {host.name}", host.answered and host.problem is None, detail)
+    seen = len(snapshot.targets)
+    yield Checked("targets", seen > 0, f"{seen} seen")
+    yield from _homes(site, snapshot)
+
+
+def _homes(site: Site, snapshot: Snapshot) -> Iterator[Checked]:
+    """Yield targets that are served elsewhere than the file says, or by nobody that answers."""
+    for target, home in site.servers.home.items():
+        seen = snapshot.of(target)
+        server = None if seen is None else seen.target.server
+        if server is None:
+            yield Checked(f"home of {target}", None, f"{home}; no server that answers has it now")
+        elif server != home:
+            yield Checked(f"home of {target}", False, f"{home}; served by {server} now")
+    unnamed = [
+        one.target.name for one in snapshot.targets if one.target.name not in site.servers.home
+    ]
+    if site.servers.home and unnamed:
+        yield Checked("home", False, f"names none for {', '.join(unnamed[:8])}")
+
+
+def _store(site: Site, reach: Reach) -> Iterator[Checked]:
+    what = f"store {site.store.url or '(default)'}"
+    try:
+        location = locate(site.store.url, raw=site.store.raw)
+    except (TrimtabError, UsageError) as error:
+        yield Checked(what, False, error.message)
+        return
+    yield Checked(what, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")
+    for name in ("lfs", "lctl") if site.driver == "lustre" else ():
+        found = reach.which(name)
+        yield Checked(name, found is not None, found or "not on PATH of this host")

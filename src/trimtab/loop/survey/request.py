@@ -1,0 +1,304 @@
+"""From what a person asks for to a plan, and from the plan to a survey that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.launch.interruption import shielded
+from trimtab.loop.probing.probe import Progress
+from trimtab.loop.probing.reach import THIS_HOST, Reach
+from trimtab.loop.probing.tools import Instrument
+from trimtab.loop.probing.tools import choose as choose_instrument
+from trimtab.loop.sites import know_site, lustre_name
+from trimtab.loop.survey import client, server
+from trimtab.loop.survey.client import Here, Surveyed
+from trimtab.loop.survey.echo import Pause
+from trimtab.loop.survey.planning import (
+    LOAD_LIMIT_BYTES_PER_S,
+    Limits,
+    candidate,
+    choose,
+    refuse_named,
+    waves,
+)
+from trimtab.loop.survey.server import LOOK_S, OnServers, look_twice
+from trimtab.loop.survey.servers import RunEach, run_each
+from trimtab.measure.obdfilter_survey.commands import SurveySpec
+from trimtab.model.run import ProbeSpec
+from trimtab.model.site import Site
+from trimtab.model.survey import Candidate, Outcome, Survey, SurveyPlan, Way, standings
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+    from trimtab.record.store import Store
+
+CLIENT_BYTES: Final = 4 * 2**30
+SERVER_BYTES: Final = 16 * 2**30
+"""As the script itself: more than a server's cache hides."""
+_SLOWEST_BYTES_PER_S: Final = 50e6
+_START_S: Final = 120.0
+_POSITIVE: Final = (
+    "size_bytes",
+    "objects",
+    "threads",
+    "deadline_s",
+    "tasks",
+    "duration_s",
+    "repetitions",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person asks for.
+
+    Attributes
+    ----------
+    everything
+        All OSTs; those that are refused are left out. A named one that is refused ends it all.
+    size_bytes
+        Of each target; ``None``: as the way has it.
+    deadline_s
+        For one wave on the servers; ``None``: as long as a target of 50 MB/s would take.
+    """
+
+    way: Way
+    targets: tuple[str, ...] = ()
+    everything: bool = False
+    together: bool = False
+    size_bytes: int | None = None
+    objects: int = 1
+    threads: int = 16
+    load_bytes_per_s: float | None = LOAD_LIMIT_BYTES_PER_S
+    deadline_s: float | None = None
+    benchmark: str = "builtin"
+    tasks: int = 4
+    duration_s: float = 10.0
+    repetitions: int = 1
+    direct: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what asks for nothing.
+
+        Raises
+        ------
+        UsageError
+            A number is zero or below, or a deadline under a second.
+        """
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} is {value:g}: it must be more than nothing")
+        if self.deadline_s is not None and self.deadline_s < 1:
+            # timeout(1) takes whole seconds from here, and 0 for no deadline at all.
+            raise UsageError(f"deadline_s is {self.deadline_s:g}: it must be a second at least")
+        if self.load_bytes_per_s is not None and not self.load_bytes_per_s >= 0:
+            raise UsageError(f"load_bytes_per_s is {self.load_bytes_per_s:g}: it is no rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a survey reaches the outside with; a test has its own.
+
+    Attributes
+    ----------
+    run
+        Runs commands on the servers; ``None``: as the site file says.
+    """
+
+    reach: Reach = THIS_HOST
+    run: RunEach | None = None
+    pause: Pause | None = None
+    look_s: float = LOOK_S
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan, and what it is carried out with."""
+
+    site: Site
+    asked: Asked
+    plan: SurveyPlan
+    limits: Limits
+    on_client: tuple[ProbeSpec, Instrument] | None = None
+    on_servers: SurveySpec | None = None
+
+
+def prepare(site: Site, driver: Driver, asked: Asked, tools: Tools | None = None) -> Prepared:
+    """Return what would be done; nothing is.
+
+    Raises
+    ------
+    UsageError
+        No OST is meant, or the parameters do not fit together.
+    RefusedError
+        A named target may not be surveyed, or none may.
+    ToolError
+        There is nothing to measure with.
+    """
+    tools = tools or Tools()
+    on_server = asked.way == "server"
+    if on_server and not site.servers.names:
+        raise UsageError(f"{site.name} names no servers", hint="write [servers] into its site file")
+    size_bytes = asked.size_bytes
+    if size_bytes is None:
+        size_bytes = SERVER_BYTES if on_server else CLIENT_BYTES
+    limits = Limits(size_bytes, asked.load_bytes_per_s)
+    on_client = None if on_server else _on_client(asked, size_bytes, tools.reach)
+    on_servers = None
+    if on_server:
+        on_servers = SurveySpec(size_bytes, asked.objects, asked.threads)
+    plan = _plan(site, driver, asked, limits, tools)
+    if on_client is not None:
+        plan = replace(plan, steps=client.steps_of(*on_client, site))
+    elif on_servers is not None:
+        plan = replace(plan, steps=server.steps_of(on_servers, limits))
+    return Prepared(site, asked, plan, limits, on_client, on_servers)
+
+
+def carry_out(
+    prepared: Prepared,
+    driver: Driver,
+    store: Store,
+    *,
+    progress: Progress,
+    tools: Tools | None = None,
+) -> Survey:
+    """Return what came of a plan; the run is kept before anything is raised.
+
+    Raises
+    ------
+    Interrupted
+        A person or the system stopped it; what was measured is kept.
+    RefusedError
+        At the site's path is another file system.
+    """
+    tools = tools or Tools()
+    site, plan = prepared.site, prepared.plan
+    identity = know_site(store, site)
+    if prepared.on_client is not None:
+        here = Here(site, identity, driver.clock, tools.reach)
+        surveyed = client.survey_from_client(plan, *prepared.on_client, here, progress=progress)
+    else:
+        surveyed = _on_servers(prepared, driver, store, progress, tools)
+    with shielded():
+        store.add_run(surveyed.run)
+    if surveyed.interrupted is not None:
+        raise surveyed.interrupted
+    return Survey(plan, surveyed.run, *standings(surveyed.run, surveyed.results), surveyed.notes)
+
+
+def error_of(survey: Survey) -> ToolError | RefusedError | None:
+    """Return why a survey is not whole, ``None`` where it is.
+
+    What ``--all`` left out from the start was told before and is no error.
+    """
+    left_out = {one.target for one in survey.plan.refused}
+    results = [one.result for one in survey.standings if one.result.target not in left_out]
+    wrong = [one for one in results if one.reason is not None]
+    if not wrong:
+        return None
+    said = "; ".join(f"{one.target}: {one.reason}" for one in wrong[:8])
+    refused = all(one.outcome is Outcome.REFUSED for one in wrong)
+    kind = RefusedError if refused else ToolError
+    return kind(f"not every target was surveyed as planned: {said}")
+
+
+def _on_client(asked: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:
+    if asked.benchmark not in client.PINNABLE:
+        raise UsageError(
+            f"{asked.benchmark} does not write into files that stand on their targets already",
+            hint=f"take {' or '.join(sorted(client.PINNABLE))}",
+        )
+    spec = client.spec_of(
+        size_bytes,
+        tasks=asked.tasks,
+        duration_s=asked.duration_s,
+        repetitions=asked.repetitions,
+    )
+    return replace(spec, direct=asked.direct), choose_instrument(asked.benchmark, reach)
+
+
+def _plan(site: Site, driver: Driver, asked: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
+    on_server = asked.way == "server"
+    if on_server:
+        before, now = look_twice(driver, tools.look_s, tools.pause or _sleep())
+    else:
+        before = now = driver.snapshot(driver.clock())  # its load is not looked at
+    names = choose(
+        now, asked.targets, everything=asked.everything or not (on_server or asked.targets)
+    )
+    found = [candidate(name, before, now, limits, on_server=on_server) for name in names]
+    if asked.targets and not asked.everything:
+        refuse_named(one for one in found if not one.closed)
+    if all(one.refusal is not None for one in found):
+        refuse_named(found)
+    in_waves = waves(found, together=asked.together) if on_server else _singly(found)
+    return SurveyPlan(
+        site.name,
+        asked.way,
+        in_waves,
+        tuple(one for one in found if one.refusal is not None),
+        (),
+        _parameters(asked, limits),
+    )
+
+
+def _singly(found: list[Candidate]) -> tuple[tuple[Candidate, ...], ...]:
+    """Return each by itself: from one client, two at once would share its network."""
+    return tuple((one,) for one in found if one.refusal is None)
+
+
+def _parameters(asked: Asked, limits: Limits) -> Mapping[str, object]:
+    if asked.way == "client":
+        return {
+            "size_bytes": limits.size_bytes,
+            "benchmark": asked.benchmark,
+            "tasks": asked.tasks,
+            "duration_s": asked.duration_s,
+            "repetitions": asked.repetitions,
+        }
+    parameters: dict[str, object] = {
+        "size_bytes": limits.size_bytes,
+        "objects": asked.objects,
+        "threads": asked.threads,
+        "load_limit_bytes_per_s": limits.load_bytes_per_s,
+        "deadline_s": _deadline(asked, limits.size_bytes),
+    }
+    return parameters | {"together": True} if asked.together else parameters
+
+
+def _deadline(asked: Asked, size_bytes: int) -> float:
+    if asked.deadline_s is not None:
+        return asked.deadline_s
+    return _START_S + 3 * size_bytes / _SLOWEST_BYTES_PER_S
+
+
+def _on_servers(
+    prepared: Prepared, driver: Driver, store: Store, progress: Progress, tools: Tools
+) -> Surveyed:
+    site, asked = prepared.site, prepared.asked
+    assert prepared.on_servers is not None
+    on = OnServers(
+        site=site,
+        file_system=lustre_name(site),
+        driver=driver,
+        run=tools.run or run_each(site.servers, execute=tools.reach.execute),
+        journal=store.add_event,
+        recall=lambda: store.events(site=site.name),
+        limits=prepared.limits,
+        deadline_s=_deadline(asked, prepared.limits.size_bytes),
+        together=asked.together,
+        look_s=tools.look_s,
+        pause=tools.pause or _sleep(),
+    )
+    return server.survey_on_servers(prepared.plan, prepared.on_servers, on, progress=progress)
+
+
+def _sleep() -> Callable[[float], None]:
+    import time
+
+    return time.sleep

@@ -1,0 +1,229 @@
+"""What the watch makes of months: suspects at once, incidents once a day or when there is cause.
+
+It only looks and tells. Nothing of it can end the watch or hold up a probe for long: a month of
+one series takes some hundredths of a second, a whole site seconds, and that once a day.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.drivers.protocol import Clock
+from trimtab.errors import UsageError
+from trimtab.loop.event_log import Place
+from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+from trimtab.loop.explaining.store_telemetry import StoreTelemetry
+from trimtab.loop.status_incidents import GOING_ON, HISTORY, suspect_of
+from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
+from trimtab.loop.watching.log import fields
+from trimtab.model.incident import Explanation, IncidentState, Shape
+from trimtab.model.run import METRIC_UNITS, RunStatus
+from trimtab.model.series import ChangePoint
+from trimtab.model.site import Site
+from trimtab.record.comparability import comparability_key
+from trimtab.record.kept import KeptIncident
+from trimtab.record.slots import Slot
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+LOOK_AGAIN: Final = timedelta(days=1)
+"""So often incidents are looked for where nothing is suspected: what confirms is daily."""
+CONFIRM_APART: Final = timedelta(minutes=15)
+"""Between probes that are to confirm a suspect: closer ones would only repeat one another."""
+_TOLD_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD)
+
+
+SAME: Final = timedelta(days=1)
+"""So far the beginning of one incident may move as more runs come: it is told once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirming:
+    """A further run of a probe that is to confirm a suspect."""
+
+    item: str
+    due_at: datetime
+
+
+class Vigil:
+    """Looks at what each slot brought in the light of what there was before.
+
+    Parameters
+    ----------
+    clock
+        Returns the time now, aware UTC.
+    """
+
+    def __init__(self, site: Site, store: Store, log: logging.Logger, clock: Clock) -> None:
+        self._site, self._store, self._log, self._clock = site, store, log, clock
+        self._suspected: set[tuple[str, str, datetime]] = set()
+        self._looked_at: datetime | None = None
+        self._snapshots_until: datetime | None = None
+        self._waiting: list[Confirming] = []
+
+    def due(self, now: datetime) -> tuple[Confirming, ...]:
+        """Return the confirming probes that are due, once each."""
+        ready = tuple(one for one in self._waiting if one.due_at <= now)
+        self._waiting = [one for one in self._waiting if one not in ready]
+        return ready
+
+    def next_due(self) -> datetime | None:
+        """Return when the next confirming probe is due."""
+        return min((one.due_at for one in self._waiting), default=None)
+
+    def after(self, slot: Slot, *, confirming: bool = False) -> None:
+        """Look at what a slot brought: suspects, bad checksums, and now and then incidents.
+
+        Parameters
+        ----------
+        confirming
+            Whether it was itself to confirm a suspect: it asks for no further ones.
+        """
+        alarming = False
+        if slot.run is not None and slot.item.startswith(PROBE_PREFIX):
+            alarming = self._suspects(slot, confirming=confirming)
+        if slot.item == SNAPSHOT or slot.after is not None:
+            alarming |= self._bad_checksums()
+        now = self._clock()
+        if alarming or now - self._last_look(now) >= LOOK_AGAIN:
+            self._looked_at = now
+            self._incidents(now)
+
+    def _last_look(self, now: datetime) -> datetime:
+        """Return when incidents were last looked for, by this watch or before it.
+
+        Of a site that was never looked at: its first run. A day of runs is the least to look at.
+        """
+        if self._looked_at is None:
+            judged = self._store.judged(self._site.name)
+            if judged is not None:
+                self._looked_at = judged.at
+            else:
+                firsts = [one.first_at for one in self._store.series(self._site.name)]
+                return min((at for at in firsts if at is not None), default=now)
+        return self._looked_at
+
+    def _suspects(self, slot: Slot, *, confirming: bool) -> bool:
+        """Tell of changes that this run makes suspect; return whether there are any new ones."""
+        new = [
+            (metric, change)
+            for key, metric, change in self._changes(slot)
+            if (key, metric, change.at) not in self._suspected
+            and not self._suspected.add((key, metric, change.at))
+        ]
+        for metric, change in new:
+            self._log.warning(
+                "performance may have changed",
+                extra=fields(
+                    item=slot.item,
+                    metric=metric,
+                    since=change.at.isoformat(),
+                    effect=change.effect,
+                    why=change.reason,
+                ),
+            )
+        if new and not confirming:
+            self._ask_again(slot)
+        return bool(new)
+
+    def _changes(self, slot: Slot) -> Iterator[tuple[str, str, ChangePoint]]:
+        run = self._store.run(slot.run or "")
+        if run.at is None or run.status in _TOLD_NOTHING:
+            return
+        key = comparability_key(run)
+        points = self._store.history(self._site.name, key, since=run.at - HISTORY)
+        for metric in dict.fromkeys(point.metric for point in points):
+            if METRIC_UNITS.get(metric) == "B":
+                continue
+            change = suspect_of([point for point in points if point.metric == metric])
+            if change is not None:
+                yield key, metric, change
+
+    def _ask_again(self, slot: Slot) -> None:
+        """Put further runs of a probe on the list, where its site file wants them."""
+        name = slot.item.removeprefix(PROBE_PREFIX)
+        wanted = next((one.confirm for one in self._site.probes if one.name == name), 0)
+        now = self._clock()
+        for number in range(1, wanted + 1):
+            # Whole seconds: a slot's time is part of its id, and people read it.
+            due_at = (now + number * CONFIRM_APART).replace(microsecond=0)
+            self._waiting.append(Confirming(slot.item, due_at))
+        if wanted:
+            self._log.info("confirming probes follow", extra=fields(item=slot.item, runs=wanted))
+
+    def _bad_checksums(self) -> bool:
+        """Tell of transfers with a bad checksum since the snapshot before, at once."""
+        since = self._snapshots_until or self._clock() - LOOK_AGAIN
+        times = self._store.snapshot_times(self._site.name, since=since)
+        if len(times) < 2:
+            return False
+        # The last one that was looked at is looked at again: what grew, grew since it.
+        self._snapshots_until = times[-1]
+        telemetry = StoreTelemetry(self._store, self._site.name)
+        found = telemetry.bad_checksums(times[0], times[-1])
+        for one in found:
+            self._log.critical(
+                "transfers with a bad checksum: data may be at risk",
+                extra=fields(where=one.where, count=one.count, at=one.at.isoformat()),
+            )
+        return bool(found)
+
+    def _incidents(self, now: datetime) -> None:
+        """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
+        name = self._site.name
+        before = self._store.incidents(name)
+        if not self._store.series(name):
+            return
+        try:
+            found = incidents_of(self._store, Place(name, self._site), now=now)
+        except UsageError:  # runs, and none of them tells of the file system yet
+            return
+        unkept = keep_incidents(self._store, found)
+        if unkept is not None:
+            self._log.error("incidents were not kept", extra=fields(problem=unkept))
+        for one in new_among(found.explanations, before):
+            incident = one.incident
+            level = logging.CRITICAL if incident.shape is Shape.INTEGRITY else logging.WARNING
+            causes = [f"{cause.title} ({cause.confidence:.0%})" for cause in one.causes[:2]]
+            self._log.log(
+                level,
+                "an incident",
+                extra=fields(
+                    id=incident.id,
+                    summary=incident.summary,
+                    causes="unexplained" if one.unexplained else "; ".join(causes),
+                ),
+            )
+
+
+def new_among(
+    found: Sequence[Explanation], before: Sequence[KeptIncident]
+) -> Iterator[Explanation]:
+    """Yield the incidents that go on and were not known; each known one stands for one.
+
+    With more runs the beginning of an incident is placed better, and another series may lead it:
+    its id is then another, and it is the same incident.
+    """
+    ids = {one.incident.id for one in found}
+    known = {one.id for one in before}
+    placed_anew = [one for one in before if one.id not in ids and one.state in GOING_ON]
+    for one in found:
+        incident = one.incident
+        if incident.id in known or incident.state is IncidentState.ENDED:
+            continue
+        is_integrity = incident.shape is Shape.INTEGRITY
+        same = [
+            kept
+            for kept in placed_anew
+            if abs(kept.at - incident.at) <= SAME
+            and (kept.shape == Shape.INTEGRITY.value) == is_integrity
+        ]
+        if same:
+            placed_anew.remove(min(same, key=lambda kept: abs(kept.at - incident.at)))
+        else:
+            yield one

@@ -1,0 +1,418 @@
+"""Watch a site: probes and snapshots on schedule, each kept and judged, for as long as it runs.
+
+What is due is decided by pure functions (`trimtab.loop.watching.agenda`), done by
+`trimtab.loop.watching.slot_work`, and kept so that the process may end at any moment: the next one
+goes on where this one stopped, and nothing is done twice or lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trimtab.drivers.protocol import Clock, Driver
+from trimtab.errors import Interrupted, RefusedError, TrimtabError
+from trimtab.launch.interruption import interruptible, shielded
+from trimtab.launch.notify import Notifier
+from trimtab.loop.probing.reach import since_boot_s
+from trimtab.loop.probing.runner import ProbeRunner
+from trimtab.loop.watching import holder as holders
+from trimtab.loop.watching.agenda import (
+    PROBE_PREFIX,
+    SNAPSHOT,
+    Agenda,
+    Begin,
+    Item,
+    Miss,
+    Work,
+    advanced,
+    decide,
+    occupied,
+    wake_at,
+)
+from trimtab.loop.watching.analysis import Vigil
+from trimtab.loop.watching.lease import LEASE_S, lease_end
+from trimtab.loop.watching.log import NAME, fields
+from trimtab.loop.watching.resuming import Beginnings
+from trimtab.loop.watching.retention import Retention
+from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
+from trimtab.loop.watching.store_retry import Patience
+from trimtab.model.site import Site
+from trimtab.record.slots import Slot
+from trimtab.site.schedule import jitter_s, parse_schedule
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+REST_MAX_S: Final = 60.0
+"""The longest sleep: a clock that is set forward is noticed within a minute."""
+RECOVER_AGAIN_S: Final = 3600.0
+"""So often is looked for slots that an error left half done: one that stays is told every hour."""
+BACKWARDS: Final = timedelta(seconds=1)
+"""A clock that goes back by less is being slewed."""
+
+
+def items(site: Site) -> tuple[Item, ...]:
+    """Return what is due on a site by a schedule: its snapshots and its probes.
+
+    Raises
+    ------
+    UsageError
+        A schedule is none.
+    """
+    wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
+    wanted += [(PROBE_PREFIX + one.name, one.schedule, one.jitter_s) for one in site.probes]
+    return tuple(
+        Item(
+            name,
+            parse_schedule(schedule),
+            site.timezone,
+            timedelta(seconds=jitter_s(site.name, name, longest_s)),
+        )
+        for name, schedule, longest_s in wanted
+        if schedule is not None
+    )
+
+
+class Watch:
+    """The watch of one site.
+
+    Parameters
+    ----------
+    probe
+        Runs the probes: `trimtab.loop.probing.site_probe.SiteProbeRunner`, or what stands for it.
+    clock
+        Returns the time now, aware UTC.
+    sleep
+        Waits for that many seconds.
+    notify
+        Told how things stand: `trimtab.launch.notify.from_environment`.
+    holder, gone
+        This process, and whether another is known to be no more.
+    elapsed_s
+        Returns the seconds since some moment, by a clock that nobody sets.
+
+    Raises
+    ------
+    UsageError
+        A schedule of the site is none.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        store: Store,
+        driver: Driver,
+        probe: ProbeRunner,
+        *,
+        clock: Clock,
+        sleep: Callable[[float], None],
+        log: logging.Logger | None = None,
+        notify: Notifier | None = None,
+        holder: str | None = None,
+        gone: Callable[[str], bool] = holders.gone,
+        elapsed_s: Callable[[], float] = since_boot_s,
+    ) -> None:
+        self.site, self.store = site, store
+        self._clock, self._sleep, self._gone = clock, sleep, gone
+        self._elapsed_s = elapsed_s
+        self.log = log or logging.getLogger(NAME)
+        self._notify = notify or Notifier()
+        self._holder = holder or holders.own()
+        self._items = items(site)
+        self._patience = Patience(self.log, clock, self._pause, self._outage)
+        self._work = SlotWork(
+            site,
+            store,
+            driver,
+            probe,
+            clock,
+            self.log,
+            self._notify,
+            self._patience,
+            self._holder,
+            self._alive,
+        )
+        self._beginnings = Beginnings(site.name, store, self._patience, self._do)
+        self._retention = Retention(site, store, self.log, elapsed_s)
+        self._vigil = Vigil(site, store, self.log, clock)
+        self._agenda: Agenda | None = None
+        self._lease_until: datetime | None = None
+        self._latest: datetime | None = None
+        self._recovered_s = 0.0
+
+    def run(self, *, once: bool = False) -> tuple[Slot, ...]:
+        """Watch until interrupted; with ``once`` do what is not yet done, and return the slots.
+
+        Raises
+        ------
+        RefusedError
+            Another process watches the site.
+        Interrupted
+            By SIGINT, SIGTERM or SIGHUP. What was under way is cleaned up and can be gone on with.
+        """
+        with interruptible():
+            try:
+                if once:
+                    done = self._once(self._clock())
+                else:
+                    self._forever()
+                    done = ()
+            except (Interrupted, TrimtabError) as error:
+                self._notify.stopping()
+                self.log.info("the watch ends", extra=fields(reason=error.message))
+                self._release()
+                raise
+            self._release()
+            return done
+
+    def step(self, now: datetime) -> tuple[Slot, ...]:
+        """Do all that is due, and return the slots that ended; the first time, set up as well.
+
+        Raises
+        ------
+        RefusedError
+            Another process watches the site.
+        """
+        self._prepare(now)
+        if ended := self._recover_again(now):
+            now = self._clock()
+        agenda = self._known()
+        while work := decide(agenda, now):
+            for one in work:
+                if (slot := self._do(one)) is not None:
+                    ended.append(slot)
+                    self._look_at(slot)
+                # What failed is not tried again: in its grace it would fail again and again.
+                agenda = self._agenda = advanced(self._known(), one)
+            now = self._clock()
+        ended += self._confirm(now)
+        self._retention.prune(self._clock())
+        return tuple(ended)
+
+    def _forever(self) -> None:
+        while True:
+            self.step(self._clock())
+            self._rest()
+
+    def _once(self, now: datetime) -> tuple[Slot, ...]:
+        """Take a snapshot and run every probe whose latest slot has not ended."""
+        self._take_lease(now)
+        ended = self._recover(now)
+        for item in self._items:
+            self._beginnings.settle_before(item, now)
+        if taken := self._guarded(partial(self._work.snapshot, SNAPSHOT, now)):
+            ended.append(taken)
+            self._look_at(taken)
+        for item in self._items:
+            if item.name == SNAPSHOT:
+                continue
+            if slot := self._guarded(partial(self._work.probe, item.name, item.until(now))):
+                ended.append(slot)
+                self._look_at(slot)
+        return tuple(ended)
+
+    # Setting up
+
+    def _prepare(self, now: datetime) -> None:
+        if self._agenda is None:
+            self._take_lease(now)
+            self._notify.ready()  # taking up what an earlier watch left may be a whole probe
+            self._recover(now)
+            agenda = Agenda(alive_since=now)
+            self._agenda = replace(
+                agenda, positions=tuple(self._beginnings.position(one, now) for one in self._items)
+            )
+            self.log.info("watching", extra=fields(site=self.site.name, holder=self._holder))
+        elif self._latest is not None and now < self._latest - BACKWARDS:
+            self.log.warning(
+                "the clock went back",
+                extra=fields(by_s=(self._latest - now).total_seconds()),
+            )
+            positions = tuple(self._beginnings.position(one, now) for one in self._items)
+            self._agenda = replace(self._agenda, positions=positions)
+        self._latest = now
+        self._renew_lease(now)
+
+    def _known(self) -> Agenda:
+        assert self._agenda is not None
+        return self._agenda
+
+    def _recover(self, now: datetime) -> list[Slot]:
+        """Close what an earlier watch had under way, or go on with it where there is time."""
+        self._recovered_s = self._elapsed_s()
+        by_name = {one.name: one for one in self._items}
+        ended = []
+        store, name = self.store, self.site.name
+        for slot in self._patience.keep("reading slots", lambda: store.open_slots(name)):
+            item = by_name.get(slot.item)
+            in_time = item is not None and self._clock() <= item.latest(slot.due_at)
+            if closed := self._guarded(partial(self._take_up, slot, again=in_time)):
+                ended.append(closed)
+        return ended
+
+    def _recover_again(self, now: datetime) -> list[Slot]:
+        """Do now and then what is done at the start: an error may have left a slot half done.
+
+        Between two slots none is under way, so one that is started and not ended is such a one.
+        """
+        if self._elapsed_s() - self._recovered_s < RECOVER_AGAIN_S:
+            return []
+        ended = self._recover(now)
+        if ended and self._agenda is not None:
+            reason = "an unfinished slot was taken up again"
+            self._agenda = occupied(self._agenda, reason, now, self._clock())
+        return ended
+
+    def _take_up(self, slot: Slot, *, again: bool) -> Slot | None:
+        reason = AN_ERROR_ENDED_IT if slot.holder == self._holder else ENDED_WHILE_IT_RAN
+        if slot.run is not None:
+            return self._work.go_on(slot, reason)
+        if again:
+            return self._work.probe(slot.item, slot.due_at)
+        return self._work.give_up(slot, reason)
+
+    # Doing
+
+    def _do(self, work: Work) -> Slot | None:
+        if isinstance(work, Miss):
+            return self._guarded(partial(self._work.miss, work.item, work.due_at, work.reason))
+        if not isinstance(work, Begin):
+            return self._guarded(partial(self._work.miss_many, work))
+        since = self._clock()
+        begin = self._work.snapshot if work.item == SNAPSHOT else self._work.probe
+        slot = self._guarded(partial(begin, work.item, work.due_at))
+        until, what = self._clock(), work.item.replace(":", " ")
+        if self._agenda is not None:
+            reason = f"the {what} of {work.due_at:%H:%M} was still running"
+            self._agenda = occupied(self._agenda, reason, since, until)
+        if slot is None:
+            self._lease_until = None  # another process may have it by now: ask
+        self._renew_lease(until)
+        return slot
+
+    def _guarded(self, call: Callable[[], Slot | None]) -> Slot | None:
+        """Do a slot; an error of one slot never ends the watch."""
+        try:
+            return call()
+        except RefusedError:
+            raise  # another process watches by now
+        except Exception:
+            self.log.exception("a slot failed")
+            return None
+
+    def _outage(self, since: datetime, until: datetime) -> None:
+        if self._agenda is not None:
+            self._agenda = occupied(self._agenda, "the store could not be used", since, until)
+
+    def _look_at(self, slot: Slot, *, confirming: bool = False) -> None:
+        """Look at what a slot brought; no error of looking ever ends the watch."""
+        try:
+            self._vigil.after(slot, confirming=confirming)
+        except Exception:
+            self.log.exception(
+                "what a slot brought was not looked at", extra=fields(at=slot.due_at)
+            )
+
+    def _confirm(self, now: datetime) -> list[Slot]:
+        """Run the probes that are to confirm a suspect and are due."""
+        ended = []
+        for one in self._vigil.due(now):
+            slot = self._do(Begin(one.item, one.due_at))
+            if slot is not None:
+                ended.append(slot)
+                self._look_at(slot, confirming=True)
+        return ended
+
+    # Waiting
+
+    def _rest(self) -> None:
+        """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
+        planned, now = (wake_at(self._known()), self._vigil.next_due()), self._clock()
+        wake = min((at for at in planned if at is not None), default=None)
+        left_s = REST_MAX_S if wake is None else (wake - now).total_seconds()
+        if wake is not None:
+            self._notify.status(f"waiting for {wake.isoformat(timespec='seconds')}")
+        self._notify.alive()
+        if left_s > 0:
+            longest_s = min(REST_MAX_S, self._notify.alive_every_s or REST_MAX_S)
+            self._sleep(min(left_s, longest_s))
+
+    def _pause(self, seconds: float) -> None:
+        self._notify.status("waiting for the store")
+        self._notify.alive()
+        self._sleep(seconds)
+
+    # The lease
+
+    def _take_lease(self, now: datetime) -> None:
+        store, site = self.store, self.site
+        self._patience.keep(
+            "naming the site",
+            lambda: store.ensure_site(site.name, driver=site.driver, path=site.path),
+        )
+        until = lease_end(now)
+        there = self._patience.keep(
+            "taking the lease",
+            lambda: store.take_lease(
+                site.name, self._holder, now=now, until=until, gone=self._gone
+            ),
+        )
+        if there is not None:
+            raise RefusedError(
+                f"{site.name} is watched already: by {there.holder} since "
+                f"{there.taken_at.isoformat(timespec='seconds')}",
+                hint="stop that one first; where its host is gone its lease lapses "
+                f"{there.until.isoformat(timespec='seconds')}",
+            )
+        self._lease_until = until
+
+    def _alive(self) -> None:
+        """Give a sign of life while a slot takes long, and keep the lease if that can be.
+
+        Where it cannot, the slot ends first: what it then keeps is refused if another process
+        has taken it over.
+        """
+        self._notify.alive()
+        now = self._clock()
+        if self._lease_is_fresh(now):
+            return
+        until = lease_end(now)
+        try:
+            with shielded():
+                if self.store.renew_lease(self.site.name, self._holder, until):
+                    self._lease_until = until
+        except TrimtabError as error:
+            self.log.warning("the lease was not renewed", extra=fields(problem=error.message))
+
+    def _lease_is_fresh(self, now: datetime) -> bool:
+        half = timedelta(seconds=LEASE_S / 2)
+        return self._lease_until is not None and half < self._lease_until - now <= 2 * half
+
+    def _renew_lease(self, now: datetime) -> None:
+        """Renew the lease when half of it is over."""
+        if self._lease_is_fresh(now):
+            return
+        until = lease_end(now)
+        store, name = self.store, self.site.name
+        if not self._patience.keep(
+            "renewing the lease", lambda: store.renew_lease(name, self._holder, until)
+        ):
+            self._lease_until = None
+            raise RefusedError(
+                f"{name} is watched by another process by now",
+                hint="this watch was held up for longer than its lease",
+            )
+        self._lease_until = until
+
+    def _release(self) -> None:
+        if self._lease_until is None:
+            return
+        try:
+            self.store.release_lease(self.site.name, self._holder)
+        except TrimtabError as error:
+            self.log.warning("the lease was not given back", extra=fields(problem=error.message))

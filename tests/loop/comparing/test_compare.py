@@ -1,0 +1,452 @@
+"""``trimtab compare`` over a store: what is named, what is paired, what is said."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.judge.history import noise
+from tests.support.command import trimtab
+
+from trimtab.errors import DataError, UsageError
+from trimtab.judge.compare import CompareTerms
+from trimtab.loop.comparing.compare import Request, compare_sides
+from trimtab.loop.comparing.operands import parse_operand
+from trimtab.loop.comparing.published import is_published, published, published_file
+from trimtab.model.compare import Basis, Change
+from trimtab.model.identifier import identifier_of
+from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.record.store import Store
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ASKED = {"tasks": 64, "nodes": 4, "transfer_size_bytes": 2**20, "file_per_process": True}
+
+
+def run_at(
+    at, value, *, site="alpha", probe="hourly", asked=None, status=RunStatus.OK, kind="ior", **more
+):
+    """A run with one write figure a repetition; a list makes several."""
+    values = value if isinstance(value, list) else [value]
+    samples = tuple(
+        Sample("write_bandwidth", float(one), repetition=number, output=0, line=number + 1)
+        for number, one in enumerate(values)
+    )
+    stamp = START if at is None else at
+    return Run(
+        id=identifier_of(stamp, site, probe, kind, str(value), str(at), str(asked), str(more)),
+        site=site,
+        probe=probe,
+        kind=kind,
+        status=status,
+        at=at,
+        at_reason=None if at is not None else "not told",
+        parameters={"spec": asked or ASKED, "layer": "client", **more},
+        samples=() if status is RunStatus.UNFINISHED else samples,
+    )
+
+
+def hourly(values, *, begin=START, **options):
+    return [run_at(begin + index * HOUR, float(v), **options) for index, v in enumerate(values)]
+
+
+def kept(path, runs):
+    with Store.open(path) as store:
+        for run in runs:
+            store.add_run(run)
+    return str(path)
+
+
+def compared(path, before, after, **more):
+    return compare_sides(Request(before, after, store_url=str(path), **more))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Two sites of a fortnight each, the second slower; its second week slower still."""
+    path = tmp_path_factory.mktemp("compare") / "t.db"
+    week = noise(2, 336, cov=0.03)
+    runs = hourly(1e9 * week[0]) + hourly(0.8e9 * week[1], site="beta")
+    runs += hourly([1e9] * 3, begin=START - 30 * HOUR, site="beta", probe="other", kind="fio")
+    return kept(path, runs)
+
+
+def test_two_systems(store):
+    result = compared(store, "alpha", "beta")
+    (series,) = result.series
+    assert (series.probe, series.kind, series.layer) == ("hourly", "ior", "client")
+    assert series.differences == ()
+    (effect,) = series.effects
+    assert effect.metric == "write_bandwidth"
+    assert effect.ratio == pytest.approx(0.8, abs=0.02)
+    assert effect.change is Change.WORSE
+    assert effect.provisional is False
+    assert effect.basis is Basis.RUNS
+    assert result.only_after == (
+        "other (fio): write_bandwidth; asked: tasks 64, nodes 4, transfer_size_bytes 1048576, "
+        "file_per_process True",
+    )
+    assert result.only_before == ()
+
+
+def test_two_stretches_of_one_site(store):
+    result = compared(store, "alpha@2026-03-02..2026-03-09", "@2026-03-09..", site="alpha")
+    (effect,) = result.series[0].effects
+    assert (effect.before.n, effect.after.n) == (168, 168)
+    assert effect.change is Change.NO_DIFFERENCE
+    assert effect.before.to is not None
+    assert effect.before.to < datetime(2026, 3, 9, tzinfo=UTC)
+    assert effect.after.from_ == datetime(2026, 3, 9, tzinfo=UTC)
+
+
+def test_the_sites_own_time_zone_cuts_the_stretch(tmp_path):
+    path = tmp_path / "t.db"
+    kept(path, hourly([1.0] * 48, begin=datetime(2026, 3, 1, 23, tzinfo=UTC)))
+    with Store.open(path) as opened:
+        opened.ensure_site("alpha", timezone="Europe/Zurich")
+    result = compared(path, "alpha@2026-03-02..2026-03-03", "alpha@2026-03-03..")
+    (effect,) = result.series[0].effects
+    assert (effect.before.n, effect.after.n) == (24, 24)
+
+
+def test_single_runs_by_id(store):
+    with Store.open(store) as opened:
+        ids = [run.id for run in opened.runs(site="alpha", limit=8)]
+    result = compared(store, ",".join(ids[:4]), ",".join(ids[4:]))
+    (effect,) = result.series[0].effects
+    assert (effect.before.n, effect.after.n) == (4, 4)
+    assert effect.ratio_interval is not None
+    assert effect.provisional is True
+    one = compared(store, ids[0], ids[1]).series[0].effects[0]
+    assert one.basis is Basis.REPETITIONS
+    assert one.change is Change.CANNOT_TELL
+
+
+def test_runs_without_a_time_can_be_compared_by_id(tmp_path):
+    values = [[1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 2.2, 2.3, 2.4]]
+    runs = [run_at(None, value) for value in values]
+    path = kept(tmp_path / "t.db", runs)
+    (effect,) = compared(path, runs[0].id, runs[1].id).series[0].effects
+    assert effect.ratio == pytest.approx(2.2 / 1.2)
+    assert effect.ratio_interval is not None
+    assert "repetitions of single runs" in effect.reason
+    with pytest.raises(UsageError, match="no run is kept"):
+        compared(path, "alpha@2026-01-01..", "alpha")
+
+
+def test_sites_without_a_single_time_can_be_compared_whole(tmp_path):
+    """As files are imported that print no time, or one without a zone."""
+    runs = [run_at(None, 1.0 + 0.01 * k) for k in range(5)]
+    runs += [run_at(None, 2.0 + 0.01 * k, site="beta") for k in range(5)]
+    runs.append(run_at(None, 3.0, site="beta", status=RunStatus.UNFINISHED))
+    path = kept(tmp_path / "t.db", runs)
+    result = compared(path, "alpha", "beta")
+    (effect,) = result.series[0].effects
+    assert (effect.before.n, effect.after.n, effect.after.unfinished) == (5, 6, 1)
+    assert effect.before.middle == pytest.approx(1.02)
+    assert effect.provisional is None
+    assert any("their order is lost" in note for note in result.notes)
+
+
+def test_runs_that_do_not_count_are_told(tmp_path):
+    runs = hourly([1.0] * 5) + hourly([1.0] * 5, site="beta")
+    runs += [run_at(None, 7.0), run_at(START, 1.0, status=RunStatus.FAILED, tries=2)]
+    result = compared(kept(tmp_path / "t.db", runs), "alpha", "beta")
+    assert result.series[0].effects[0].before.n == 5
+    assert any("failed or have no time" in note for note in result.notes)
+
+
+def test_two_settings(tmp_path):
+    four, eight = ({**ASKED, "nodes": nodes} for nodes in (4, 8))
+    runs = hourly(noise(1, 30, cov=0.02)[0], asked=four)
+    runs += hourly(1.5 * noise(1, 30, seed=2, cov=0.02)[0], asked=eight, begin=START + 40 * HOUR)
+    path = kept(tmp_path / "t.db", runs)
+    result = compared(path, "alpha:nodes=4", "alpha:nodes=8")
+    (series,) = result.series
+    assert [(d.name, d.before, d.after) for d in series.differences] == [("nodes", 4, 8)]
+    assert series.effects[0].change is Change.BETTER
+    same = compared(path, "alpha:nodes=4,transfer_size_bytes=1MiB", "alpha:nodes=8")
+    assert same.series[0].effects[0].ratio == series.effects[0].ratio
+    with pytest.raises(UsageError, match="no run fits") as refused:
+        compared(path, "alpha:nodes=5", "alpha:nodes=8")
+    assert "transfer_size_bytes" in str(refused.value.hint)
+
+
+def test_points_of_a_sweep(tmp_path):
+    """As `trimtab sweep` keeps them: levels beside what was asked, what was set by hand within."""
+    runs = []
+    for nps in (1, 4):
+        asked = {**ASKED, "settings": {"nps": nps}}
+        sweep = {"name": "bring-up", "levels": {"nps": nps, "transfer_size": "1MiB"}, "round": 0}
+        runs += hourly(
+            noise(1, 20, seed=nps)[0],
+            asked=asked,
+            sweep=sweep,
+            probe="sweep-bring-up",
+            begin=START + nps * 40 * HOUR,
+        )
+    path = kept(tmp_path / "t.db", runs)
+    (series,) = compared(path, "alpha:nps=1", "alpha:nps=4,transfer_size=1MiB").series
+    assert (series.effects[0].before.n, series.effects[0].after.n) == (20, 20)
+    assert [(d.name, d.before, d.after) for d in series.differences] == [("nps", 1, 4)]
+
+
+def test_equal_parameters_are_paired_before_those_that_differ(tmp_path):
+    runs = []
+    for nodes in (1, 2, 4):
+        asked = {**ASKED, "nodes": nodes}
+        runs += hourly([float(nodes)] * 5, asked=asked)
+        runs += hourly([float(nodes)] * 5, asked=asked, site="beta")
+    path = kept(tmp_path / "t.db", runs)
+    result = compared(path, "alpha", "beta")
+    assert len(result.series) == 3
+    assert all(one.effects[0].ratio == 1.0 and not one.differences for one in result.series)
+
+
+def test_probes_of_other_names_with_the_same_parameters(tmp_path):
+    runs = hourly([1.0] * 5) + hourly([2.0] * 5, site="beta", probe="nightly")
+    (series,) = compared(kept(tmp_path / "t.db", runs), "alpha", "beta").series
+    assert (series.probe, series.probe_after) == ("hourly", "nightly")
+
+
+def test_targets_are_taken_out_and_offered(tmp_path):
+    asked = {**ASKED, "tasks": 2048}
+    runs = hourly([673.32e9] * 20, asked=asked, told={"targets": 274})
+    runs += hourly([673.32e9] * 20, asked=asked, told={"targets": 298}, begin=START + 40 * HOUR)
+    path = kept(tmp_path / "t.db", runs)
+    stretches = ("alpha@..2026-03-03T12:00", "alpha@2026-03-03T12:00..")
+    offered = compared(path, *stretches)
+    assert any("--targets 274 298" in note for note in offered.notes)
+    assert offered.series[0].effects[0].ratio == 1.0
+    taken = compared(path, *stretches, targets=(274, 298))
+    effect = taken.series[0].effects[0]
+    assert effect.ratio == effect.ratio_measured == 1.0
+    assert effect.taken_out is not None
+    assert effect.taken_out.remaining == pytest.approx(7 / 8)
+    assert not taken.notes
+    shown = compared(path, *stretches, targets=(274, 298), target_bytes_per_s=2.8e9)
+    assert shown.series[0].effects[0].ratio == pytest.approx(7 / 8)
+    checked = compared(path, *stretches, targets=(274, 298), target_bytes_per_s=15e9)
+    assert checked.series[0].effects[0].ratio == 1.0
+
+
+def test_unfinished_runs_count_and_failed_ones_do_not(tmp_path):
+    runs = hourly([1.0] * 20) + hourly([1.0] * 20, site="beta")
+    runs.append(run_at(START + 50 * HOUR, 1.0, site="beta", status=RunStatus.UNFINISHED))
+    runs.append(run_at(START + 51 * HOUR, 9.0, site="beta", status=RunStatus.FAILED))
+    path = kept(tmp_path / "t.db", runs)
+    (effect,) = compared(path, "alpha", "beta").series[0].effects
+    assert (effect.after.n, effect.after.unfinished) == (21, 1)
+    result = compared(path, runs[0].id, f"{runs[1].id},{runs[-1].id}")
+    assert any("left out: failed" in note for note in result.notes)
+
+
+def test_the_wash_out(store):
+    terms = CompareTerms(wash_out_s=86400.0)
+    result = compared(store, "alpha@..2026-03-09", "alpha@2026-03-09..", terms=terms)
+    assert result.series[0].effects[0].after.washed_out == 24
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "message"),
+    [
+        ("alpha", "nowhere", {}, "nothing is kept of nowhere"),
+        ("alpha", "alpha", {}, "both sides"),
+        ("alpha", "@2026-03-09..", {}, "of which site"),
+        ("alpha", "alpha@2030-01-01..", {}, "no run is kept"),
+        ("alpha", "alpha@2026-03-09..2026-03-02", {}, "ends before"),
+        ("alpha", "alpha@soon..", {}, "not a time"),
+        ("alpha", "beta", {"metric": "speed"}, "not a metric"),
+        ("alpha", "beta", {"metric": "read_bandwidth"}, "no read_bandwidth in common"),
+        ("alpha", "beta", {"probe": "other"}, "no run is kept for alpha"),
+        ("alpha", "1±2/30 s", {}, "one side is a published"),
+        ("ffff-ffff", "alpha", {}, "no run"),
+        ("..", "alpha", {}, "nothing is kept"),
+        ("", "alpha", {}, "names nothing"),
+    ],
+)
+def test_wrong_use_is_explained(store, before, after, more, message, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        compared(store, before, after, **more)
+
+
+def test_nothing_in_common_says_what_each_has(tmp_path):
+    runs = hourly([1.0] * 5) + hourly([1.0] * 5, site="beta", kind="fio", probe="x")
+    path = kept(tmp_path / "t.db", runs)
+    with pytest.raises(UsageError, match=r"first has hourly \(ior\).*second x \(fio\)"):
+        compared(path, "alpha", "beta")
+
+
+# Published results
+
+
+def test_the_cost_of_checksums():
+    result = compare_sides(
+        Request("673320±31779/240 MB/s", "554012 +- 37846 / 240 MB/s", metric="write_bandwidth")
+    )
+    (effect,) = result.series[0].effects
+    assert effect.reason.startswith("17.7 % lower")
+    assert effect.before.middle == pytest.approx(673.32e9)
+    assert result.store is None
+    assert "means and deviations alone" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "mean", "unit"),
+    [
+        ("1±0.1/5 GiB/s", 2**30, "B/s"),
+        ("12.5+/-1/5 kIOPS", 12500.0, "1/s"),
+        ("3e3±1/5 1/s", 3000.0, "1/s"),
+        ("20+-1/5 ms", 0.02, "s"),
+        ("5±1/8 MiB/s", 5 * 2**20, "B/s"),
+    ],
+)
+def test_units_of_published_results(text, mean, unit):
+    found = published(text)
+    assert found.mean == pytest.approx(mean)
+    assert found.unit == unit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1±1/1 s",
+        "0±1/5 s",
+        "1±1/5 parsec",
+        "1,5±1/5 s",
+        "1±1 s",
+        "1±1/5 MB/s extra",
+        "±",
+        "1±1/0 s",
+    ],
+)
+def test_published_results_that_are_not(text):
+    with pytest.raises(UsageError):
+        published(text)
+
+
+def test_a_metric_in_another_unit_is_refused():
+    with pytest.raises(UsageError, match="not measured in"):
+        published("1±1/5 s", "write_bandwidth")
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_named_or_refused(text):
+    try:
+        parse_operand(text)
+        if is_published(text):
+            assert math.isfinite(published(text).mean)
+    except UsageError:
+        pass
+
+
+TABLES = """
+[[summary]]
+metric = "write_bandwidth"
+layer = "client"
+mean = {mean}
+deviation = 10
+n = 100
+unit = "GB/s"
+window = "{window}"
+source = "a paper"
+
+[[summary]]
+metric = "read_bandwidth"
+mean = 1
+deviation = 0.1
+n = 10
+unit = "GB/s"
+"""
+
+
+def test_files_of_published_results(tmp_path):
+    paths = []
+    for name, mean, window in (("a", 100, "240h"), ("b", 90, "2d")):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(TABLES.format(mean=mean, window=window))
+        paths.append(str(path))
+    result = compare_sides(Request(*paths))
+    assert [one.effects[0].metric for one in result.series] == [
+        "write_bandwidth",
+        "read_bandwidth",
+    ]
+    first = result.series[0]
+    assert first.layer == "client"
+    assert first.effects[0].ratio == pytest.approx(0.9)
+    assert first.effects[0].provisional is True
+    only = compare_sides(Request(*paths, metric="read_bandwidth"))
+    assert len(only.series) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("mean = 1\n", ""), "summary 2: mean is missing"),
+        (("n = 10\n", "n = 1.5\n"), "no number of runs"),
+        (('unit = "GB/s"\nw', 'unit = "miles"\nw'), "no unit"),
+        (("source", "sauce"), "unknown key 'sauce'"),
+        (('"read_bandwidth"', '"speed"'), "not a metric"),
+        (('[[summary]]\nmetric = "read', '[[summary\nmetric = "read'), "not TOML"),
+        (("mean = 1\n", 'mean = "1"\n'), "no number"),
+        (('layer = "client"', 'layer = "roof"'), "not a layer"),
+    ],
+)
+def test_wrong_files_name_the_file_and_the_table(tmp_path, change, message):
+    path = tmp_path / "a.toml"
+    path.write_text(TABLES.format(mean=100, window="1d").replace(*change))
+    with pytest.raises(DataError, match=message) as refused:
+        compare_sides(Request(str(path), str(path)))
+    assert refused.value.file == str(path)
+
+
+def test_a_site_file_has_no_published_results(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text('[site]\nname = "a"\n')
+    assert published_file(str(path)) is None
+
+
+@given(st.binary(max_size=300))
+def test_a_file_of_rubbish_is_refused(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "rubbish.toml"
+    path.write_bytes(content)
+    try:
+        found = published_file(str(path))
+    except DataError as error:
+        found = error.file
+    assert found in (None, (), str(path))
+
+
+# The command
+
+
+def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
+    ended = trimtab("compare", "alpha", "beta", store=store)
+    assert ended.code == 0, ended.stderr
+    assert "worse" in ended.stdout
+    assert "provisional" not in ended.stdout
+    short = trimtab("compare", "alpha@..2026-03-04", "alpha@2026-03-04..", store=store)
+    assert "* provisional" in short.stdout
+    assert "hourly (ior), layer client" in ended.stdout
+    assert "only B has  other" in ended.stdout
+    document = trimtab("compare", "alpha", "beta", "--json", store=store).document
+    (series,) = document["series"]
+    (effect,) = series["effects"]
+    assert effect["change"] == "worse"
+    assert effect["ratio_interval"][0] < 0.8 < effect["ratio_interval"][1]
+    assert json.dumps(effect["before"]["from"]) == '"2026-03-02T00:00:00Z"'
+
+
+def test_the_command_refuses_with_what_to_do(store):
+    ended = trimtab("compare", "alpha", "gamma", "--json", store=store)
+    assert ended.code == 2
+    assert ended.document["error"]["exit_code"] == 2
+    assert "nothing is kept of gamma" in ended.stderr
+    assert trimtab("compare", "alpha", "beta", "--margin", "0", store=store).code == 2
+    empty = trimtab("compare", "a", "b", store=store + ".not-there")
+    assert empty.code == 5

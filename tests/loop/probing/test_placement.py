@@ -1,0 +1,85 @@
+"""Files on their OSTs: spread evenly, read back, and refused where one goes elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.launch.process import ProcessResult, utc_now
+from trimtab.loop.probing.placement import Pinned, Striped, pin
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
+def test_every_target_gets_as_many_files_and_as_many_from_each_node(
+    nodes: int, per_node: int, count: int
+) -> None:
+    targets = [f"OST{number:04x}" for number in range(count)]
+    try:
+        pinned = pin(nodes * per_node, per_node, targets)
+    except UsageError:
+        assert (nodes * per_node) % count or (per_node % count and count % per_node)
+        return
+    assert set(Counter(pinned).values()) == {nodes * per_node // count}
+    for node in range(nodes):
+        of_node = Counter(pinned[node * per_node : (node + 1) * per_node])
+        assert len(set(of_node.values())) == 1
+
+
+class Lfs:
+    """Answers as lfs does; a closed OST passes files on to OST 0, with exit code 0."""
+
+    def __init__(self, closed: frozenset[int] = frozenset(), code: int = 0) -> None:
+        self.closed, self.code = closed, code
+        self.places: dict[str, int] = {}
+        self.counts: dict[str, str] = {}
+
+    def __call__(self, argv: Sequence[str], **_: object) -> ProcessResult:
+        output = b""
+        match argv[1:]:
+            case ["setstripe", "-c", "1", "-i", index, *paths]:
+                for path in paths:
+                    self.places[path] = 0 if int(index) in self.closed else int(index)
+            case ["setstripe", "-c", count, path]:
+                self.counts[path] = count
+            case ["getstripe", "-i", path]:
+                output = f"{self.places[path]}\n\n".encode()
+            case ["getstripe", "-d", "-c", path]:
+                output = f"{self.counts[path]}\n\n".encode()
+            case _:
+                raise AssertionError(argv)
+        return ProcessResult(tuple(argv), output, b"", self.code, None, utc_now(), 0.1, 60.0)
+
+
+def test_files_are_made_on_their_targets_and_read_back() -> None:
+    lfs, made = Lfs(), []
+    place = Pinned(
+        lambda parent, name: made.append((parent, name)),
+        pin(4, 4, ("OST0000", "OST000a")),
+        lambda task: f"data.{task:08d}",
+        lfs,
+    )
+    place("/scratch/", "p")
+    assert made == [("/scratch/", "p")]
+    assert lfs.places == {f"/scratch/p/data.{n:08d}": (n % 2) * 10 for n in range(4)}
+
+
+def test_a_file_that_went_elsewhere_is_refused() -> None:
+    place = Pinned(lambda *_: None, ("OST0000", "OST0001"), str, Lfs(frozenset({1})))
+    with pytest.raises(RefusedError, match="OST0001 was placed on OST0000"):
+        place("/scratch", "p")
+
+
+def test_a_layout_is_read_back() -> None:
+    lfs = Lfs()
+    Striped(lambda *_: None, -1, lfs)("/scratch", "p")
+    assert lfs.counts == {"/scratch/p": "-1"}
+
+
+def test_what_lfs_refuses_is_told() -> None:
+    with pytest.raises(ToolError, match="lfs setstripe"):
+        Striped(lambda *_: None, 4, Lfs(code=22))("/scratch", "p")

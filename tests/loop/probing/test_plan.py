@@ -1,0 +1,93 @@
+"""The plan of a probe: exact arithmetic, and refusals before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import RefusedError, UsageError
+from trimtab.loop.probing.plan import Request, plan_probe
+
+MIB, GIB = 1024**2, 1024**3
+
+
+def plan(available: int = 100 * GIB, processors: int = 2, **request):
+    return plan_probe(Request(**request), available_bytes=available, processors=processors)
+
+
+def test_the_default_fits_a_minute_and_a_twentieth_of_the_free_space():
+    spec = plan()
+    assert (spec.repetitions, spec.duration_s, spec.tasks) == (5, 5.0, 4)
+    assert spec.transfer_size_bytes == MIB
+    assert spec.block_size_bytes == GIB
+    assert spec.direct
+
+
+def test_space_never_exceeds_64_gib_by_default():
+    spec = plan(available=10**16)
+    assert spec.tasks * spec.block_size_bytes == 64 * GIB
+
+
+@given(available=st.integers(40 * MIB, 10**16), processors=st.integers(1, 256))
+def test_any_plan_stays_within_its_space(available, processors):
+    spec = plan(available=available, processors=processors)
+    assert spec.tasks * spec.block_size_bytes <= min(64 * GIB, available * 0.05)
+    assert spec.block_size_bytes % spec.transfer_size_bytes == 0
+    assert 1 <= spec.tasks <= 16
+
+
+@given(budget=st.floats(1, 3600), repetitions=st.none() | st.integers(1, 50))
+def test_any_plan_stays_within_its_time_or_takes_the_shortest(budget, repetitions):
+    spec = plan(budget_s=budget, repetitions=repetitions)
+    assert spec.duration_s <= 5.0
+    planned = 2 * spec.repetitions * (spec.duration_s + 0.5)
+    assert planned <= max(budget, 2 * spec.repetitions * 0.6) + 1e-6
+
+
+def test_a_small_budget_gives_short_repetitions_rather_than_none():
+    spec = plan(budget_s=5.0)
+    assert (spec.repetitions, spec.duration_s) == (1, 2.0)
+
+
+def test_a_nearly_full_file_system_is_refused():
+    with pytest.raises(RefusedError, match="too little free space"):
+        plan(available=10 * MIB)
+
+
+def test_a_space_budget_that_would_fill_the_file_system_is_refused():
+    with pytest.raises(RefusedError, match="would fill"):
+        plan(available=10 * GIB, space_bytes=10 * GIB)
+
+
+def test_a_block_size_over_the_space_budget_is_wrong_use():
+    with pytest.raises(UsageError, match="space budget"):
+        plan(block_size_bytes=64 * GIB)
+
+
+def test_sizes_must_suit_direct_io():
+    with pytest.raises(UsageError, match="O_DIRECT"):
+        plan(transfer_size_bytes=1000)
+    assert plan(transfer_size_bytes=1000, direct=False).transfer_size_bytes == 1000
+
+
+def test_more_tasks_than_the_space_has_transfers_is_wrong_use():
+    with pytest.raises(UsageError, match="tasks"):
+        plan(available=40 * MIB, tasks=64)
+
+
+def test_an_earlier_block_size_is_kept_while_it_fits():
+    assert plan(available=200 * GIB).block_size_bytes == 2 * GIB
+    kept = plan_probe(
+        Request(),
+        available_bytes=200 * GIB,
+        processors=2,
+        earlier=[dataclasses.replace(plan(), direct=False), plan()],
+    )
+    assert kept.block_size_bytes == GIB
+    shrunk = plan_probe(Request(), available_bytes=50 * GIB, processors=2, earlier=[plan()])
+    assert shrunk.block_size_bytes == 512 * MIB
+    grown = plan_probe(Request(), available_bytes=800 * GIB, processors=2, earlier=[plan()])
+    assert grown.block_size_bytes == 8 * GIB

@@ -1,0 +1,49 @@
+"""A site held against reality: where its store and its raw outputs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.loop.probing.validate import validate
+from trimtab.model.site import Checked, Site, SiteStore
+
+
+def store_of(path: Path, store: SiteStore) -> Checked:
+    site = Site("here", "local", str(path), store=store)
+    found = validate(site, open_with=lambda one: LocalDriver(one.path))
+    (checked,) = [one for one in found if one.what.startswith("store ")]
+    return checked
+
+
+@pytest.mark.parametrize(
+    ("url", "raw", "told"),
+    [
+        ("{0}/t.db", None, "{0}/t.db; raw outputs in {0}/raw"),
+        ("{0}/t.db", "{0}/else", "{0}/t.db; raw outputs in {0}/else"),
+        ("postgresql://db/trimtab", "{0}/else", "raw outputs in {0}/else"),
+    ],
+)
+def test_it_is_said_where_raw_outputs_go(
+    tmp_path: Path, url: str, raw: str | None, told: str
+) -> None:
+    store = SiteStore(url.format(tmp_path), raw and raw.format(tmp_path))
+    checked = store_of(tmp_path, store)
+    assert checked.ok is True
+    assert checked.detail.endswith(told.format(tmp_path))
+
+
+def test_with_postgresql_they_go_to_a_directory_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SiteStore("postgresql://me:secret@db/trimtab")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    checked = store_of(tmp_path, store)
+    assert checked.detail.endswith("; raw outputs in /var/lib/trimtab/raw")
+    assert "secret" not in checked.detail
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    detail = store_of(tmp_path, store).detail
+    assert detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")

@@ -1,0 +1,88 @@
+"""The log book: what a person writes is kept, listed, and refused where it says nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.support.command import trimtab
+
+from trimtab.errors import UsageError
+from trimtab.loop.event_log import add_event
+from trimtab.model.event import EventKind
+from trimtab.record.store import Store
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "t.db")
+    store.ensure_site("scratch", driver="lustre")
+    return store
+
+
+def test_an_event_is_kept_as_it_was_written(store: Store) -> None:
+    event = add_event(
+        store,
+        "scratch",
+        kind="config-change",
+        detail="  checksums on ",
+        now=NOW,
+        at="2026-11-14T02:40",
+        until="2026-11-14T03:00",
+        targets="OST[0009-000b]",
+    )
+    assert store.events(site="scratch") == (event,)
+    assert event.kind is EventKind.CONFIG_CHANGE
+    assert event.at == datetime(2026, 11, 14, 2, 40, tzinfo=UTC)
+    assert event.until == datetime(2026, 11, 14, 3, tzinfo=UTC)
+    assert event.targets == ("OST0009", "OST000a", "OST000b")
+    assert (event.detail, event.source) == ("checksums on", "person")
+
+
+def test_without_a_time_it_is_now(store: Store) -> None:
+    assert add_event(store, "scratch", kind="note", detail="x", now=NOW).at == NOW
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"detail": "  "}, "a few words"),
+        ({"detail": "x" * 3000}, "characters"),
+        ({"at": "2026-12-24"}, "future"),
+        ({"at": "yesterday"}, "not a time"),
+        ({"at": "2026-11-02", "until": "2026-11-01"}, "before it begins"),
+        ({"targets": "OST12"}, "OST12"),
+    ],
+)
+def test_what_says_nothing_is_refused_and_not_kept(
+    store: Store, said: dict[str, str], wrong: str
+) -> None:
+    with pytest.raises(UsageError, match=wrong):
+        add_event(store, "scratch", kind="note", now=NOW, **({"detail": "words"} | said))
+    assert store.events() == ()
+
+
+def test_an_unknown_site_is_told_with_those_there_are(store: Store) -> None:
+    with pytest.raises(UsageError) as told:
+        add_event(store, "nowhere", kind="note", detail="x", now=NOW)
+    assert "scratch" in (told.value.hint or "")
+
+
+def test_the_command_keeps_and_lists(store: Store) -> None:
+    place = store.location.path
+    assert place is not None
+    words = "kernel 5.14\x1b[31m on all OSSs"
+    added = trimtab("event", "add", "scratch", words, "--kind", "note", "--json", store=place)
+    assert added.code == 0, added.stderr
+    listed = trimtab("event", "list", "scratch", "--json", store=place)
+    assert listed.document["events"] == added.document["events"]
+    text = trimtab("event", "list", "scratch", store=place)
+    assert "kernel 5.14" in text.stdout
+    assert "\x1b" not in text.stdout
+    none = trimtab("event", "list", "scratch", "--since", "2090-01-01", store=place)
+    assert "Nothing is written" in none.stdout
+    wrong = trimtab("event", "add", "scratch", "x", "--kind", "nonsense", store=place)
+    assert wrong.code == 2

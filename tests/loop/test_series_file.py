@@ -1,0 +1,271 @@
+"""Any series of anybody's: columns found, times and numbers read, what cannot be read told."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.command import TRIMTAB, trimtab
+
+from trimtab.errors import DataError, TrimtabError, UnreadableError, UsageError
+from trimtab.loop.series_file import Columns, FileTerms, judge_file
+
+FIRST = datetime(2026, 9, 1, tzinfo=UTC)
+HOURS = 240
+
+
+def values(step_at: int = 10**9) -> list[float]:
+    chance = random.Random(4)
+    return [100 * chance.gauss(1, 0.03) * (0.8 if n >= step_at else 1) for n in range(HOURS)]
+
+
+def times() -> list[datetime]:
+    return [FIRST + timedelta(hours=n) for n in range(HOURS)]
+
+
+def written(path: Path, name: Callable[[datetime], str], *, separator: str = ",") -> Path:
+    rows = [f"when{separator}speed"]
+    rows += [
+        f"{name(at)}{separator}{value:.4f}" for at, value in zip(times(), values(), strict=True)
+    ]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "timezone"),
+    [
+        (lambda at: at.isoformat(), "UTC"),
+        (lambda at: at.strftime("%Y-%m-%dT%H:%M:%SZ"), "Europe/Zurich"),
+        (lambda at: at.strftime("%Y-%m-%dT%H:%M:%S.%f+0000"), "Europe/Zurich"),
+        (lambda at: at.strftime("%Y-%m-%d %H:%M"), "UTC"),
+        (lambda at: (at + timedelta(hours=2)).strftime("%Y-%m-%d %H:%M:%S"), "Europe/Zurich"),
+        (lambda at: (at - timedelta(hours=7)).strftime("%Y-%m-%dT%H:%M-0700"), "UTC"),
+        (lambda at: str(int(at.timestamp())), "Europe/Zurich"),
+        (lambda at: str(at.timestamp()), "UTC"),
+        (lambda at: str(int(at.timestamp() * 1000)), "UTC"),
+        (lambda at: str(int(at.timestamp() * 1_000_000)), "UTC"),
+    ],
+)
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_times_are_read_as_they_were_meant(
+    tmp_path: Path, name: Callable[[datetime], str], timezone: str, separator: str
+) -> None:
+    path = written(tmp_path / "s.csv", name, separator=separator)
+    judged = judge_file(str(path), FileTerms(timezone=timezone))
+    (series,) = judged.judgement.series
+    assert series.key.metric == "speed"
+    assert series.overall.n == HOURS
+    assert (judged.judgement.from_, judged.judgement.to) == (times()[0], times()[-1])
+    assert series.invalid == ()
+
+
+def test_dates_alone_are_days(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    rows = [f"2026-{1 + n // 28:02d}-{1 + n % 28:02d},{value}" for n, value in enumerate(values())]
+    path.write_text("date,bw\n" + "\n".join(rows[:200]))
+    (series,) = judge_file(str(path)).judgement.series
+    assert series.overall.n == 200
+
+
+def test_parquet_is_told_by_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "anything"
+    frame = pl.DataFrame({"at": times(), "write_bandwidth": values()})
+    frame.write_parquet(path)
+    (series,) = judge_file(str(path)).judgement.series
+    assert (series.key.metric, series.key.unit) == ("write_bandwidth", "B/s")
+    naive = frame.with_columns(pl.col("at").dt.replace_time_zone(None))
+    naive.write_parquet(path)
+    judged = judge_file(str(path), FileTerms(timezone="Asia/Tokyo"))
+    assert judged.judgement.from_ == FIRST - timedelta(hours=9)
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "s.csv", datetime.isoformat)
+    ended = subprocess.run(
+        [str(TRIMTAB), "judge", "--csv", "-", "--json"],
+        input=path.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    document = json.loads(ended.stdout)
+    assert document["file"] == "standard input"
+    assert document["series"][0]["runs"] == HOURS
+
+
+def test_rows_that_cannot_be_read_are_told_with_their_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "s.csv", datetime.isoformat)
+    lines = path.read_text().splitlines()
+    lines[5] = "no time," + lines[5].split(",")[1]
+    lines[9] = lines[9].split(",")[0] + ",nan"
+    lines[11] = lines[11].split(",")[0] + ",crashed"
+    lines[20] = lines[20].split(",")[0] + ",0"
+    path.write_text("\n".join(lines))
+    judged = judge_file(str(path))
+    (series,) = judged.judgement.series
+    assert {one.run for one in series.invalid} == {"line 6", "line 10", "line 12"}
+    assert (series.overall.n, series.overall.unfinished) == (HOURS - 3, 1)
+    notes = " ".join(judged.judgement.notes)
+    assert "line 6" in notes
+    assert "line 10, 12" in notes
+    assert "1 values of 0" in notes or "1 value of 0" in notes
+
+
+def test_less_may_be_better(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    rows = [f"{at.isoformat()},{value}" for at, value in zip(times(), values(120), strict=True)]
+    path.write_text("at,latency\n" + "\n".join(rows))
+    (faster,) = judge_file(str(path), FileTerms(less_is_better=True)).judgement.series
+    (slower,) = judge_file(str(path)).judgement.series
+    assert not faster.key.more_is_better
+    (change,) = [one for one in slower.changes if one.status.value == "confirmed"]
+    assert abs(change.at - times()[120]) <= timedelta(hours=12)
+    assert change.effect == pytest.approx(0.8, abs=0.02)
+    assert change.effect_interval is not None
+
+
+def test_one_table_may_hold_several_series(tmp_path: Path) -> None:
+    rows = [
+        f"{at.isoformat()},{ost},{value * (1 + ost / 10)}"
+        for at, value in zip(times(), values(), strict=True)
+        for ost in range(3)
+    ]
+    path = tmp_path / "s.csv"
+    path.write_text("at,ost,bw\n" + "\n".join(rows))
+    terms = FileTerms(columns=Columns(value="bw", by="ost"))
+    series = judge_file(str(path), terms).judgement.series
+    assert [one.key.probe for one in series] == ["0", "1", "2"]
+    assert all(one.overall.n == HOURS for one in series)
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "kind", "words"),
+    [
+        (b"", Columns(), DataError, "empty"),
+        (b"   \n ", Columns(), DataError, "empty"),
+        (b"a,b\n1,2\n", Columns(), UsageError, "no column"),
+        (b"at,x,y\n2026-01-01,1,2\n", Columns(), UsageError, "several columns"),
+        (b"at,x\n2026-01-01,one\n", Columns(), UsageError, "holds numbers"),
+        (b"at,x\n2026-01-01,1\n", Columns(time="when"), UsageError, "no column 'when'"),
+        (b"at,x\n2026-01-01,1\n", Columns(time="x"), DataError, "holds no time"),
+        (b"at,x\n2026-01-01,one\n", Columns(value="x"), DataError, "holds no number"),
+        (b"at,x\n2026-01-01,1\n", Columns(by="z"), UsageError, "no column 'z'"),
+        (b"PAR1rubbish", Columns(), DataError, "no table"),
+        (b"at,x\n2026-01-01,1,2,3\n", Columns(), DataError, "no table"),
+    ],
+)
+def test_what_is_no_series_is_told(
+    tmp_path: Path, content: bytes, columns: Columns, kind: type[TrimtabError], words: str
+) -> None:
+    path = tmp_path / "s.csv"
+    path.write_bytes(content)
+    with pytest.raises(kind, match=words):
+        judge_file(str(path), FileTerms(columns=columns))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="No such file"):
+        judge_file(str(tmp_path / "none.csv"))
+    with pytest.raises(UnreadableError, match="directory"):
+        judge_file(str(tmp_path))
+    ended = trimtab("judge", "--csv", tmp_path / "none.csv", store=tmp_path / "t.db")
+    assert ended.code == 5
+
+
+def test_site_and_file_exclude_one_another(tmp_path: Path) -> None:
+    for arguments in ((), ("scratch", "--csv", "x.csv"), ("scratch", "--value", "bw")):
+        assert trimtab("judge", *arguments, store=tmp_path / "t.db").code == 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=st.binary(max_size=400))
+def test_rubbish_never_raises_but_errors_of_ours(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("rubbish") / "s.csv"
+    path.write_bytes(content)
+    with suppress(TrimtabError):
+        judge_file(str(path))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["2026-01-01", "1700000000", "x", "", "9" * 30, "2026-13-99T00:00Z"]),
+            st.sampled_from(["1", "0", "-3", "1e400", "inf", "", "x", "1,5", '"']),
+        ),
+        max_size=30,
+    )
+)
+def test_odd_cells_never_raise_but_errors_of_ours(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("odd") / "s.csv"
+    stream = io.StringIO()
+    stream.write("at,x\n")
+    for at, value in rows:
+        stream.write(f"{at},{value}\n")
+    path.write_text(stream.getvalue())
+    with suppress(TrimtabError):
+        judge_file(str(path))
+
+
+def table(path: Path, numbers: list[object], name: Callable[[datetime], str]) -> str:
+    rows = [f"{name(at)},{number}" for at, number in zip(times(), numbers, strict=False)]
+    path.write_text("time,speed\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("size", ["1e302", "1e-310", "inf", "nan"])
+def test_numbers_that_no_spread_can_be_made_of_are_left_out(tmp_path: Path, size: str) -> None:
+    numbers: list[object] = [size if n % 9 == 0 else value for n, value in enumerate(values())]
+    judged = judge_file(table(tmp_path / "s.csv", numbers, datetime.isoformat))
+    (series,) = judged.judgement.series
+    assert len(series.invalid) == len(range(0, HOURS, 9))
+    assert series.overall.cov == pytest.approx(0.03, abs=0.01)
+    with pytest.raises(UsageError, match="holds numbers"):
+        judge_file(table(tmp_path / "s.csv", [size] * HOURS, datetime.isoformat))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_noted"),
+    [
+        (lambda at: at.strftime("%Y-%m-%d %H:%M:%S"), True),
+        (lambda at: at.strftime("%Y-%m-%d %H:%M:%S+00:00"), False),
+        (lambda at: at.strftime("%Y-%m-%dT%H:%M:%SZ"), False),
+        (lambda at: str(at.timestamp()), False),
+    ],
+)
+def test_a_zone_that_was_taken_for_granted_is_told(
+    tmp_path: Path, name: Callable[[datetime], str], is_noted: bool
+) -> None:
+    file = table(tmp_path / "s.csv", list(values()), name)
+    notes = judge_file(file, FileTerms(timezone="Europe/Zurich")).judgement.notes
+    assert any("were taken for Europe/Zurich" in note for note in notes) == is_noted
+
+
+def test_a_time_of_zero_did_finish(tmp_path: Path) -> None:
+    numbers: list[object] = [0, *values()[1:]]
+    file = table(tmp_path / "s.csv", numbers, datetime.isoformat)
+    assert any("1 value of 0 counts" in note for note in judge_file(file).judgement.notes)
+    of_times = judge_file(file, FileTerms(less_is_better=True)).judgement
+    assert not any("of 0" in note for note in of_times.notes)
+
+
+def test_a_stretch_of_a_table_is_told_as_a_stretch(tmp_path: Path) -> None:
+    file = table(tmp_path / "s.csv", list(values()), datetime.isoformat)
+    since, until = FIRST + 50 * (times()[1] - FIRST), FIRST + 100 * (times()[1] - FIRST)
+    terms = FileTerms(since=since.isoformat(), until=until.isoformat())
+    judgement = judge_file(file, terms).judgement
+    assert (judgement.from_, judgement.to) == (since, until)
