@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import json
 import sys
 import types
@@ -136,7 +137,9 @@ _LEAVES: Final[dict[type, Getter]] = {
 
 
 def _is_object(kind: Any) -> bool:
-    return isinstance(kind, type) and (_shape_of(kind) is not None or dataclasses.is_dataclass(kind))
+    return isinstance(kind, type) and (
+        _shape_of(kind) is not None or dataclasses.is_dataclass(kind)
+    )
 
 
 def _shape_of(kind: type) -> _Shape | None:
@@ -218,7 +221,9 @@ def _is_sentence(key: str, plain: Any) -> bool:
 
 def _is_list(origin: Any) -> bool:
     return (
-        isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping)
+        isinstance(origin, type)
+        and issubclass(origin, Iterable)
+        and not issubclass(origin, Mapping)
     )
 
 
@@ -228,8 +233,8 @@ def _level(intervals: Iterable[Getter], value: Any) -> float | None:
 
 def _field_hint(kind: type, name: str) -> Any:
     """Return the type of one field: only it is looked up, others may hold what is costly."""
-    owner = next(base for base in kind.__mro__ if name in base.__dict__.get("__annotations__", {}))
-    hint = owner.__dict__["__annotations__"][name]
+    owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
+    hint = inspect.get_annotations(owner)[name]
     if not isinstance(hint, str):
         return hint
     return eval(hint, vars(sys.modules[owner.__module__]))  # noqa: S307 (our own annotations)

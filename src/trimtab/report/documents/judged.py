@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
-from trimtab.model.compare import Effect, TakenOut
+from trimtab.model.compare import CompareResult, Effect, TakenOut
 from trimtab.model.correlation import Correlation
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident
 from trimtab.model.ladder import (
@@ -25,7 +25,7 @@ from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis
 from trimtab.model.verdict import Verdict
-from trimtab.report.documents import measured as measured  # declares runs and verdicts
+from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
 Bounds = tuple[float, float] | None
@@ -62,6 +62,20 @@ class ExplainDocument:
     at: datetime
     incidents: tuple[Explanation, ...]
     moment: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class CompareDocument:
+    """``trimtab compare A B --json``."""
+
+    result: CompareResult
+
+
+@dataclass(frozen=True, slots=True)
+class LadderDocument:
+    """``trimtab ladder --json``."""
+
+    ladder: Ladder
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +174,7 @@ shape(
 shape(Incident, inline={"key": ("probe", "metric", "unit")})
 shape(Explanation, inline={"incident": ()})
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
+shape(CompareDocument, inline={"result": ()})
 shape(Effect, omit=["margin", "level"])
 shape(TakenOut, omit=["level"])
 shape(
@@ -210,6 +225,7 @@ shape(
     omit=["hardware", "claims"],
     derive={"printed": (tuple[CheckedClaim, ...], lambda ladder: ladder.claims)},
 )
+shape(LadderDocument, inline={"ladder": ()})
 shape(SweepEffect, inline={"effect": ()})
 shape(
     SweepAnalysis,

@@ -1,4 +1,4 @@
-"""Documents of what is measured, kept and seen: check, probe, runs, status, targets, survey ..."""
+"""Documents of what is measured and seen: check, probe, targets, survey, import ..."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from trimtab.errors import Interrupted, TrimtabError
 from trimtab.model.check import CheckResult
-from trimtab.model.event import Event
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.imported import Imported, ImportedFile
 from trimtab.model.run import METRIC_UNITS, RawOutput, Run, Sample
 from trimtab.model.site import Checked
-from trimtab.model.status import SeriesStatus, SlowestTargets, Status
 from trimtab.model.survey import SLOW, Candidate, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState, TargetState, Trouble
 from trimtab.model.telemetry import (
@@ -27,8 +24,6 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
 )
 from trimtab.model.verdict import Comparison, Trend, Verdict
-from trimtab.record.kept import KeptOutput
-from trimtab.record.slots import Slot
 from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, plain, shape
 
 Problem = TrimtabError | Interrupted
@@ -54,14 +49,6 @@ class HostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SlowTarget:
-    """One target of the last survey."""
-
-    target: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
 class RateRow:
     """One figure of one target: ``ratio`` is to the median of all that were measured."""
 
@@ -70,14 +57,6 @@ class RateRow:
     value: float
     ratio: float | None
     slow: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRow:
-    """One raw output as it is kept, with the file that holds it."""
-
-    output: KeptOutput
-    stdout_file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +98,10 @@ class ProbeDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsDocument:
-    """``trimtab runs --json``; without raw outputs, which ``show`` has."""
+class TargetsDocument:
+    """``trimtab targets --json``: the targets of a site at one time, the most troubled first."""
 
-    store: str
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ShowDocument:
-    """``trimtab show RUN --json``: a run with the commands and raw outputs behind its numbers."""
-
-    store: str
-    run: Run
-    outputs: tuple[OutputRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EventsDocument:
-    """Events of a site, the oldest first."""
-
-    store: str
-    events: tuple[Event, ...]
+    state: SiteState
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +134,6 @@ class InitDocument:
     text: str
     found: tuple[str, ...]
     not_found: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WatchDocument:
-    """``trimtab watch --once --json``: what was done."""
-
-    site: str
-    store: str
-    slots: tuple[Slot, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +313,7 @@ shape(
     inline={"snapshot": ("at", "driver", "complete")},
     derive={"hosts": (tuple[HostRow, ...], _host_rows)},
 )
+shape(TargetsDocument, inline={"state": ()})
 shape(
     CheckResult,
     omit=["snapshot", "settings", "run", "timelines", "histograms", "history"],
@@ -370,30 +323,6 @@ shape(
     },
 )
 shape(CheckDocument, inline={"result": ()})
-shape(
-    SeriesStatus,
-    derive={
-        "metric": (str, lambda series: series.verdict.metric),
-        "unit": (str, lambda series: series.verdict.unit),
-    },
-)
-shape(
-    SlowestTargets,
-    derive={
-        "slowest": (
-            tuple[SlowTarget, ...],
-            lambda survey: [SlowTarget(target, value) for target, value in survey.slowest],
-        )
-    },
-)
-shape(
-    Status,
-    omit=["last_runs"],
-    derive={"runs": (tuple[Run, ...], lambda status: status.last_runs)},
-)
-shape(KeptOutput, omit=["pruned_at"])
-shape(OutputRow, inline={"output": ()})
-shape(Slot, omit=["site", "started_at", "ended_at", "holder"])
 shape(Candidate, omit=["partners", "closed"])
 shape(
     Standing,

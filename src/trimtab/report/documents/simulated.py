@@ -48,6 +48,27 @@ class ScenariosDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class ScenarioDocument:
+    """A whole scenario."""
+
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class TwinRunDocument:
+    """What was kept of a simulated stretch."""
+
+    run: TwinRun
+
+
+@dataclass(frozen=True, slots=True)
+class SizeDocument:
+    """What a file system takes; all of it is simulation or formula."""
+
+    sizing: Sizing
+
+
+@dataclass(frozen=True, slots=True)
 class FigureRow:
     """One figure of a combination over its seeds; differences are from the first combination."""
 
@@ -261,3 +282,6 @@ shape(
         "schedules": (Mapping[str, Amplified], lambda sizing: sizing.amplified),
     },
 )
+shape(ScenarioDocument, inline={"scenario": ()})
+shape(TwinRunDocument, inline={"run": ()})
+shape(SizeDocument, inline={"sizing": ()})
