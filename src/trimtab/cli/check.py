@@ -6,6 +6,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.measure.table import names
 
 
 @click.command("check")
@@ -28,7 +29,7 @@ from trimtab.cli.output import show
     "benchmark",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "ior", "fio", "builtin"]),
+    type=click.Choice(["auto", *names("phases")]),
     help="What measures; auto takes IOR with MPI, else fio, else the built-in generator.",
 )
 @click.option(

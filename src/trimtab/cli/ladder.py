@@ -11,7 +11,7 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 
 if TYPE_CHECKING:
-    from trimtab.judge.ladder.climb import Scale
+    from trimtab.judge.ladder.build import Scale
 
 
 @click.command("ladder")

@@ -72,7 +72,7 @@ def wa(drive: str | None, spare: float | None, **said: Any) -> None:
     from trimtab.errors import UsageError
     from trimtab.report import documents
     from trimtab.twin.amplification import Terms, simulate
-    from trimtab.twin.drives import preset
+    from trimtab.twin.scenario.drives import preset
 
     if (drive is None) == (spare is None):
         raise UsageError(

@@ -14,6 +14,8 @@ from tests.loop.survey.places import Place, make
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.documents import misfits
 
+pytestmark = pytest.mark.cli
+
 MIB = 2**20
 
 

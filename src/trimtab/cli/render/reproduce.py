@@ -13,7 +13,7 @@ from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trimtab.whatif.reproduce.told import Told
+    from trimtab.validation.statements import SeededRow
 
 
 def print_reproduction(found: Reproduction, report: str | None = None) -> None:
@@ -41,7 +41,7 @@ def summary_text(summary: Summary) -> str:
     )
 
 
-def _table(rows: list[Told]) -> Table:
+def _table(rows: list[SeededRow]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

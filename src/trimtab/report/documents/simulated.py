@@ -9,16 +9,15 @@ from datetime import datetime
 
 from trimtab.report.documents.encode import shape
 from trimtab.twin.amplification import Amplification
-from trimtab.twin.calibration import Figure as PrintedFigure
-from trimtab.twin.calibration import Relation, Row
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
 from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Lifetime, Scenario
+from trimtab.validation.statements import Figure as PrintedFigure
+from trimtab.validation.statements import Relation, Row, SeededRow
 from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
-from trimtab.whatif.reproduce.told import Told
 from trimtab.whatif.sizing.amplifying import Amplified
 from trimtab.whatif.sizing.figure import Figure
 from trimtab.whatif.sizing.peer import Comparison
@@ -229,7 +228,7 @@ shape(
     },
 )
 shape(
-    Told,
+    SeededRow,
     omit=["low", "high"],
     inline={"row": ()},
     derive={
