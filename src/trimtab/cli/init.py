@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.model.driver import DRIVERS
 
 
 @click.command("init")
@@ -15,7 +16,7 @@ from trimtab.cli import options
 @click.option("--name", help="Of the site. Default: the file system's name or mount point.")
 @click.option(
     "--driver",
-    type=click.Choice(["local", "lustre"]),
+    type=click.Choice([entry.name for entry in DRIVERS.values() if not entry.simulated]),
     help="How it is reached. Default: as it is mounted.",
 )
 @click.option(

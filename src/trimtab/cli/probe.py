@@ -20,7 +20,7 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
     every case, and the nodes of a job are given back.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
@@ -41,7 +41,7 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
         progress_bar(silent=as_json) as progress,
     ):
         reach = reach_of(site)
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         made = probe_now(
             site,

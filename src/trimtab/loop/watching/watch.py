@@ -18,8 +18,8 @@ from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.notify import Notifier
+from trimtab.loop.probing.probe import ProbeRunner
 from trimtab.loop.probing.reach import since_boot_s
-from trimtab.loop.probing.runner import ProbeRunner
 from trimtab.loop.watching.agenda import (
     PROBE_PREFIX,
     SNAPSHOT,
