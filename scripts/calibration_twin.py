@@ -15,14 +15,15 @@ from typing import Any
 
 from trimtab.report.documents.reproduce import reproduction_document
 from trimtab.report.reproduce import TITLES, error_text, printed_text, twin_text
-from trimtab.twin.calibration import Figure, Row, static_rows
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, summary_of
-from trimtab.whatif.reproduce.told import Told
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
+
+from trimtab.twin.stack.predict import layer_rows  # noqa: E402
+from trimtab.validation.statements import Figure, Row, SeededRow  # noqa: E402
 
 PAGE = ROOT / "docs" / "twin-calibration.md"
 KEPT = ROOT / "benchmarks" / "results" / "twin_calibration.json"
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
 def kept(found: Reproduction, at: datetime) -> dict[str, Any]:
     """Return what is kept of a run: the rows that need time, what contradicts, version and date."""
     document = reproduction_document(found).model_dump()
-    layers = {row.id for row in static_rows()}
+    layers = {row.id for row in layer_rows()}
     return {
         "date": at.date().isoformat(),
         "version": document["version"],
@@ -51,19 +52,19 @@ def kept(found: Reproduction, at: datetime) -> dict[str, Any]:
     }
 
 
-def rows_of(figures: Mapping[str, Any]) -> list[Told]:
+def rows_of(figures: Mapping[str, Any]) -> list[SeededRow]:
     """Return every row: the layers worked out anew, the others as they were kept."""
-    return [Told(row) for row in static_rows()] + [_told(one) for one in figures["rows"]]
+    return [SeededRow(row) for row in layer_rows()] + [_told(one) for one in figures["rows"]]
 
 
-def _told(row: Mapping[str, Any]) -> Told:
+def _told(row: Mapping[str, Any]) -> SeededRow:
     printed = row["printed"]
     value = printed["words"]
     if value is None:
         value = Figure(printed["value"], printed["relation"])
     names = ("id", "seed", "layer", "quantity", "unit", "twin", "error", "kind", "note")
     low, high = row["range"] or (None, None)
-    return Told(Row(printed=value, **{name: row[name] for name in names}), low, high)
+    return SeededRow(Row(printed=value, **{name: row[name] for name in names}), low, high)
 
 
 def made(page: str) -> str:
@@ -76,7 +77,7 @@ def made(page: str) -> str:
     return remade(page, {name: text_of(lines) for name, lines in blocks.items()})
 
 
-def _table(name: str, rows: Sequence[Told]) -> list[str]:
+def _table(name: str, rows: Sequence[SeededRow]) -> list[str]:
     lines = [
         f"### {TITLES[name]}",
         "",
@@ -97,7 +98,7 @@ def _place(id: str) -> tuple[int, str]:
     return (int(digits) if digits.isdecimal() else 10**6, "" if digits.isdecimal() else id)
 
 
-def _summary(figures: Mapping[str, Any], rows: Sequence[Told]) -> list[str]:
+def _summary(figures: Mapping[str, Any], rows: Sequence[SeededRow]) -> list[str]:
     counts = summary_of(rows)
     return [
         f"{counts.rows} rows: {counts.within} within 10 %, {counts.missed} missed, "

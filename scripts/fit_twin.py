@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from trimtab.twin import constants as held
-from trimtab.twin.calibration import Figure, Row, static_rows
 from trimtab.twin.constants import FITTED_ON, NAMES, TABLE, Constant, Constants
 from trimtab.twin.scenario.model import Server
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import hardware
-from trimtab.twin.stack.predict import PERLMUTTER, predictions
-from trimtab.twin.targets import STATIC
+from trimtab.twin.stack.predict import PERLMUTTER, layer_rows, predictions
+from trimtab.validation.statements import Figure, Row, needing
 
 FILE = Path(held.__file__)
 SET = {"process_bytes_per_s"}
@@ -43,10 +42,10 @@ def main() -> int:
         ends = " at its bound" if value in (constant.low, constant.high) else ""
         how = "" if constant in free else " (not by least squares)"
         print(f"{constant.name:26} {value:12.6g} {constant.unit}{ends}{how}")
-    rows = static_rows(fitted)
+    rows = layer_rows(fitted)
     for row in rows:
         if row.error is not None:
-            print(told(row))
+            print(seeded_row(row))
     missed = [row.id for row in rows if row.missed]
     print(f"{len(missed)} missed by more than a tenth: {', '.join(missed)}")
     if options.write:
@@ -63,7 +62,7 @@ def fit(free: list[Constant]) -> Constants:
     """Return the constants whose rows are closest to what is printed."""
     printed = {
         target.id: target.printed.value
-        for target in STATIC
+        for target in needing("layers")
         if target.id in FITTED_ON and isinstance(target.printed, Figure)
     }
     others = {c.name: c.value for c in TABLE if c not in free}
@@ -99,7 +98,7 @@ def with_allocator(fitted: Constants) -> Constants:
     return replace(fitted, allocator_s_per_group=float(f"{found:.3g}"))
 
 
-def told(row: Row) -> str:
+def seeded_row(row: Row) -> str:
     """Return one line of a row."""
     assert row.error is not None
     assert row.twin is not None

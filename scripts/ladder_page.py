@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import CheckedClaim, Match
 from trimtab.report.ladder_text import MATCH_WORDS, computed_text, printed_text
@@ -56,7 +56,7 @@ def printed_table() -> str:
     for file in sorted((ROOT / "docs" / "examples").glob("*.toml")):
         if "[ladder]" not in file.read_text():
             continue
-        ladder = climb(of_file(load_ladder(file)))
+        ladder = build_ladder(of_file(load_ladder(file)))
         lines.append(f"| | **{ladder.name}** | [{file.name}](examples/{file.name}) | | | |")
         lines += [_row(one) for one in ladder.claims]
     return text_of(lines)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trimtab.twin.calibration import Figure, Row, static_rows
 from trimtab.twin.constants import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
+
+from trimtab.twin.stack.predict import layer_rows  # noqa: E402
+from trimtab.validation.statements import Figure, Row  # noqa: E402
 
 PAGE = ROOT / "docs" / "twin-model.md"
 
@@ -45,7 +47,7 @@ def _constants() -> list[str]:
 
 def _rows() -> list[str]:
     lines = ["| row | | printed | twin | error | |", "|---|---|---|---|---|---|"]
-    for row in static_rows():
+    for row in layer_rows():
         if row.error is not None and row.twin is not None and isinstance(row.printed, Figure):
             relation = {"=": "", ">=": "over ", "<=": "under "}[row.printed.relation]
             lines.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -51,8 +52,28 @@ def test_help(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_is_documented(name):
-    pages = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
-    assert f"trimtab {name}" in pages
+    """An option stands on a page that names its command; ``--json`` and ``--store`` on any page."""
+    pages = [page.read_text() for page in (ROOT / "docs").glob("*.md")]
+    for words, command in subcommands(name, import_module(COMMANDS[name][0]).command):
+        pages_of_command = [page for page in pages if f"trimtab {words}" in page]
+        assert pages_of_command, words
+        for option in long_options(command):
+            texts = pages if option in {"--json", "--store"} else pages_of_command
+            written = re.compile(rf"{option}(?![\w-])")
+            assert any(written.search(text) for text in texts), f"trimtab {words} {option}"
+
+
+def subcommands(words, command):
+    """Yield a command and all below it, each with the words that call it."""
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from subcommands(f"{words} {name}", below)
+
+
+def long_options(command):
+    options = [option for option in command.params if option.param_type_name == "option"]
+    names = (name for option in options for name in (*option.opts, *option.secondary_opts))
+    return [name for name in names if name.startswith("--")]
 
 
 def test_every_finding_is_documented():

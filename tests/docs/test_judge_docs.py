@@ -9,7 +9,7 @@ from tests.judge.frames import hour, series
 from trimtab.judge import expected_minimum, probe_limit, survey_limit
 from trimtab.judge.dispersion import HALF_OF_VARIANCE, RUNS_MINIMUM, dispersion
 from trimtab.judge.sensitivity import StripedProbe
-from trimtab.judge.targets import slow_end, stragglers
+from trimtab.judge.targets import lower_tail, stragglers
 from trimtab.judge.validity import LASTING_S, TOLERANCE
 from trimtab.judge.validity import RUNS_MINIMUM as RUNS_OF_A_SERIES
 
@@ -51,5 +51,5 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert says(f"gone on for {LASTING_S / 86400:.0f} days, in at least {RUNS_OF_A_SERIES} runs")
     assert says(f"more than {HALF_OF_VARIANCE:.2f} times the MAD-CV")
     assert says(f"fewer than {RUNS_MINIMUM} runs, or no spread at all")
-    assert says(f"Fewer than {slow_end.SURVEYS_MINIMUM} surveys have no interval")
+    assert says(f"Fewer than {lower_tail.SURVEYS_MINIMUM} surveys have no interval")
     assert says(f"fewer than {stragglers.SURVEYS_MINIMUM} surveys name none")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import Ladder, LimitKind, Match, Track
 from trimtab.site.ladder_file import load_ladder
@@ -20,13 +20,14 @@ PAGES = [ROOT / "docs" / name for name in ("ladder.md", "bring-up.md")]
 
 
 def example(name: str) -> Ladder:
-    return climb(of_file(load_ladder(EXAMPLES / f"{name}.toml")))
+    return build_ladder(of_file(load_ladder(EXAMPLES / f"{name}.toml")))
 
 
 def track(name: str, metric: str) -> Track:
     return next(one for one in example(name).tracks if one.metric == metric)
 
 
+@pytest.mark.system
 def test_the_page_is_what_the_data_give() -> None:
     script = ROOT / "scripts" / "ladder_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

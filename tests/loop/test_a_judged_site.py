@@ -18,6 +18,8 @@ from tests.support.kept_world import keep_world
 
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.cli
+
 ROOT = Path(__file__).resolve().parents[2]
 CHANGED = START + timedelta(days=11.1)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import trimtab
 
 from trimtab.drivers.local.driver import LocalDriver
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import ladder_of, of_store, with_data_sheet
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware, Parity
@@ -115,7 +115,7 @@ def test_the_ladder_of_a_site(store: Store) -> None:
     keep(store, "obdfilter-survey", [80.0, 80.1, 80.2], told={"targets": 2})
     keep(store, "lnet-selftest", [20.0, 20.1, 20.2], told={"servers": 1})
     keep(store, "ior", [39.5, 39.6, 39.7], told={"targets": 2}, nodes=4)
-    ladder = climb(of_store(store, SITE))
+    ladder = build_ladder(of_store(store, SITE))
     (track,) = ladder.tracks
     assert track.limit.kind is LimitKind.NETWORK
     assert "servers" in ladder.scale  # counted from [servers]
@@ -208,7 +208,7 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     found = rungs(store)["ost", "read_bandwidth"]
     assert found.rate.value == 82 * GB
     assert found.coverage.osts == 2
-    (track,) = climb(of_store(store, SITE)).tracks
+    (track,) = build_ladder(of_store(store, SITE)).tracks
     assert track.limit.kind is LimitKind.CANNOT_TELL
     assert "together and one by one" in track.limit.reason
 
@@ -219,7 +219,7 @@ def test_osts_all_at_once_are_not_one_by_one(store: Store) -> None:
     keep(store, "ior", [60.0, 60.1], told={"targets": 2})
     found = rungs(store)["ost", "read_bandwidth"]
     assert found.notes == ("sum of 2 OSTs, all measured at the same time",)
-    (track,) = climb(of_store(store, SITE)).tracks
+    (track,) = build_ladder(of_store(store, SITE)).tracks
     assert "one by one" not in track.limit.reason
 
 
@@ -319,7 +319,7 @@ def test_a_run_on_one_drive_of_eight_is_not_of_all_eight(store: Store) -> None:
     keep(store, "fio", [1.65, 1.66, 1.64], layer="drive", told={"drives": 1})
     given = of_store(store, HERE)
     assert given.rungs[0].coverage == Coverage(drives=1)
-    (track,) = climb(given).tracks
+    (track,) = build_ladder(given).tracks
     (drive,) = (step for step in track.steps if step.rung.layer == "drive")
     assert drive.beneath[0].value == pytest.approx(1.65 / 3.5)
     assert (track.limit.kind, track.limit.layer) == (LimitKind.LAYER, "drive")
@@ -360,7 +360,7 @@ def test_a_client_on_a_file_system_of_one_host(
 def test_an_application_is_held_against_what_the_file_system_gives(store: Store) -> None:
     keep(store, "ior", [40.0, 40.1], told={"targets": 2})
     keep(store, "darshan", [10.0, 10.1], layer="application", tasks=1)
-    (track,) = climb(of_store(store, SITE)).tracks
+    (track,) = build_ladder(of_store(store, SITE)).tracks
     (application,) = (step for step in track.steps if step.rung.layer == "application")
     assert application.beneath[0].value == pytest.approx(10.05 / 40.05)
 
@@ -412,7 +412,7 @@ def test_fullness_and_epoch_of_the_time(store: Store) -> None:
     found = rungs(store)
     assert found["ost", "read_bandwidth"].fullness == pytest.approx(0.3)
     assert found["client", "read_bandwidth"].fullness == pytest.approx(0.7)
-    (track,) = climb(of_store(store, SITE)).tracks
+    (track,) = build_ladder(of_store(store, SITE)).tracks
     assert track.limit.kind is LimitKind.CANNOT_TELL
     assert "30 %" in track.limit.reason
     assert "before capacity-added 2026-03-10" in track.limit.reason
@@ -431,7 +431,7 @@ def test_the_data_sheet_of_the_drives_is_the_lowest_rung(store: Store) -> None:
     site = Site("scratch", "lustre", "/scratch", hardware=hardware)
     keep(store, "obdfilter-survey", [344.0], told={"targets": 4})
     given = of_store(store, site)
-    (track,) = climb(given).tracks
+    (track,) = build_ladder(given).tracks
     sheet, ost = track.steps
     assert sheet.rung.rate.value == 14e9
     assert ost.beneath[0].value == pytest.approx(344 / (32 * 14))
@@ -454,13 +454,14 @@ def test_a_drive_that_nobody_knows_is_said_to_be_so() -> None:
 
 
 def test_nothing_is_kept(store: Store) -> None:
-    ladder = climb(of_store(store, SITE))
+    ladder = build_ladder(of_store(store, SITE))
     assert ladder.tracks == ()
     assert {one.layer for one in ladder.absent} == {
         "data_sheet", "drive", "ost", "network", "client",
     }  # fmt: skip
 
 
+@pytest.mark.cli
 def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
     kept, site = tmp_path / "t.db", tmp_path / "here.toml"
     site.write_text(
@@ -484,6 +485,7 @@ def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
     assert "limit: " in text
 
 
+@pytest.mark.cli
 def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
     site = tmp_path / "here.toml"
     site.write_text('[site]\nname = "here"\ndriver = "local"\npath = "/here"\n')
@@ -495,6 +497,7 @@ def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
     assert "trimtab check PATH" in shown.stdout
 
 
+@pytest.mark.cli
 def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "t.db"
     files = [
@@ -521,6 +524,7 @@ def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.Mo
     assert "nothing is kept of it" in other.stderr
 
 
+@pytest.mark.cli
 def test_a_directory_whose_results_are_kept_under_the_name_of_a_site(tmp_path: Path) -> None:
     site = tmp_path / "here.toml"
     site.write_text(f'[site]\nname = "here"\ndriver = "local"\npath = "{tmp_path}"\n')
@@ -539,6 +543,7 @@ def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> No
     assert {one.layer for one in found.absent} == {"data_sheet", "drive", "client"}
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

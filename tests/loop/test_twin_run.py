@@ -82,6 +82,7 @@ def simulated(directory: Path, days: float = 2.0, seed: int = 0, **changes: Any)
     return run_twin(wanted, progress=lambda text, part: None).site_file
 
 
+@pytest.mark.cli
 def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     directory = tmp_path / "life"
     words = ("twin", "run", scenario_file(tmp_path), "--until", "2d", "--directory", directory)
@@ -112,6 +113,7 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     assert kept(directory) == state
 
 
+@pytest.mark.cli
 def test_people_are_told_in_words_and_the_end_is_held(tmp_path: Path) -> None:
     file, directory = scenario_file(tmp_path), tmp_path / "life"
     beyond = trimtab(
@@ -128,6 +130,7 @@ def test_people_are_told_in_words_and_the_end_is_held(tmp_path: Path) -> None:
     assert str(directory / "small.toml") in told.stdout.replace("\n", "")
 
 
+@pytest.mark.cli
 def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
     tmp_path: Path,
 ) -> None:
@@ -207,6 +210,7 @@ def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
     assert reach.clock() == now
 
 
+@pytest.mark.cli
 def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
     file = scenario_file(tmp_path, length_s=3000 * DAY_S)
     directory = tmp_path / "life"
@@ -233,6 +237,7 @@ def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
     assert all(one is not None and one <= at for one in times)
 
 
+@pytest.mark.cli
 def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
     site_file = simulated(tmp_path / "life", 1.0)
     Diary(tmp_path / "life").announce()  # as it stands until the end

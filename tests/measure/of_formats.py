@@ -11,7 +11,7 @@ from tests.measure.damage import RUBBISH, cuts, flips
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Source
-from trimtab.measure.table import FORMATS
+from trimtab.measure.table import formats
 from trimtab.model.run import RunStatus
 
 Key = tuple[str | None, str, int | None, str | None, str]
@@ -43,7 +43,7 @@ def read_or_none(form: Format, source: Source) -> tuple[Measurement, ...] | None
 
 def recognised(source: Source) -> list[str]:
     """Return the kinds of the formats that claim a file: one, or none."""
-    return [form.kind for form in FORMATS if form.recognises(source)]
+    return [form.kind for form in formats() if form.recognises(source)]
 
 
 def check_cut(

@@ -135,7 +135,7 @@ def test_no_name_becomes_an_option(name: str) -> None:
     assert not set(" \n:$") & set(name)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not on PATH")
 def test_real_devices(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import FIXTURES, REAL_DATA
 
 from trimtab.measure.source import Format, Source
-from trimtab.measure.table import FORMATS
+from trimtab.measure.table import formats
 
 OUTPUTS = sorted(
     path
@@ -40,18 +40,18 @@ def test_no_file_is_claimed_by_two(path: Path) -> None:
     assert len(recognised(Source(path.name, path.read_bytes()))) <= 1
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=ids)
+@pytest.mark.parametrize("form", formats(), ids=ids)
 def test_every_format_has_files_of_its_own_here(form: Format) -> None:
     mine = [path for path in OUTPUTS if form.recognises(Source(path.name, path.read_bytes()))]
     assert mine or form.kind == "darshan", "its fixtures are the text of a child"
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=ids)
+@pytest.mark.parametrize("form", formats(), ids=ids)
 def test_rubbish_gives_no_numbers(form: Format) -> None:
     check_rubbish(form)
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=ids)
+@pytest.mark.parametrize("form", formats(), ids=ids)
 def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
     """Every tenth file of the others, as with ``--kind`` that is wrong."""
     for path in OUTPUTS[::10]:
@@ -63,14 +63,14 @@ def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
 @pytest.mark.parametrize("path", OUTPUTS[::4], ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_line_ends_of_windows_and_damage(path: Path) -> None:
     source = Source(path.name, path.read_bytes())
-    for form in FORMATS:
+    for form in formats():
         if form.recognises(source):
             if read_or_none(form, source) is not None:
                 check_line_ends(form, source)
             check_changed(form, source, seed=len(source.content))
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=ids)
+@pytest.mark.parametrize("form", formats(), ids=ids)
 @given(content=st.binary(max_size=3000))
 @settings(max_examples=60, deadline=None)
 def test_any_bytes_are_read_or_refused(form: Format, content: bytes) -> None:
@@ -79,7 +79,7 @@ def test_any_bytes_are_read_or_refused(form: Format, content: bytes) -> None:
     read_or_none(form, source)
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=ids)
+@pytest.mark.parametrize("form", formats(), ids=ids)
 def test_a_large_file_of_nonsense_does_not_hang(form: Format) -> None:
     """Ten times as much takes about ten times as long: no pattern looks back again and again."""
     shapes = (b"a" * 400_000, b" \t" * 200_000, b"1 " * 200_000, b"[({" * 100_000, b"x\n" * 200_000)

@@ -11,7 +11,7 @@ from tests.measure.recorded import FIXTURES
 
 from trimtab.measure.mixed import Part, parts_of
 from trimtab.measure.source import Format, Source
-from trimtab.measure.table import FORMATS
+from trimtab.measure.table import formats
 
 IOR = (FIXTURES / "ior" / "4.0.0" / "json-repeat.out").read_bytes()
 MDTEST = (FIXTURES / "mdtest" / "4.1.0+dev" / "rate-and-time.out").read_bytes()
@@ -20,8 +20,8 @@ SURVEY = (FIXTURES / "obdfilter_survey" / "2.17" / "long.out").read_bytes()
 
 def parts(content: bytes) -> tuple[Part, ...]:
     source = Source("slurm-7.out", content)
-    form = next((one for one in FORMATS if one.recognises(source)), None)
-    return () if form is None else parts_of(source, form, FORMATS)
+    form = next((one for one in formats() if one.recognises(source)), None)
+    return () if form is None else parts_of(source, form, formats())
 
 
 def figures(content: bytes) -> dict[tuple[str, Key], float]:
@@ -33,7 +33,7 @@ def figures(content: bytes) -> dict[tuple[str, Key], float]:
 
 
 def of(kind: str) -> Format:
-    return next(one for one in FORMATS if one.kind == kind)
+    return next(one for one in formats() if one.kind == kind)
 
 
 def test_every_part_keeps_its_lines() -> None:
@@ -87,7 +87,7 @@ def test_what_says_not_where_it_begins_stands_before_what_does() -> None:
 def test_a_large_file_is_taken_apart_in_linear_time(line: bytes) -> None:
     """Were it not linear in the size, this would take hours."""
     content = MDTEST + line * (8_000_000 // len(line)) + SURVEY
-    assert {part.form.kind for part in parts_of(Source("x", content), of("mdtest"), FORMATS)} >= {
+    assert {part.form.kind for part in parts_of(Source("x", content), of("mdtest"), formats())} >= {
         "mdtest",
         "obdfilter-survey",
     }

@@ -14,7 +14,7 @@ from trimtab.launch.launchers import LAUNCHERS
 from trimtab.launch.process import execute
 from trimtab.measure import workload
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.table import BENCHMARKS, find
+from trimtab.measure.table import find, names, phases_of
 from trimtab.model.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
@@ -37,7 +37,7 @@ class Installed:
     def run(
         self, spec: ProbeSpec, access: Access, directory: Path, size_bytes: int | None = None
     ) -> tuple[Measurement, RawOutput]:
-        benchmark = BENCHMARKS[self.name]
+        benchmark = phases_of(self.name)
         argv = benchmark.command(
             spec, access, program=self.path, directory=str(directory), size_bytes=size_bytes
         )
@@ -46,13 +46,13 @@ class Installed:
         return benchmark.parse(output), output
 
 
-@pytest.fixture(params=list(BENCHMARKS))
+@pytest.fixture(params=names("phases"))
 def tool(request: pytest.FixtureRequest) -> Installed:
     name: str = request.param
     found = find(name, ask)
     if isinstance(found, NotAvailable):
         pytest.skip(f"{name}: {found.reason}")
-    launcher = LAUNCHERS[BENCHMARKS[name].launchers[0]]()
+    launcher = LAUNCHERS[phases_of(name).launchers[0]]()
     if isinstance(launcher, NotAvailable):
         pytest.skip(f"{name}: {launcher.reason}")
     return Installed(name, found.path, launcher.wrap)
@@ -84,6 +84,7 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     assert sizes(tmp_path) == held
 
 
+@pytest.mark.system
 def test_data_does_not_compress(tool: Installed, tmp_path: Path) -> None:
     tool.run(replace(SPEC, direct=False), "write", tmp_path)
     blocks: set[bytes] = set()
@@ -122,7 +123,7 @@ def test_short_files_are_not_extended_by_a_read(tool: Installed, tmp_path: Path)
     assert sizes(tmp_path) == held
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_full_file_system(tool: Installed, tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4", size_bytes=64 * MIB) as scratch:

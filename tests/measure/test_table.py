@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
+import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.measure.recorded import FIXTURES
 
 import trimtab.measure as package
-from trimtab.measure.table import BENCHMARKS, FORMATS, Tool, find
+from trimtab.measure.table import BENCHMARKS, TABLE, Tool, find, formats, names, phases_of
 from trimtab.model.run import RawOutput
 from trimtab.model.telemetry import NotAvailable
 
-SAYS = {
+VERSIONS = {
     "ior": b'{\n  "Version": "4.1.0+dev", \n',
     "fio": b"fio-3.33\n",
     "builtin": b"ioload 0.1.0\n",
@@ -21,64 +23,67 @@ SAYS = {
 
 
 def test_auto_takes_what_the_field_compares_by_first() -> None:
-    assert list(BENCHMARKS) == ["ior", "fio", "builtin"]
-    usual = [benchmark.launchers[0] for benchmark in BENCHMARKS.values()]
-    assert usual == ["mpi", "local", "local"]
+    order = [name for name in names("phases") if name in VERSIONS]
+    assert order == ["ior", "fio", "builtin"]
+    assert [phases_of(name).launchers[0] for name in order] == ["mpi", "local", "local"]
 
 
-def test_every_benchmark_has_its_file_and_its_line() -> None:
-    """A benchmark is one file, or one folder, beside the table."""
-    helpers = {
-        "__init__",
-        "__pycache__",
-        "measurement",
-        "mixed",
-        "options",
-        "plain",
-        "source",
-        "table",
-        "workload",
-    }
-    files = {path.stem for path in Path(package.__file__).parent.iterdir()} - helpers
-    functions = [*(one.parse for one in BENCHMARKS.values()), *(one.read for one in FORMATS)]
-    modules = {inspect.getmodule(function) for function in functions}
-    prefix = package.__name__ + "."
-    listed = {
-        module.__name__.removeprefix(prefix).partition(".")[0]
-        for module in modules
-        if module is not None
-    }
-    assert listed == files
+def test_every_adapter_has_its_line() -> None:
+    """An adapter is a file or folder beside the table that has ``FORMAT``."""
+    modules = [
+        import_module(f"{package.__name__}.{path.stem}")
+        for path in Path(package.__file__).parent.iterdir()
+        if not path.name.startswith("__")
+    ]
+    adapters = {module.__name__ for module in modules if hasattr(module, "FORMAT")}
+    assert {benchmark.adapter for benchmark in TABLE} == adapters
+    phased = {module.PHASES.name for module in modules if hasattr(module, "PHASES")}
+    assert set(names("phases")) == phased
 
 
-def test_no_two_formats_have_one_kind() -> None:
-    kinds = [form.kind for form in FORMATS]
-    assert len(kinds) == len(set(kinds))
+def test_a_format_has_the_name_of_its_line() -> None:
+    for benchmark in TABLE:
+        assert import_module(benchmark.adapter).FORMAT.kind == benchmark.name
+    assert len(BENCHMARKS) == len(TABLE) == len(formats())
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_name_is_known_without_reading_any_adapter() -> None:
+    """A site file is read often; what a benchmark prints seldom."""
+    code = "import sys, trimtab.measure.table as t; t.names('phases'); print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ended.stdout.split())
+    assert loaded.isdisjoint({benchmark.adapter for benchmark in TABLE})
+
+
+def test_every_benchmark_is_documented() -> None:
+    script = FIXTURES.parent.parent / "scripts" / "benchmarks_page.py"
+    made = subprocess.run([sys.executable, str(script), "--check"], check=False)
+    assert made.returncode == 0, "run scripts/benchmarks_page.py"
+
+
+@pytest.mark.parametrize("name", VERSIONS)
 def test_found_on_the_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / BENCHMARKS[name].programs[0]
+    program = tmp_path / phases_of(name).programs[0]
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = find(name, lambda argv: RawOutput("version", argv, SAYS[name]))
+    found = find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]))
     assert isinstance(found, Tool)
     assert (found.name, found.path) == (name, str(program))
-    assert found.version.encode() in SAYS[name]
+    assert found.version.encode() in VERSIONS[name]
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_missing_is_an_answer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    found = find(name, lambda argv: RawOutput("version", argv, SAYS[name]))
-    assert found == NotAvailable(f"{BENCHMARKS[name].programs[0]} is not on PATH")
+    found = find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]))
+    assert found == NotAvailable(f"{phases_of(name).programs[0]} is not on PATH")
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_given_path_is_taken(name: str) -> None:
-    found = find(name, lambda argv: RawOutput("version", argv, SAYS[name]), path="/opt/tool")
+    found = find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]), path="/opt/tool")
     assert isinstance(found, Tool)
     assert found.path == "/opt/tool"
 
@@ -91,7 +96,7 @@ def test_what_comes_with_trimtab_is_found_beside_its_python(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    found = find("builtin", lambda argv: RawOutput("version", argv, SAYS["builtin"]))
+    found = find("builtin", lambda argv: RawOutput("version", argv, VERSIONS["builtin"]))
     assert isinstance(found, Tool)
     assert found.path == str(program)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli.render.ladder import print_ladder
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.ladder import ladder_document
@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 @pytest.fixture(scope="module")
 def perlmutter() -> Ladder:
-    return climb(of_file(load_ladder(EXAMPLES / "perlmutter.toml")))
+    return build_ladder(of_file(load_ladder(EXAMPLES / "perlmutter.toml")))
 
 
 def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> None:
@@ -81,7 +81,7 @@ def test_hostile_names_reach_neither_terminal_nor_page(
         '[[rung]]\nlayer = "ost"\nwrite = "3 GB/s"\ntool = "<img src=x>"\n'
         '[[printed]]\nwhat = "<b>what"\nvalue = "88.4 %"\n'
     )
-    ladder = climb(of_file(parse_ladder(text, "x")))
+    ladder = build_ladder(of_file(parse_ladder(text, "x")))
     page = render_ladder(ladder)
     for tag in ("<script>y", "<img", "<i>drive", "<b>what", "a<b>"):
         assert tag not in page
@@ -96,7 +96,7 @@ def test_hostile_names_reach_neither_terminal_nor_page(
 
 def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
     text = '[ladder]\nname = "x"\n[[rung]]\nlayer = "client"\nwrite = "3 GB/s"\n'
-    ladder = climb(of_file(parse_ladder(text, "x")))
+    ladder = build_ladder(of_file(parse_ladder(text, "x")))
     print_ladder(ladder)
     shown = capsys.readouterr().out
     assert "(3.00 GB/s)" in shown
@@ -106,7 +106,7 @@ def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixtu
 
 
 def test_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
-    empty = climb(LadderInput("x", load_ladder(EXAMPLES / "perlmutter.toml").hardware, ()))
+    empty = build_ladder(LadderInput("x", load_ladder(EXAMPLES / "perlmutter.toml").hardware, ()))
     print_ladder(empty)
     assert "Nothing is kept" in capsys.readouterr().out
     assert "Nothing is kept" in render_ladder(empty)

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
-from trimtab.measure.table import BENCHMARKS as MEASURED_BY
-from trimtab.measure.table import FORMATS
+from trimtab.measure.table import TABLE
 from trimtab.model.site import (
     Servers,
     Site,
@@ -385,11 +384,13 @@ def test_lines_are_found_whatever_the_writing() -> None:
     assert line_of(lines, ("nowhere",)) is None
 
 
-def test_benchmarks_are_those_that_there_are() -> None:
-    assert set(schema.BENCHMARKS) == {"auto", "mdtest", *MEASURED_BY}
-    # A table of others' runs, and where CPU time went: no command of a probe prints them.
-    kinds = {form.kind for form in FORMATS} - {"tokio-abc", "perf"}
-    assert {*schema.BENCHMARKS, *schema.READ} == {"auto", *MEASURED_BY, *kinds}
+def test_benchmarks_are_those_of_the_table() -> None:
+    expected = {benchmark.name for benchmark in TABLE if benchmark.start != "import"}
+    assert set(schema.BENCHMARKS) == {"auto", *expected}
+    # `SiteProbe` is of a layer below the table.
+    for benchmark in TABLE:
+        probe = SiteProbe("hourly", benchmark=benchmark.name)
+        assert probe.is_one_command == (benchmark.start == "one command")
 
 
 def test_defaults_of_the_schema_are_those_of_the_model() -> None:

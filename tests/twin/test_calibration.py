@@ -6,14 +6,12 @@ from dataclasses import replace
 import pytest
 from scripts import fit_twin, twin_model_page
 
-from trimtab.twin.calibration import Figure, Target, error, row, static_rows
 from trimtab.twin.constants import FITTED, FITTED_ON, HELD_OUT, NAMES, TABLE
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.stack import predict, raid
 from trimtab.twin.stack.hardware import hardware
-from trimtab.twin.stack.predict import predictions
-from trimtab.twin.targets import STATIC, TIMED
-from trimtab.whatif.reproduce.stated import STATED
+from trimtab.twin.stack.predict import layer_rows, predictions
+from trimtab.validation.statements import Figure, Statement, error, needing, row
 
 MISSED = {
     "figure-3-write",
@@ -34,20 +32,20 @@ def test_there_are_no_more_than_fifteen_constants_each_within_its_bounds() -> No
 
 
 def test_every_row_is_fitted_on_or_held_out_and_no_row_is_both() -> None:
-    reproduced = [target.id for target in STATIC if not target.data]
+    reproduced = [target.id for target in needing("layers") if not target.data]
     assert sorted(FITTED_ON + HELD_OUT) == sorted(reproduced)
-    ids = [target.id for target in STATIC + TIMED]
+    ids = [target.id for target in needing("layers") + needing("time")]
     assert len(set(ids)) == len(ids)
 
 
 def test_constants_are_fitted_on_rows_named_for_it_only() -> None:
-    timed = {target.id for target in (*TIMED, *STATED)}
+    timed = {target.id for target in (*needing("time"), *needing("nothing", "runs"))}
     for constant in TABLE:
         assert set(constant.fitted_on) <= set(FITTED_ON) | timed, constant.name
 
 
 def test_the_layers_say_something_of_every_row_that_is_not_data() -> None:
-    assert set(predictions()) == {target.id for target in STATIC if not target.data}
+    assert set(predictions()) == {target.id for target in needing("layers") if not target.data}
 
 
 def test_the_committed_constants_are_what_the_fit_gives() -> None:
@@ -57,7 +55,7 @@ def test_the_committed_constants_are_what_the_fit_gives() -> None:
 
 
 def test_everything_is_within_a_tenth_but_what_is_listed_as_missed() -> None:
-    rows = static_rows()
+    rows = layer_rows()
     assert {r.id for r in rows if r.missed} == MISSED
     for r in rows:
         if r.twin is not None and isinstance(r.printed, Figure):
@@ -93,7 +91,7 @@ def test_an_error_is_relative_and_a_bound_is_met_or_not() -> None:
 
 
 def test_data_is_shown_and_never_reproduced() -> None:
-    target = Target("x", "004", "client", "MLPerf", Figure(5), "1", data=True)
+    target = Statement("x", "004", "client", "MLPerf", Figure(5), "1", data=True)
     shown = row(target, 5.0)
     assert (shown.kind, shown.twin, shown.error, shown.missed) == ("data", None, None, False)
     words = row(replace(target, printed="a lot", data=False), 5.0, "why")

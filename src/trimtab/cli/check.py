@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.measure.table import names
 
 
 @click.command("check")
@@ -27,7 +28,7 @@ from trimtab.cli import options
     "benchmark",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "ior", "fio", "builtin"]),
+    type=click.Choice(["auto", *names("phases")]),
     help="What measures; auto takes IOR with MPI, else fio, else the built-in generator.",
 )
 @click.option(

@@ -10,7 +10,7 @@ import click
 from trimtab.cli import options
 
 if TYPE_CHECKING:
-    from trimtab.judge.ladder.climb import Scale
+    from trimtab.judge.ladder.build import Scale
 
 
 @click.command("ladder")

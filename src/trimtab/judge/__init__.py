@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from trimtab.judge.frame import frame_of
     from trimtab.judge.sensitivity import probe_limit, survey_limit
     from trimtab.judge.series import judge_series
-    from trimtab.judge.targets.polish import robust_residuals
-    from trimtab.judge.targets.slow_end import expected_minimum
+    from trimtab.judge.targets.lower_tail import expected_minimum
+    from trimtab.judge.targets.median_polish import robust_residuals
     from trimtab.judge.targets.tails import target_tails
     from trimtab.judge.validity import invalid_runs, workloads
 
 _HOMES: Final = {
-    "expected_minimum": "targets.slow_end",
+    "expected_minimum": "targets.lower_tail",
     "find_changes": "changes",
     "frame_of": "frame",
     "invalid_runs": "validity",
     "judge_series": "series",
     "probe_limit": "sensitivity",
     "rate_of": "correlate",
-    "robust_residuals": "targets.polish",
+    "robust_residuals": "targets.median_polish",
     "survey_limit": "sensitivity",
     "suspect_now": "changes",
     "target_tails": "targets.tails",

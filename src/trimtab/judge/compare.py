@@ -21,7 +21,7 @@ from trimtab.judge.effect import (
     n_effective,
     ratio_without,
 )
-from trimtab.judge.hours import NEARLY_A_WEEK_S, Weights, covered_s, hour_weights
+from trimtab.judge.hour_weights import NEARLY_A_WEEK_S, Weights, covered_s, hour_weights
 from trimtab.judge.spread import (
     corrected_autocorrelation,
     cov,

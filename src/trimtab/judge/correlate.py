@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.bootstrap import block_length
-from trimtab.judge.discoveries import benjamini_hochberg
+from trimtab.judge.false_discovery import benjamini_hochberg
 from trimtab.judge.frame import whole
 from trimtab.model.correlation import Correlation
 

@@ -1,7 +1,7 @@
 """A rate against nodes, tasks per node or stripe count: where it stops paying, and how surely.
 
 On logarithmic axes a rate that grows with a power of the amount is a straight line, and a limit is
-a bend. Two curves with a bend are fitted beside the straight line (`trimtab.judge.bends`).
+a bend. Two curves with a bend are fitted beside the straight line (`trimtab.judge.knee`).
 
 That there is a bend at all must hold against chance: the best place for one is searched for among
 all, which finds one in any noise. So the gain is set against gains in simulated noise about a
@@ -16,17 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from trimtab.judge.bends import (
+from trimtab.judge.knee import (
     LEVEL,
-    Bend,
     Curve,
-    chosen_bend,
+    KneeFit,
+    better_fit,
+    broken_line,
+    knee_interval,
+    knee_p_value,
     line_parameters,
-    place_interval,
-    probability_of_bend,
-    soft_approach,
+    saturating_curve,
     straight_line,
-    two_lines,
 )
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.settings import amount_of, geometric_mean
@@ -140,8 +140,8 @@ def _enough(found: Scaling, margin: float) -> float:
 def _judged(curve: Curve, found: Scaling) -> Scaling:
     """Return the curve with its shape, and the knee if there is one."""
     straight, slope, error = straight_line(curve)
-    lines = two_lines(curve)
-    probability = probability_of_bend(curve, straight, lines.squares[lines.best])
+    lines = broken_line(curve)
+    probability = knee_p_value(curve, straight, lines.squares[lines.best])
     degrees = len(curve.x) - line_parameters(curve)
     half = t_quantile((1 + LEVEL) / 2, degrees) * error
     interval = Interval(slope - half, slope + half, LEVEL)
@@ -149,11 +149,11 @@ def _judged(curve: Curve, found: Scaling) -> Scaling:
     if probability >= _CHANCE:
         shape, reason = _shape_of_line(interval, slope, found)
         return replace(found, shape=shape, reason=reason, growth_interval=interval)
-    bend = chosen_bend(curve, lines, soft_approach(curve))
-    before, after = bend.before[bend.best], bend.after[bend.best]
-    within = place_interval(curve, bend)
-    knee = math.exp(bend.places[bend.best])
-    where = f"about {_round(knee)} ({_in_words(within, bend)}) {found.factor}"
+    fit = better_fit(curve, lines, saturating_curve(curve))
+    before, after = fit.before[fit.best], fit.after[fit.best]
+    within = knee_interval(curve, fit)
+    knee = math.exp(fit.places[fit.best])
+    where = f"about {_round(knee)} ({_in_words(within, fit)}) {found.factor}"
     found = replace(found, growth=before, growth_after=after)
     if after >= before / 2 or before <= _STILL_GROWING:
         shape = Shape.FALLING if after < 0 else Shape.FLAT
@@ -164,14 +164,14 @@ def _judged(curve: Curve, found: Scaling) -> Scaling:
             "(1: twice as many, twice the rate)"
         )
         return replace(found, shape=shape, reason=reason)
-    reason = _reason_of_knee(found, where, bend)
+    reason = _reason_of_knee(found, where, fit)
     return replace(found, shape=Shape.KNEE, reason=reason, knee=knee, knee_interval=within)
 
 
-def _reason_of_knee(found: Scaling, where: str, bend: Bend) -> str:
-    before, after = bend.before[bend.best], bend.after[bend.best]
+def _reason_of_knee(found: Scaling, where: str, fit: KneeFit) -> str:
+    before, after = fit.before[fit.best], fit.after[fit.best]
     beyond = "it falls" if after < -_STILL_GROWING else "it hardly grows"
-    if bend.soft:
+    if fit.soft:
         beyond = "it nears its limit, half of which it has at the knee"
     elif after > _STILL_GROWING:
         beyond = f"it grows with {after:.2f}"
@@ -200,12 +200,12 @@ def _shape_of_line(interval: Interval, slope: float, about: Scaling) -> tuple[Sh
     return Shape.CANNOT_TELL, f"{within} is shown, and whether it grows is not: {found}"
 
 
-def _in_words(interval: Interval, bend: Bend) -> str:
+def _in_words(interval: Interval, fit: KneeFit) -> str:
     """Return a knee's interval; at the ends of what can be seen it says so."""
     low, high = _round(interval.low), _round(interval.high)
-    if interval.low <= math.exp(bend.places[0]):
+    if interval.low <= math.exp(fit.places[0]):
         low = f"{low} or less"
-    if interval.high >= math.exp(bend.places[-1]):
+    if interval.high >= math.exp(fit.places[-1]):
         high = f"{high} or more"
     return f"{low} to {high}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.judge.quantiles import t_quantile
-from trimtab.judge.rounds import Rounds, balanced
+from trimtab.judge.randomised_blocks import RandomisedBlocks, fit_blocks
 from trimtab.judge.variability import higher_is_better
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import (
@@ -90,7 +90,7 @@ def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[Factor
     """
     from scipy.special import fdtrc
 
-    rounds = balanced(points, metric)
+    rounds = fit_blocks(points, metric)
     factors = _factors(rounds.points)
     if len(rounds.points) < 2 or not factors:
         return ()
@@ -251,7 +251,7 @@ def _dunnett(d: float, count: int, grids: tuple[Floats, Floats, Floats], ndtr) -
 
 
 def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Level]) -> BestSetting:
-    rounds = balanced(points, metric)
+    rounds = fit_blocks(points, metric)
     sign = 1.0 if higher_is_better(metric) else -1.0
     order = sorted(range(len(rounds.points)), key=lambda place: -rounds.effects[place])
     left_out = tuple(
@@ -299,7 +299,7 @@ def _measured(point: MeasuredPoint, metric: str) -> int:
 
 
 def _beside(
-    rounds: Rounds, place: int, best: int, quantile: float | None, sign: float
+    rounds: RandomisedBlocks, place: int, best: int, quantile: float | None, sign: float
 ) -> SettingResult:
     difference = float(rounds.effects[place] - rounds.effects[best])
     error = rounds.error(place, best)
@@ -323,7 +323,7 @@ def _beside(
     )
 
 
-def _reason(settings: Sequence[SettingResult], rounds: Rounds) -> str:
+def _reason(settings: Sequence[SettingResult], rounds: RandomisedBlocks) -> str:
     if len(settings) == 1:
         return "there is no other setting"
     if not rounds.degrees or rounds.scatter is None:
@@ -366,7 +366,7 @@ def _left(y: Floats, weights: Floats, blocks: Sequence[Floats]) -> tuple[float, 
     return float(((y * root - design @ solution) ** 2).sum()), int(rank)
 
 
-def _ratio(rounds: Rounds, name: str) -> float:
+def _ratio(rounds: RandomisedBlocks, name: str) -> float:
     """Return the best level's mean over the worst one's, each point counting once."""
     found: dict[str, list[float]] = {}
     for point, effect in zip(rounds.points, rounds.effects, strict=True):

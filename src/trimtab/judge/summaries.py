@@ -12,7 +12,7 @@ from trimtab.judge.effect import (
     n_effective,
     ratio_without,
 )
-from trimtab.judge.hours import NEARLY_A_WEEK_S
+from trimtab.judge.hour_weights import NEARLY_A_WEEK_S
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.spread import effective_n_mean
 from trimtab.judge.target_count import taken_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimtab.judge.comparison import compare_with_earlier
+from trimtab.judge.baseline import compare_with_earlier
 from trimtab.judge.variability import judge_history, judge_repetitions
 from trimtab.measure.measurement import BANDWIDTH
 from trimtab.model.check import HistoryPoint

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trimtab.errors import UnreadableError, UsageError
-from trimtab.judge.ladder.climb import MARGIN, Scale, climb
-from trimtab.judge.ladder.comparing import Built
+from trimtab.judge.ladder.build import MARGIN, Scale, build_ladder
+from trimtab.judge.ladder.efficiency import Built
 from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.launch import bounded
 from trimtab.loop.sites import SITE_FILE, site_file, site_of_path, with_store
@@ -66,10 +66,10 @@ def ladder_of(
         The store cannot be read.
     """
     if where.endswith(SITE_FILE) and is_ladder(where):
-        return climb(of_file(load_ladder(where)), margin=margin, scale=scale)
+        return build_ladder(of_file(load_ladder(where)), margin=margin, scale=scale)
     site = _site(where, store_url)
     with open_store(with_store(site, store_url)) as store:
-        return climb(of_store(store, site, runs), margin=margin, scale=scale)
+        return build_ladder(of_store(store, site, runs), margin=margin, scale=scale)
 
 
 def _site(where: str, store_url: str | None) -> Site:

@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.ladder.comparing import APART_MAXIMUM, Built
+from trimtab.judge.ladder.efficiency import APART_MAXIMUM, Built
 from trimtab.judge.ladder.estimates import of_values
+from trimtab.measure.table import BENCHMARKS
 from trimtab.model.driver import DRIVERS
 from trimtab.model.event import EventKind
 from trimtab.model.hardware import Hardware
@@ -37,18 +38,6 @@ RUNS_MAXIMUM: Final = 336
 LARGE_TRANSFER_BYTES: Final = 256 * 1024
 SMALL_TRANSFER_BYTES: Final = 16 * 1024
 SNAPSHOT_NEAR: Final = timedelta(days=1)
-_KIND_LAYERS: Final[dict[str, Layer]] = {
-    "builtin": "client",
-    "ior": "client",
-    "fio": "client",
-    "io500": "client",
-    "obdfilter-survey": "ost",
-    "lnet-selftest": "network",
-    "darshan": "application",
-    "wrf": "application",
-    "mlperf-storage": "application",
-}
-"""Of runs that do not tell their layer: what `trimtab` itself ran on the mount, and imports."""
 _EPOCHS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
 _USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
 UNTIMED_MAXIMUM: Final = 100
@@ -338,7 +327,9 @@ def layer_of(run: Run) -> Layer | None:
     for layer in LAYERS:
         if stated == layer:
             return layer
-    return None if "layer" in run.parameters else _KIND_LAYERS.get(run.kind)
+    # Of a run that does not tell its layer: what Trimtab itself ran on the mount, and imports.
+    benchmark = None if "layer" in run.parameters else BENCHMARKS.get(run.kind)
+    return None if benchmark is None else benchmark.layer
 
 
 def _best(candidates: Sequence[_Found]) -> _Found:

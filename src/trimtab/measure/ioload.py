@@ -18,6 +18,7 @@ from typing import Any, Final
 from trimtab.errors import DataError, ToolError
 from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
 from trimtab.measure.options import further_options
+from trimtab.measure.phases import Phases
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
@@ -145,6 +146,9 @@ def _recognises(source: Source) -> bool:
 
 
 _BEGINNING: Final = re.compile(rb'^\{"ioload"', re.MULTILINE)
+PHASES: Final = Phases(
+    "builtin", ("trimtab-ioload",), ("local", "mpi", "slurm"), command, parse, version
+)
 FORMAT: Final = Format("builtin", _recognises, read, beginning=Mark((b'{"ioload"',), _BEGINNING))
 
 

@@ -1,7 +1,7 @@
 """A file that somebody else made, and what a format offers to read it.
 
 A `Format` is what ``trimtab import`` needs of a benchmark: whether a content is its output, and the
-results in it. Both are pure. `trimtab.measure.table.FORMATS` lists them.
+results in it. Both are pure. `trimtab.measure.table.formats` returns all of them.
 """
 
 from __future__ import annotations

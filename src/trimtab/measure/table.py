@@ -1,88 +1,178 @@
-"""The benchmarks that Trimtab knows: what makes their commands, reads them, and finds them.
+"""The table of benchmarks: everything that other packages derive from a benchmark's name.
 
-A new benchmark is one file beside this one and one line in `BENCHMARKS` if probes can run it, and
-one in `FORMATS` if its output can be imported.
+The site schema takes the names that probes may give from here, the importer its formats, the
+command line its choices, the ladder its layers and docs/import.md its rows. A new benchmark is a
+file or folder beside this one, and a line in `TABLE`. Only that file is imported for what it does:
+reading a site file loads none of them.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
-from trimtab.measure import (
-    darshan,
-    fio,
-    io500,
-    ioload,
-    ior,
-    lnet_selftest,
-    mdtest,
-    mlperf_storage,
-    obdfilter_survey,
-    perf,
-    tokio_abc,
-    wrf,
-)
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format
-from trimtab.model.run import Access, ProbeSpec, RawOutput
-from trimtab.model.telemetry import NotAvailable
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-Run = Callable[[tuple[str, ...]], RawOutput]
-"""Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
+    from trimtab.measure.phases import Ask, Phases
+    from trimtab.measure.source import Format
+    from trimtab.model.run import Layer
+    from trimtab.model.telemetry import NotAvailable
 
+Start = Literal["phases", "one command", "site command", "servers", "import"]
+"""How a probe of the site file starts a benchmark.
 
-class Command(Protocol):
-    """Makes the arguments of one write or read phase."""
-
-    def __call__(
-        self,
-        spec: ProbeSpec,
-        access: Access,
-        *,
-        program: str,
-        directory: str,
-        size_bytes: int | None = None,
-    ) -> tuple[str, ...]:
-        """Return the command; see each benchmark's own."""
-        ...
-
-
-class Parse(Protocol):
-    """Reads one raw output."""
-
-    def __call__(
-        self, output: RawOutput, *, repetition: int = 0, ordinal: int | None = None
-    ) -> Measurement:
-        """Return what the output says; see each benchmark's own."""
-        ...
+``phases``: Trimtab makes a command for each write and read (the adapter has ``PHASES``);
+``one command``: Trimtab makes the only command; ``site command``: the site file has to give it;
+``servers``: it runs on servers, where only ``trimtab survey`` starts it, and a probe may only read
+its output; ``import``: no command of a probe prints it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark.
+    """One line of the table.
 
     Attributes
     ----------
     name
-        As in ``--probe`` and in the store.
-    programs
-        Names to look for, in order.
-    launchers
-        The kinds of launchers that can start its tasks, the usual one first: ``mpi`` and
-        ``slurm`` start a process for each, ``local`` one process that makes its own.
+        As in the store, the site file, ``--probe`` and ``--kind``.
+    title
+        What documentation calls it.
+    summary
+        What of its output is read, as Markdown for docs/import.md.
+    layer
+        Where in the stack it measures, unless the run says so itself; ``None``: only the run can.
+    pinnable
+        Whether it writes into files that exist already, one for each task: those can be placed
+        on targets one by one.
+    module
+        In this package, with the adapter's ``FORMAT`` and ``PHASES``; by default the name.
+    page
+        Whether docs/benchmarks has a page of that name.
     """
 
     name: str
-    programs: tuple[str, ...]
-    launchers: tuple[str, ...]
-    command: Command
-    parse: Parse
-    version: Callable[[Run, str], str | NotAvailable]
+    start: Start
+    title: str
+    summary: str
+    layer: Layer | None = None
+    pinnable: bool = False
+    module: str = ""
+    page: bool = True
+
+    @property
+    def adapter(self) -> str:
+        """Full name of the module that makes its commands and reads its output."""
+        return f"{__package__}.{self.module or self.name.replace('-', '_')}"
+
+
+TABLE: Final = (
+    Benchmark(
+        "ior", "phases", "IOR", "IOR 3.0 to 4.1: text, JSON, CSV", layer="client", pinnable=True
+    ),
+    Benchmark("fio", "phases", "fio", "JSON and JSON+ of fio 2.1 to 3.42", layer="client"),
+    Benchmark(
+        "builtin",
+        "phases",
+        "built-in generator",
+        "reports of `trimtab-ioload`",
+        layer="client",
+        pinnable=True,
+        module="ioload",
+        page=False,
+    ),
+    Benchmark("mdtest", "one command", "mdtest", "mdtest since 1.9.3"),
+    Benchmark(
+        "io500", "site command", "IO500", "`result_summary.txt`, `result.txt`", layer="client"
+    ),
+    Benchmark(
+        "mlperf-storage",
+        "site command",
+        "MLPerf Storage",
+        "`summary.json`, reports",
+        layer="application",
+    ),
+    Benchmark(
+        "wrf", "site command", "WRF", "`rsl.out.0000`, `rsl.error.0000`", layer="application"
+    ),
+    Benchmark(
+        "darshan",
+        "site command",
+        "Darshan",
+        "Darshan's logs, with `trimtab[darshan]`",
+        layer="application",
+    ),
+    Benchmark(
+        "lnet-selftest", "servers", "LNet selftest", "what `lst stat` prints", layer="network"
+    ),
+    Benchmark(
+        "obdfilter-survey",
+        "servers",
+        "obdfilter-survey",
+        "`.summary` with its `.detail`, or either",
+        layer="ost",
+    ),
+    Benchmark(
+        "perf",
+        "import",
+        "perf",
+        "`perf report` and `perf script`, as text: where a server's CPU time went",
+    ),
+    Benchmark(
+        "tokio-abc",
+        "import",
+        "TOKIO-ABC",
+        "a year of daily probes with their telemetry, as a table",
+    ),
+)
+"""``auto`` takes the first with phases that can be used: the field compares by IOR."""
+
+BENCHMARKS: Final[Mapping[str, Benchmark]] = {benchmark.name: benchmark for benchmark in TABLE}
+
+
+def names(*starts: Start) -> tuple[str, ...]:
+    """Return the names of the benchmarks that probes start in one of these ways, as in the table.
+
+    Examples
+    --------
+    >>> names("servers")
+    ('lnet-selftest', 'obdfilter-survey')
+    """
+    return tuple(benchmark.name for benchmark in TABLE if benchmark.start in starts)
+
+
+def pinnable() -> tuple[str, ...]:
+    """Return the names of the benchmarks whose files can be placed one by one."""
+    return tuple(benchmark.name for benchmark in TABLE if benchmark.pinnable)
+
+
+def phases_of(name: str) -> Phases:
+    """Return how a probe runs the phases of a benchmark.
+
+    Raises
+    ------
+    KeyError
+        There is no such benchmark, or it has no phases.
+    """
+    if name not in names("phases"):
+        raise KeyError(name)
+    return import_module(BENCHMARKS[name].adapter).PHASES
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """Return what can be imported.
+
+    Recognising looks at each in this order, by module; no two should claim a file.
+    """
+    adapters = sorted(benchmark.adapter for benchmark in TABLE)
+    return tuple(import_module(adapter).FORMAT for adapter in adapters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,59 +184,27 @@ class Tool:
     version: str
 
 
-BENCHMARKS: Final[Mapping[str, Benchmark]] = {
-    benchmark.name: benchmark
-    for benchmark in (
-        Benchmark("ior", ("ior",), ("mpi", "slurm"), ior.command, ior.parse, ior.version),
-        Benchmark("fio", ("fio",), ("local",), fio.command, fio.parse, fio.version),
-        Benchmark(
-            "builtin",
-            ("trimtab-ioload",),
-            ("local", "mpi", "slurm"),
-            ioload.command,
-            ioload.parse,
-            ioload.version,
-        ),
-    )
-}
-"""In the order in which ``auto`` takes them: what the field compares by comes first."""
-
-FORMATS: Final[tuple[Format, ...]] = (
-    darshan.FORMAT,
-    fio.FORMAT,
-    io500.FORMAT,
-    ioload.FORMAT,
-    ior.FORMAT,
-    lnet_selftest.FORMAT,
-    mdtest.FORMAT,
-    mlperf_storage.FORMAT,
-    obdfilter_survey.FORMAT,
-    perf.FORMAT,
-    tokio_abc.FORMAT,
-    wrf.FORMAT,
-)
-"""What can be imported. Recognising looks at each in this order; no two should claim a file."""
-
-
-def find(name: str, run: Run, *, path: str | None = None) -> Tool | NotAvailable:
+def find(name: str, run: Ask, *, path: str | None = None) -> Tool | NotAvailable:
     """Return where a benchmark is and its version, or why it cannot be used.
 
     Parameters
     ----------
     name
-        A key of `BENCHMARKS`.
+        Of a benchmark with phases.
     run
         Runs the program to ask for its version; a deadline is its business.
     path
         Of the program where the site gives it; else it is looked for on PATH and, for what comes
-        with Trimtab, beside the Python that runs this.
+        with Trimtab, in the directory of the Python that runs this.
 
     Raises
     ------
     KeyError
         There is no such benchmark.
     """
-    benchmark = BENCHMARKS[name]
+    from trimtab.model.telemetry import NotAvailable
+
+    benchmark = phases_of(name)
     program = path or _located(benchmark.programs)
     if program is None:
         return NotAvailable(f"{' or '.join(benchmark.programs)} is not on PATH")
@@ -157,10 +215,10 @@ def find(name: str, run: Run, *, path: str | None = None) -> Tool | NotAvailable
 
 
 def _located(programs: tuple[str, ...]) -> str | None:
-    beside = str(Path(sys.executable).parent)
+    python_directory = str(Path(sys.executable).parent)
     for program in programs:
         # A virtual environment need not be activated for its programs to be found.
-        found = shutil.which(program) or shutil.which(program, path=beside)
-        if found is not None:
-            return found
+        path = shutil.which(program) or shutil.which(program, path=python_directory)
+        if path is not None:
+            return path
     return None

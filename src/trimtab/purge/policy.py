@@ -7,11 +7,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final, Literal
 
-from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.config.kinds import (
+    DAY,
+    PERCENT,
+    SWITCH,
+    TEXT,
+    Kind,
+    choice,
+    duration,
+    inline_table,
+    listed,
+    quoted,
+    real,
+    shown,
+    size,
+    whole,
+)
+from trimtab.config.problems import BadValue
+from trimtab.config.schema import Schema, key, table, tables
+from trimtab.errors import UsageError
+from trimtab.units import format_bytes, format_duration, format_percent, is_digits
 from trimtab.visible import visible
 
 DAY_S: Final = 86400
@@ -29,6 +48,117 @@ TIMES: Final[tuple[TimeName, ...]] = ("atime", "mtime", "ctime")
 
 POOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 """Of a pool of OSTs (``LOV_MAXPOOLNAME``), without the name of its file system."""
+
+
+UNLIMITED: Final = "unlimited"
+"""In place of a cap: TOML has no null, and a cap that is left out has its default."""
+_PERIOD_MAX_S: Final = 20 * 366 * DAY_S
+_ACCOUNT_FORM: Final = re.compile(r"[^\s:,/\x00-\x1f\x7f-\x9f-][^\s:,/\x00-\x1f\x7f-\x9f]{0,254}")
+"""What passwd(5) could hold, names of directory services (``DOM\\alice``, ``a@b``) with it."""
+_ID_MAX: Final = 2**32 - 2
+"""The last number, 2^32 - 1, is -1 to chown(2): nobody's."""
+
+
+def _period(least_s: float, example: str) -> Kind:
+    # Whole seconds: what is compared with the times of files has no parts of them.
+    return duration(least_s, _PERIOD_MAX_S, example=example, whole=True, most_text="20 years")
+
+
+def _days(least_s: float = 0, example: str = "8w") -> Kind:
+    """Return periods of days or weeks: ``8m`` is eight minutes, and nobody means that here."""
+    kind = _period(least_s, example)
+
+    def read(value: object) -> int:
+        duration_s = kind.read(value)
+        if 0 < duration_s < DAY_S:
+            raise BadValue(
+                f"{shown(value)} is less than a day; m is minutes",
+                code="out-of-range",
+                hint='write "56d" or "8w"; months have no fixed length',
+            )
+        return duration_s
+
+    return replace(kind, read=read)
+
+
+def _read_counted(value: object) -> tuple[TimeName, ...]:
+    names = value if isinstance(value, list) else [None]
+    if not names or any(name not in TIMES for name in names) or len(set(names)) != len(names):
+        raise BadValue(
+            f"{shown(value)} is not a list of times", hint='among "atime", "mtime", "ctime"'
+        )
+    return tuple(name for name in TIMES if name in names)
+
+
+def _read_pools(value: object) -> tuple[tuple[str, float], ...]:
+    if not isinstance(value, dict) or not value:
+        raise BadValue(
+            f"{shown(value)} names no pool", hint=f"write target_pool = {_POOLS_EXAMPLE}"
+        )
+    limits = []
+    for name, limit in sorted(value.items()):
+        try:
+            limits.append((name, PERCENT.read(limit)))
+        except UsageError as error:
+            raise BadValue(
+                error.message, code=error.code, hint=error.hint, within=(name,)
+            ) from error
+    return tuple(limits)
+
+
+def _write_pools(limits: tuple[tuple[str, float], ...]) -> str | None:
+    texts = {name: str(PERCENT.write(limit)) for name, limit in limits}
+    return inline_table(texts) if texts else None
+
+
+def _read_account(value: object) -> str | int:
+    """Return a name or a number. Digits in quotes are neither: which of the two is meant?"""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _ID_MAX:
+        return value
+    if not isinstance(value, str) or not _ACCOUNT_FORM.fullmatch(value):
+        raise BadValue(
+            f"{shown(value)} is neither the name nor the number of an account",
+            hint='write user = "alice" or user = 1234',
+        )
+    if is_digits(value):
+        raise BadValue(
+            f'"{value}" may be a name or a number',
+            code="account-ambiguous",
+            hint=f"write {value} without quotes",
+        )
+    return value
+
+
+_POOLS_EXAMPLE: Final = '{ flash = "75%" }'
+_SECONDS: Final = _period(0, "24h")
+_SHARE: Final = PERCENT.or_word(UNLIMITED)
+_ID: Final = whole(0, _ID_MAX)
+_POOLS: Final = Kind(
+    "limits of pools",
+    _POOLS_EXAMPLE,
+    _read_pools,
+    _write_pools,
+    schema={"type": "object", "minProperties": 1, "additionalProperties": PERCENT.schema},
+)
+_COUNTED: Final = Kind(
+    "list of times",
+    '["mtime"]',
+    _read_counted,
+    listed,
+    schema={"type": "array", "items": {"enum": list(TIMES)}, "minItems": 1},
+)
+_TREATMENT: Final = replace(
+    SWITCH,
+    read=lambda value: "keep" if SWITCH.read(value) else "delete",
+    write=lambda value: SWITCH.write(value == "keep"),
+)
+_ACCOUNT: Final = Kind(
+    "account",
+    '"alice"',
+    _read_account,
+    lambda who: quoted(who) if isinstance(who, str) else str(who),
+    schema={"type": ["integer", "string"], "examples": ["alice", 1234]},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,124 +204,125 @@ class Exemption:
 class Caps:
     """The most that one run may delete; ``None`` is no limit.
 
-    Attributes
-    ----------
-    files
-        A day's run of an ordinary site stays under it; a mistake in the policy does not.
-    bytes
-        Allocated bytes; none by default, since the share of the file system says the same of
-        every size.
-    user_fraction
-        Of what one user holds, in allocated bytes: beyond it that user's files wait for the next
-        plan, the others go on. Whoever was told and did not look loses a quarter, asks, and keeps
-        the rest.
-    filesystem_fraction
-        Of the file system's bytes, used and available together.
+    No cap of bytes by default: the share of the file system says the same of every size. Users who
+    missed their notice lose a quarter, ask, and keep the rest.
     """
 
-    files: int | None = 5_000_000
-    bytes: int | None = None
-    user_fraction: float | None = 0.25
-    filesystem_fraction: float | None = 0.05
+    files: int | None = key(whole(1, 10**15).or_word(UNLIMITED), "Files.", 5_000_000)
+    bytes: int | None = key(
+        size(most=2**53, whole=True).or_word(UNLIMITED), "Allocated bytes.", None
+    )
+    user_fraction: float | None = key(_SHARE, "Share of what one user holds.", 0.25, at="user")
+    filesystem_fraction: float | None = key(
+        _SHARE, "Share of the file system.", 0.05, at="file_system"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Arming:
     """What has to happen before a run may delete.
 
-    Attributes
-    ----------
-    kind
-        ``delay``: a person arms the plan and everybody has ``delay_s`` to object;
-        ``second-person``: two different people arm it. The delay is the default because every
-        site can keep to it, also one with a single administrator.
+    The delay is the default because every site can keep to it, also one with a single
+    administrator.
     """
 
-    kind: ArmingKind = "delay"
-    delay_s: int = DAY_S
+    kind: ArmingKind = key(
+        choice(("delay", "second-person")),
+        "delay: a time to object. second-person: two people.",
+        "delay",
+    )
+    delay_s: int = key(_SECONDS, "The time to object.", DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
     """When a run stops or does not begin.
 
-    Attributes
-    ----------
-    allow_list
-        File of root's that names the roots, one a line, that may be purged at all: a policy for
-        the wrong path deletes nothing.
-    kill_switch
-        File whose presence stops a run before its next batch; not below ``/run``, so that it
-        outlives a restart.
-    index_age_max_s
-        The oldest index that a plan is made from: what was used since is kept one by one at
-        deletion, but a list full of such files tells its readers nothing.
-    clock_difference_max_s
-        By how much clocks may disagree: ages are differences of two machines' clocks.
-    jump_factor
-        Candidates may grow by this factor against the last plan, in files and in bytes: more is
-        more likely a mistake of the index or of the clock than old data.
-    settle_s
-        The longest wait for objects to be destroyed before use is measured again: Lustre's
-        ``df`` lags behind a deletion, and who does not wait deletes twice as much.
+    The kill switch is not below ``/run``, so that it outlives a restart. Files that were used after
+    the index was made are retained one by one at deletion, but a list full of them tells its
+    readers nothing. Candidates that grow by ``jump_factor`` in files or bytes are more likely a
+    mistake of the index or the clock than old data. Lustre's ``df`` lags behind a deletion: without
+    ``settle_s`` a run would delete twice as much.
     """
 
-    allow_list: str = "/etc/trimtab/purge-roots"
-    kill_switch: str = "/etc/trimtab/purge-stop"
-    index_age_max_s: int = WEEK_S
-    clock_difference_max_s: int = 60
-    jump_factor: float = 3.0
-    settle_s: int = 1800
+    allow_list: str = key(
+        TEXT, "Root-owned file with the roots that may be purged.", "/etc/trimtab/purge-roots"
+    )
+    kill_switch: str = key(
+        TEXT, "A file that stops every run while it exists.", "/etc/trimtab/purge-stop"
+    )
+    index_age_max_s: int = key(
+        _SECONDS, "The oldest index that a plan is made from.", WEEK_S, at="index_age"
+    )
+    clock_difference_max_s: int = key(
+        _SECONDS, "By how much clocks may disagree.", 60, at="clock_difference"
+    )
+    jump_factor: float = key(
+        real(1, 1000), "By how much candidates may grow from plan to plan.", 3.0
+    )
+    settle_s: int = key(_SECONDS, "The longest wait for space to come back before measuring.", 1800)
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
     """How gently a run deletes.
 
-    Attributes
-    ----------
-    latency_s
-        Of one deletion with its checks, at the 99th percentile of a batch: above it a run does
-        less at a time. By latency and not by a rate: a rate that is gentle at night is not when
-        the metadata server is busy.
-    batch_files
-        The most files between two looks at the kill switch; Lustre takes 4,096 in one call.
-    threads
-        Of one client.
+    By latency and not by a rate: a rate that is gentle at night is not when the metadata server is
+    busy. Lustre takes at most 4,096 files in one call.
     """
 
-    latency_s: float = 0.05
-    batch_files: int = 1000
-    threads: int = 2
+    latency_s: float = key(
+        duration(example="50ms"),
+        "Of one deletion, 99th percentile, above which it slows down.",
+        0.05,
+    )
+    batch_files: int = key(
+        whole(1, 4096), "The most files between two checks of the kill switch.", 1000
+    )
+    threads: int = key(whole(1, 256), "Threads of one client.", 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """How users are told.
+    """How users are notified; lists in ``directory`` belong to their users, mode 0600."""
 
-    Attributes
-    ----------
-    directory
-        Of root's, where each user's list is put, his and 0600; ``None``: not on this host.
-    mail_to
-        Address of a user, ``{user}`` being the name; ``None``: no mail.
-    mail_map
-        File of ``user address`` lines that goes before ``mail_to``.
-    mail_from
-        Sender and where answers go.
-    smtp_host, smtp_port
-        What takes the mail.
-    contact
-        Whom to ask for an exemption, in the site's words.
-    """
+    directory: str | None = key(
+        TEXT,
+        "Root-owned directory for the users' lists.",
+        None,
+        example='"/var/spool/trimtab/notices"',
+    )
+    mail_to: str | None = key(
+        TEXT, "Address of a user; {user} is the name.", None, example='"{user}@example.org"'
+    )
+    mail_map: str | None = key(
+        TEXT,
+        "File of lines: user, address. Goes before mail_to.",
+        None,
+        example='"/etc/trimtab/addresses"',
+    )
+    mail_from: str | None = key(TEXT, "Sender.", None, example='"storage@example.org"')
+    smtp_host: str = key(TEXT, "Mail server.", "localhost")
+    smtp_port: int = key(whole(1, 65535), "Its port.", 25)
+    contact: str | None = key(
+        TEXT, "Whom to ask, in a few words.", None, example='"the help desk, storage@example.org"'
+    )
 
-    directory: str | None = None
-    mail_to: str | None = None
-    mail_map: str | None = None
-    mail_from: str | None = None
-    smtp_host: str = "localhost"
-    smtp_port: int = 25
-    contact: str | None = None
+
+@dataclass(frozen=True, slots=True)
+class ExemptTable:
+    """One ``[[exempt]]`` as a file has it; `Exemption` is what it means."""
+
+    path: str | None = key(TEXT, "In full, beneath root: it and everything under it.", None)
+    path_hex: str | None = key(
+        TEXT, "The same, its bytes in hexadecimal, where they are no UTF-8.", None
+    )
+    user: str | int | None = key(_ACCOUNT, "Name or number.", None)
+    group: str | int | None = key(_ACCOUNT, "Name or number.", None)
+    project: int | None = key(_ID, "Number.", None)
+    id: int | None = key(_ID, "Number of the named user or group, where it is to be fixed.", None)
+    until: date | None = key(DAY, "The last day, in UTC; else for ever.", None)
+    reason: str | None = key(TEXT, "Why.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,73 +331,111 @@ class Policy:
 
     Attributes
     ----------
-    name
-        Small letters, digits and dashes.
     root
         Absolute path of what is purged; an index of another root does not serve.
-    target
-        Fullness of the whole, used / (used + available), to come to.
-    target_ost
-        Fullness that no OST is to be above.
-    target_pool
-        Names of pools, each with the fullness that its OSTs together are not to be above; sorted.
-        One of the three is set. What goes is what is old wherever it lies, so all three end as a
-        target of the whole.
+    target, target_ost, target_pool
+        One of the three is set, pools sorted by name. Candidates are the oldest files wherever they
+        lie, so all three end as a target of the whole.
     counted
-        Times whose most recent is a file's last use. Reads count only where the site declares
-        that every class of client records them (see `trimtab.purge.rules`).
+        Reads count only where the site declares that every class of client records them (see
+        `trimtab.purge.rules`).
     minimum_age_s
-        Younger files stay whatever the horizon: eight weeks, as users of the seeds' site are
-        told. It doubles where reads do not count.
+        Eight weeks, as users of the seeds' site are told.
     minimum_size_bytes
-        Smaller files stay; 0: size does not matter. Small files free little and are many.
-    exemptions
-        What stays whatever its age.
+        0: size does not matter. Small files free little and are many.
     keep_root_files
-        Whether root's own files stay: nobody reads the notice that is sent to root, and quota
-        files, ``lost+found`` and the like are root's.
+        Nobody reads the notice that is sent to root, and quota files are root's.
     open_files
         A file that somebody has open is in use whatever its times say: they are written at close.
     linked_files
         A file with other names frees nothing until the last one goes.
     immutable_files, moved_files
-        Only ``keep``: the one carries a flag that somebody set on purpose, of the other's present
-        path nobody was told.
-    notice_s
-        How long a plan stands published before anything of it is deleted.
-    valid_s
-        How long after the notice period it may be carried out; then a new one is due.
+        Only ``keep``: the flag was set on purpose; nobody was notified of the new path.
     publish_factor
-        Lists name this many times what the forecast's upper bound asks for, so that a run finds
-        enough on them after everything that is kept at the last moment.
+        So that a run finds enough on its lists after everything that is retained at the last
+        moment.
     forecast_s
-        How far ahead growth is forecast for the lists; ``None``: as long as the notice period
-        and a plan's validity.
+        ``None``: as long as the notice period and a plan's validity.
     """
 
-    name: str
-    root: str
-    target: float | None = None
-    target_ost: float | None = None
-    target_pool: tuple[tuple[str, float], ...] = ()
-    counted: tuple[TimeName, ...] = TIMES
-    minimum_age_s: int = 8 * WEEK_S
-    minimum_size_bytes: int = 0
-    exemptions: tuple[Exemption, ...] = ()
-    keep_root_files: bool = True
-    open_files: Treatment = "keep"
-    linked_files: Treatment = "keep"
-    immutable_files: Treatment = "keep"
-    moved_files: Treatment = "keep"
-    notice_s: int = 2 * WEEK_S
-    valid_s: int = 2 * WEEK_S
-    publish_factor: float = 2.0
-    forecast_s: int | None = None
-    caps: Caps = field(default_factory=Caps)
-    arming: Arming = field(default_factory=Arming)
-    guards: Guards = field(default_factory=Guards)
-    throttle: Throttle = field(default_factory=Throttle)
-    notices: Notices = field(default_factory=Notices)
+    name: str = key(TEXT, "Of the policy: small letters, digits, dashes.", example='"scratch"')
+    root: str = key(
+        TEXT, "What is purged, in full: a mount, or a directory of it.", example='"/scratch"'
+    )
+    target: float | None = key(
+        PERCENT,
+        "Fullness of the whole to come to, used / (used + available).",
+        None,
+        example='"70%"',
+    )
+    target_ost: float | None = key(
+        PERCENT, "Or: the fullness that no OST may exceed.", None, example='"75%"'
+    )
+    target_pool: tuple[tuple[str, float], ...] = key(
+        _POOLS, "Or: pools of OSTs, each with the fullness that it may not exceed.", ()
+    )
+    counted: tuple[TimeName, ...] = key(
+        _COUNTED, "Times whose most recent is a file's last use.", TIMES, at="age.counted"
+    )
+    minimum_age_s: int = key(
+        _days(),
+        "Younger files are retained; twice that where reads do not count.",
+        8 * WEEK_S,
+        at="age.minimum",
+    )
+    minimum_size_bytes: int = key(
+        size(0, 2**53, most_text="8 PiB", whole=True),
+        "Smaller files are retained.",
+        0,
+        at="keep.minimum_size",
+    )
+    exemptions: tuple[Exemption, ...] = tables(
+        ExemptTable, "exempt", "What is retained, and until when."
+    )
+    keep_root_files: bool = key(
+        SWITCH,
+        "Files of root: nobody reads a notice that is sent to root.",
+        True,
+        at="keep.root_files",
+    )
+    open_files: Treatment = key(
+        _TREATMENT, "Files that somebody has open.", "keep", at="keep.open_files"
+    )
+    linked_files: Treatment = key(
+        _TREATMENT, "Files with other names.", "keep", at="keep.linked_files"
+    )
+    immutable_files: Treatment = key(
+        _TREATMENT, "Files with the immutable flag; only true.", "keep", at="keep.immutable_files"
+    )
+    moved_files: Treatment = key(
+        _TREATMENT, "Files that moved since the lists; only true.", "keep", at="keep.moved_files"
+    )
+    notice_s: int = key(
+        _days(),
+        "How long a list is published before anything on it is deleted.",
+        2 * WEEK_S,
+        at="notice.period",
+    )
+    valid_s: int = key(
+        _days(1), "How long after that the plan may be carried out.", 2 * WEEK_S, at="notice.valid"
+    )
+    publish_factor: float = key(
+        real(1, 100),
+        "Lists name this many times what is forecast to be needed.",
+        2.0,
+        at="notice.publish_factor",
+    )
+    forecast_s: int | None = key(
+        _days(1, "7d"),
+        "How far ahead growth is forecast; else period and valid.",
+        None,
+        at="notice.forecast",
+    )
+    caps: Caps = table(Caps, 'The most that one run deletes; "unlimited" is no cap.')
+    arming: Arming = table(Arming, "What a run waits for before it may delete.")
+    guards: Guards = table(Guards, "When a run stops, or does not begin.")
+    throttle: Throttle = table(Throttle, "How gently a run deletes.")
+    notices: Notices = table(Notices, "", at="notice")
 
     @property
     def is_of_osts(self) -> bool:
@@ -277,6 +446,20 @@ class Policy:
     def horizon_ahead_s(self) -> int:
         """How far ahead the lists look: a plan made now is used until it expires."""
         return self.notice_s + self.valid_s if self.forecast_s is None else self.forecast_s
+
+
+SCHEMA: Final = Schema(
+    Policy,
+    home="policy",
+    tables={
+        "policy": "What is purged, and down to where.",
+        "age": "How old a file is, and how old it has to be.",
+        "keep": "What is retained whatever its age.",
+        "notice": "How long ahead users are notified, and how.",
+        "caps": "",
+    },
+)
+"""What may stand in a policy file."""
 
 
 def loosened(before: Policy, after: Policy, *, at_s: int) -> tuple[str, ...]:

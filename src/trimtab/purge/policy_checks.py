@@ -1,4 +1,4 @@
-"""What the parts of a policy have to be to one another: pure, over plain values."""
+"""Contradictions and doubtful choices in a policy: pure, over plain values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
+from trimtab.config.problems import Problem, name_problems
+from trimtab.message import Message
 from trimtab.purge.policy import DAY_S, POOL_NAME, WEEK_S, Policy
-from trimtab.site.checks import NAME, Problem
 from trimtab.units import format_duration, format_percent
 from trimtab.visible import visible
 
@@ -19,67 +20,73 @@ _EMPTY_TARGET: Final = 0.2
 
 def problems(policy: Policy) -> Iterator[Problem]:
     """Yield what contradicts itself, or asks for what this version cannot do."""
-    if not NAME.fullmatch(policy.name):
-        yield Problem(
-            ("policy", "name"),
-            f"{visible(policy.name[:80])!r} is not a name",
-            "small letters, digits and, between them, dashes; 64 at most",
-        )
+    yield from name_problems(policy.name, ("policy", "name"))
     yield from _root(policy.root)
     yield from _targets(policy)
     for noun, why in (
         ("immutable", "somebody set that flag on purpose: take it off with chattr -i first"),
-        ("moved", "nobody was told of the path where such a file is now; the next plan has it"),
+        ("moved", "no list names the path where such a file is now; the next plan does"),
     ):
         if getattr(policy, f"{noun}_files") != "keep":
-            yield Problem(("keep", f"{noun}_files"), f"{noun} files are always kept", why)
+            yield Problem(
+                ("keep", f"{noun}_files"), f"{noun} files are always retained", why, "always-kept"
+            )
     yield from _files(policy)
     yield from _mail(policy)
 
 
-def warnings(policy: Policy) -> Iterator[str]:
-    """Yield what is allowed and probably not meant."""
+def warnings(policy: Policy) -> Iterator[Message]:
+    """Yield what is allowed and probably not intended."""
     yield from _short_times(policy)
     limits = [limit for _, limit in policy.target_pool]
-    lowest = min([*limits, *_given(policy.target, policy.target_ost)], default=1.0)
+    whole = [limit for limit in (policy.target, policy.target_ost) if limit is not None]
+    lowest = min([*limits, *whole], default=1.0)
     caps = policy.caps
-    for holds, said in (
+    for holds, code, text in (
         (
             "ctime" not in policy.counted,
+            "ctime-not-counted",
             "[age] counted leaves ctime out: files that arrived with their old times "
             "(rsync -a, tar) are as old as they say",
         ),
         (
             "mtime" not in policy.counted,
-            "[age] counted leaves mtime out: files that are written to are not young by that",
+            "mtime-not-counted",
+            "[age] counted leaves mtime out: writing to a file does not make it young",
         ),
         (
             lowest < _EMPTY_TARGET,
-            f"a target of {format_percent(lowest)} is what is left, not what is freed",
+            "target-low",
+            f"a target of {format_percent(lowest)} is the fullness that remains, not what is freed",
         ),
         (
-            any(one.kind == "path" and one.value == b"" for one in policy.exemptions),
+            any(each.kind == "path" and each.value == b"" for each in policy.exemptions),
+            "root-exempt",
             "the root itself is exempt: nothing will be deleted",
         ),
         (
             caps.bytes is None and caps.filesystem_fraction is None,
+            "bytes-uncapped",
             "[caps] sets no limit of bytes: one run may empty the file system",
         ),
         (
             caps.user_fraction is None,
-            "[caps] user is unlimited: one run may take all that a user has",
+            "user-uncapped",
+            "[caps] user is unlimited: one run may delete everything that a user has",
         ),
         (
             not policy.keep_root_files,
+            "root-files-deleted",
             "[keep] root_files is false: quota files and the like are root's",
         ),
         (
             policy.notices.directory is None and policy.notices.mail_to is None,
-            "[notice] has no directory and no mail_to: how are users told?",
+            "notice-unsent",
+            "[notice] has neither directory nor mail_to: users are not notified",
         ),
     ):
         if holds:
-            yield said
+            yield Message(code, text)
 
 
 def _targets(policy: Policy) -> Iterator[Problem]:
@@ -91,6 +98,7 @@ def _targets(policy: Policy) -> Iterator[Problem]:
             "there are two targets" if named else "there is no target",
             'write target = "70%" for the whole, target_ost = "75%" for every OST, or '
             'target_pool = { flash = "75%" } for pools',
+            "targets-several" if named else "missing-key",
         )
     for name, _ in policy.target_pool:
         if POOL_NAME.fullmatch(name) is None:
@@ -98,26 +106,24 @@ def _targets(policy: Policy) -> Iterator[Problem]:
                 ("policy", "target_pool"),
                 f"{visible(name[:80])!r} is not the name of a pool",
                 "as lfs pool_list has it, without the file system's: 15 letters, digits, _ and -",
+                "name-invalid",
             )
 
 
-def _given(*values: float | None) -> list[float]:
-    return [one for one in values if one is not None]
-
-
-def _short_times(policy: Policy) -> Iterator[str]:
+def _short_times(policy: Policy) -> Iterator[Message]:
     if policy.notice_s == 0:
-        yield "[notice] period is 0: files are deleted that nobody was told of"
+        yield Message("notice-none", "[notice] period is 0: files are deleted without notice")
     elif policy.notice_s < _USUAL_NOTICE_S:
-        yield (
-            f"[notice] period is {format_duration(policy.notice_s)}: who is away for a week "
-            "never sees the list"
+        yield Message(
+            "notice-short",
+            f"[notice] period is {format_duration(policy.notice_s)}: users who are away for a week "
+            "never see the list",
         )
     if policy.minimum_age_s < _USUAL_AGE_S:
         age = format_duration(policy.minimum_age_s) if policy.minimum_age_s else "0"
-        yield f"[age] minimum is {age}: files of running projects can go"
+        yield Message("age-short", f"[age] minimum is {age}: files of running projects can go")
     if policy.arming.kind == "delay" and policy.arming.delay_s < DAY_S:
-        yield "[arming] delay is under a day: nobody can object in time"
+        yield Message("delay-short", "[arming] delay is under a day: nobody can object in time")
 
 
 def _root(root: str) -> Iterator[Problem]:
@@ -126,16 +132,22 @@ def _root(root: str) -> Iterator[Problem]:
             ("policy", "root"),
             f"{visible(root[:200])!r} is not an absolute path",
             'write it in full: root = "/scratch"',
+            "path-relative",
         )
     elif ".." in PurePosixPath(root).parts or "." in root.split("/"):
-        yield Problem(("policy", "root"), f'{visible(root[:200])!r} holds "." or ".."')
+        yield Problem(
+            ("policy", "root"), f'{visible(root[:200])!r} holds "." or ".."', code="path-with-dots"
+        )
     elif PurePosixPath(root) in (PurePosixPath("/"), PurePosixPath("//")):
-        yield Problem(("policy", "root"), "the root of this host is no file system to purge")
+        yield Problem(
+            ("policy", "root"), "the root of this host cannot be purged", code="root-of-host"
+        )
     elif root != str(PurePosixPath(root)) or root.startswith("//"):
         yield Problem(
             ("policy", "root"),
             f"{visible(root[:200])!r} has more slashes than it needs",
             f'root = "/{"/".join(part for part in root.split("/") if part)}"',
+            "path-not-plain",
         )
 
 
@@ -152,12 +164,15 @@ def _files(policy: Policy) -> Iterator[Problem]:
             continue
         shown = visible(path[:200])
         if not path.startswith("/") or ".." in PurePosixPath(path).parts:
-            yield Problem(location, f"{shown!r} is not an absolute path", "write it in full")
+            yield Problem(
+                location, f"{shown!r} is not an absolute path", "write it in full", "path-relative"
+            )
         elif outside and PurePosixPath(path).is_relative_to(root):
             yield Problem(
                 location,
-                f"{shown!r} lies in what is purged: its users could put it there",
+                f"{shown!r} is below the purged root: its users could create it",
                 "take a place that only root can write, such as /etc/trimtab",
+                "path-below-root",
             )
 
 
@@ -168,16 +183,22 @@ def _mail(policy: Policy) -> Iterator[Problem]:
         if rest == notices.mail_to or "{" in rest or "}" in rest or notices.mail_to.count("@") > 1:
             yield Problem(
                 ("notice", "mail_to"),
-                f"{visible(notices.mail_to[:80])!r} is no pattern of an address",
+                f"{visible(notices.mail_to[:80])!r} is not the pattern of an address",
                 'write mail_to = "{user}@example.org"',
+                "address-pattern",
             )
     if (notices.mail_to or notices.mail_map) and notices.mail_from is None:
         yield Problem(
             ("notice", "mail_from"),
             "is missing: mail has a sender, and users answer to it",
             'mail_from = "storage@example.org"',
+            "missing-key",
         )
     for key in ("mail_to", "mail_from"):
         value = getattr(notices, key)
         if value is not None and any(sign in value for sign in " \t\r\n,;<>()"):
-            yield Problem(("notice", key), f"{visible(value[:80])!r} is to be one plain address")
+            yield Problem(
+                ("notice", key),
+                f"{visible(value[:80])!r} must be one plain address",
+                code="address-invalid",
+            )

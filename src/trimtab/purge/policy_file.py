@@ -8,34 +8,37 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from trimtab.config.files import parse_toml, read_text
+from trimtab.config.kinds import quoted
+from trimtab.config.lines import key_lines
+from trimtab.config.problems import Problem, config_error, problem_of
+from trimtab.config.schema import Items, key_rows
+from trimtab.config.writer import Writer
 from trimtab.errors import UsageError
-from trimtab.purge.policy import Exemption, ExemptionKind, Policy
+from trimtab.message import Message
+from trimtab.purge.policy import SCHEMA, Exemption, ExemptionKind, ExemptTable, Policy
 from trimtab.purge.policy_checks import problems, warnings
-from trimtab.site.checks import Problem
-from trimtab.site.load import parse_toml, read_text
-from trimtab.site.locate import line_of
-from trimtab.site.problems import (
-    SHOWN_PROBLEMS,
-    common_problem,
-    lines_of,
-    one_error,
-    told,
-    unknown_key,
-)
-from trimtab.units import is_digits
 from trimtab.visible import visible
 
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from trimtab.purge.policy_schema import ExemptTable, PolicyFile
-
 _KINDS: Final[tuple[ExemptionKind, ...]] = ("path", "user", "group", "project")
+_HEAD: Final = """\
+# {name}: what may be deleted from {root}, when, and how carefully.
+#
+# Sizes, times and shares are text with a unit. A line behind a # has its default or is an
+# example: take the # away to change it.
+"""
+_EXAMPLE_EXEMPTION: Final = """\
+# What is retained whatever its age: one [[exempt]] for each path, user, group or project.
+# [[exempt]]
+# path = {path}
+# until = 2030-01-31
+# reason = "asked for by the project until its paper is out"
+"""
 
 
 class Accounts(Protocol):
@@ -78,7 +81,7 @@ class LoadedPolicy:
 
     policy: Policy
     text: str
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -113,7 +116,7 @@ def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> Lo
         What errors call it.
     accounts
         Who has which number. ``None``: nobody is asked, and each user and group has to stand
-        with its number, as `trimtab.purge.policy_text.policy_text` writes them: a plan holds its
+        with its number, as `policy_text` writes them: a plan holds its
         policy so, and means the same people wherever and whenever it is read.
 
     Raises
@@ -121,80 +124,47 @@ def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> Lo
     UsageError
         As `load_policy`.
     """
-    from pydantic import ValidationError
-
-    from trimtab.purge.policy_schema import PolicyFile
-
     name = visible(source)
     values = parse_toml(text, name)
-    try:
-        file = PolicyFile.model_validate(values)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        found = [_problem(one) for one in details[:SHOWN_PROBLEMS]]
-        raise _error(found, name, text, count=len(details)) from error
-    policy = _policy_of(file)
-    exemptions, found = _exemptions(file.exempt, policy.root, accounts)
+    said, found = SCHEMA.read(values)
+    if found:
+        raise config_error(found, name, key_lines(text))
+    entries = said.pop("exemptions", [])
+    policy: Policy = SCHEMA.build(said)
+    exemptions, found = _exemptions(entries, policy.root, accounts)
     policy = replace(policy, exemptions=exemptions)
     if found := [*problems(policy), *found]:
-        raise _error(found, name, text, count=len(found))
+        raise config_error(found, name, key_lines(text))
     return LoadedPolicy(policy, text, tuple(warnings(policy)))
 
 
-def _policy_of(file: PolicyFile) -> Policy:
-    """Return the plain values; what the file does not say has the model's default."""
-    from trimtab.purge.policy_schema import ATTRIBUTES, UNLIMITED
-
-    policy = Policy(file.policy.name, file.policy.root)
-    for location, attribute in ATTRIBUTES.items():
-        table_name, key = location.split(".")
-        table = getattr(file, table_name)
-        if key not in table.model_fields_set:
-            continue
-        value = getattr(table, key)
-        if table_name == "caps" and value == UNLIMITED:
-            value = None
-        if isinstance(value, dict):
-            value = tuple(sorted(value.items()))
-        if attribute.endswith("_files") and table_name == "keep" and key != "root_files":
-            value = "keep" if value else "delete"
-        policy = _with(policy, attribute, value)
-    return policy
-
-
-def _with(policy: Policy, attribute: str, value: Any) -> Policy:
-    group, _, name = attribute.rpartition(".")
-    if not group:
-        return replace(policy, **{name: value})
-    return replace(policy, **{group: replace(getattr(policy, group), **{name: value})})
-
-
 def _exemptions(
-    tables: Sequence[ExemptTable], root: str, accounts: Accounts | None
+    entries: Items, root: str, accounts: Accounts | None
 ) -> tuple[tuple[Exemption, ...], list[Problem]]:
     exemptions, found = [], []
-    for number, table in enumerate(tables):
+    for number, said in entries:
         try:
-            exemptions.append(_exemption(table, root, accounts))
+            exemptions.append(_exemption(ExemptTable(**said), root, accounts))
         except UsageError as error:
-            key = next((key for key in (*_KINDS, "path_hex") if key in table.model_fields_set), "")
-            location = ("exempt", str(number), key) if key else ("exempt", str(number))
-            found.append(Problem(location, error.message, error.hint))
+            key = next((key for key in (*_KINDS, "path_hex") if key in said), "")
+            location = ("exempt", number, key) if key else ("exempt", number)
+            found.append(problem_of(error, location))
     return tuple(exemptions), found
 
 
 def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exemption:
-    given = [key for key in (*_KINDS, "path_hex") if getattr(table, key) is not None]
-    if len(given) != 1:
+    named = [key for key in (*_KINDS, "path_hex") if getattr(table, key) is not None]
+    if len(named) != 1:
         raise UsageError(
-            f"it names {' and '.join(given) or 'nothing'}: an exemption is of one thing",
+            f"it names {' and '.join(named) or 'nothing'}: an exemption is of one thing",
+            code="exemption-ambiguous",
             hint="one of path, user, group and project; write another [[exempt]] for the next",
         )
     until, reason = table.until, table.reason or ""
-    (key,) = given
+    (key,) = named
     if key in ("path", "path_hex"):
         if table.id is not None:
-            raise UsageError("a path has no id", hint="leave id out")
+            raise UsageError("a path has no id", code="exemption-id", hint="leave id out")
         value, name = _path(table, root)
         return Exemption("path", value, until, reason, name)
     if table.project is not None:
@@ -208,10 +178,14 @@ def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exem
 
 def _project(project: int, id_: int | None, until: Any, reason: str) -> Exemption:
     if id_ is not None:
-        raise UsageError("a project is its number already", hint="leave id out")
+        raise UsageError(
+            "a project is its number already", code="exemption-id", hint="leave id out"
+        )
     if project == 0:
         raise UsageError(
-            "project 0 is every file that has none", hint="exempt a path, or the root itself"
+            "project 0 is every file that has none",
+            code="out-of-range",
+            hint="exempt a path, or the root itself",
         )
     return Exemption("project", project, until, reason)
 
@@ -222,28 +196,34 @@ def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
         try:
             whole, name = bytes.fromhex(table.path_hex), ""
         except ValueError as error:
-            raise UsageError(f"{visible(table.path_hex[:80])!r} is not hexadecimal") from error
+            raise UsageError(
+                f"{visible(table.path_hex[:80])!r} is not hexadecimal", code="malformed-value"
+            ) from error
     else:
         assert table.path is not None
         whole, name = table.path.encode(), table.path
     shown = visible(whole[:200].decode("utf-8", "surrogateescape"))
     if not whole.startswith(b"/"):
         raise UsageError(
-            f"{shown!r} is relative: to what is not said", hint=f"write it in full: {root}/..."
+            f"{shown!r} is relative", code="path-relative", hint=f"write it in full: {root}/..."
         )
     if b"\0" in whole:
-        raise UsageError(f"{shown!r} holds a zero byte: no file is called so")
+        raise UsageError(
+            f"{shown!r} holds a zero byte, which no file name can", code="control-character"
+        )
     parts = [part for part in whole.split(b"/") if part]
     if b".." in parts or b"." in parts:
         raise UsageError(
             f'{shown!r} holds "." or "..": names are compared, not followed',
+            code="path-with-dots",
             hint="write the path as it is",
         )
     above = [part for part in root.encode().split(b"/") if part]
     if parts[: len(above)] != above:
         raise UsageError(
-            f"{shown!r} is not beneath {visible(root)}: it would keep nothing",
-            hint="links are not followed: write the path beneath the root",
+            f"{shown!r} is not below {visible(root)}: it would exempt nothing",
+            code="path-outside-root",
+            hint="links are not followed: write the path below the root",
         )
     return b"/".join(parts[len(above) :]), name
 
@@ -252,72 +232,87 @@ def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Acco
     """Return an account's number: as the name service has it, or as the file fixes it."""
     if isinstance(who, int):
         if id_ not in (None, who):
-            raise UsageError(f"{kind} {who} has id {id_}", hint="leave id out")
+            raise UsageError(
+                f"{kind} {who} has id {id_}", code="account-number", hint="leave id out"
+            )
         return who
     known = None
     if accounts is not None:
         known = accounts.uid(who) if kind == "user" else accounts.gid(who)
     if id_ is None and accounts is None:
-        raise UsageError(f"{kind} {visible(who)!r} stands without its number", hint="id = 1234")
+        raise UsageError(
+            f"{kind} {visible(who)!r} has no number",
+            code="account-without-number",
+            hint="id = 1234",
+        )
     if id_ is None and known is None:
         raise UsageError(
-            f"there is no {kind} {visible(who)!r}: nothing would be kept",
+            f"there is no {kind} {visible(who)!r}: nothing would be exempt",
+            code="account-unknown",
             hint=f"if the account is gone, write its number: {kind} = 1234",
         )
     if id_ is not None and known is not None and id_ != known:
         raise UsageError(
             f"{kind} {visible(who)!r} is {known} here and {id_} in the file",
-            hint="whose files are to stay? leave id out for the name, the name out for the number",
+            code="account-number",
+            hint="leave id out for the name, the name out for the number",
         )
     number = known if id_ is None else id_
     assert number is not None
     return number
 
 
-def _problem(error: ErrorDetails) -> Problem:
-    location = tuple(str(part) for part in error["loc"])
-    context: Any = error.get("ctx", {})
-    shown = visible(repr(error["input"])[:80])
-    match error["type"]:
-        case "site":
-            return Problem(location, context["message"], context["hint"] or None)
-        case "extra_forbidden":
-            return _unknown_key(location)
-        case "missing":
-            example: dict[tuple[str, ...], str] = {
-                ("policy", "name"): 'name = "scratch"',
-                ("policy", "root"): 'root = "/..."',
-            }
-            return Problem(location, "is missing", example.get(location, "write [policy]"))
-        case "literal_error":
-            return Problem(location, f"{shown} is not {context['expected']}".replace("'", '"'))
-        case "list_type":
-            return Problem(location, "is to be a list of tables", "write [[exempt]]")
-        case _:
-            return common_problem(error, location)
+def policy_text(policy: Policy, *, every_key: bool = False) -> str:
+    """Return the text of a policy file that reads back to ``policy``.
+
+    Users and groups stand with their numbers, so that it means the same people wherever it is
+    read (`parse_policy` without accounts).
+
+    Parameters
+    ----------
+    every_key
+        Write what has its default too, not behind a ``#``: a plan's policy must not change with
+        the defaults of another version.
+
+    Raises
+    ------
+    UsageError
+        The policy contradicts itself, or holds what no file can say.
+    """
+    texts = [_HEAD.format(name=visible(policy.name), root=visible(policy.root))]
+    texts += Writer(SCHEMA, every_key=every_key).tables(policy)
+    texts += ["\n".join(_exemption_text(each, policy.root)) + "\n" for each in policy.exemptions]
+    if not policy.exemptions:
+        texts.append(_EXAMPLE_EXEMPTION.format(path=quoted(f"{policy.root}/reference")))
+    text = "\n".join(texts)
+    if parse_policy(text, f"the policy {policy.name}").policy != policy:
+        raise UsageError(
+            f"the policy {visible(policy.name)!r} holds a value that a file cannot say exactly",
+            code="value-inexact",
+        )
+    return text
 
 
-def _unknown_key(location: tuple[str, ...]) -> Problem:
-    from trimtab.purge.policy_schema import ATTRIBUTES, PolicyFile, table_of
-
-    *above, key = location
-    known = (table_of(above[0]) if above else PolicyFile).model_fields
-    elsewhere = [at.split(".")[0] for at in ATTRIBUTES if at.split(".")[1] == key]
-    return unknown_key(location, known, elsewhere)
-
-
-def _error(found: Sequence[Problem], name: str, text: str, *, count: int) -> UsageError:
-    """Return one error for the first problems of ``count``; exemptions go by their number."""
-    lines = lines_of(text, ("exempt",))
-
-    def tell(problem: Problem) -> str:
-        return told(problem, name, line_of(lines, problem.location), _where(problem.location))
-
-    return one_error(found, tell, count=count)
+def key_table() -> str:
+    """Return the rows of the table of all keys in the docs: key, what, default."""
+    return "".join(
+        f"| `[{table}] {entry.name}` | {entry.comment} | {default} |\n"
+        for table, entry, default in key_rows(SCHEMA)
+    )
 
 
-def _where(location: Iterable[str]) -> str:
-    table, *rest = (visible(part[:80]) for part in location)
-    if table == "exempt" and rest and is_digits(rest[0]):
-        return " ".join((f"[[exempt]] {int(rest[0]) + 1}", *rest[1:]))
-    return " ".join((f"[{table}]", *rest))
+def _exemption_text(exemption: Exemption, root: str) -> Iterator[str]:
+    yield "[[exempt]]"
+    if isinstance(exemption.value, bytes):
+        path = root.encode() + (b"/" + exemption.value if exemption.value else b"")
+        name = exemption.name
+        yield f"path = {quoted(name)}" if name else f'path_hex = "{path.hex()}"'
+    elif exemption.kind == "project" or not exemption.name:
+        yield f"{exemption.kind} = {exemption.value}"
+    else:
+        yield f"{exemption.kind} = {quoted(exemption.name)}"
+        yield f"id = {exemption.value}"
+    if exemption.until is not None:
+        yield f"until = {exemption.until.isoformat()}"
+    if exemption.reason:
+        yield f"reason = {quoted(exemption.reason)}"

@@ -8,10 +8,9 @@ from typing import Final
 from trimtab.report.chart import Chart
 from trimtab.report.render import environment, render_svg
 from trimtab.report.reproduce_charts import charts_of
-from trimtab.twin.calibration import Figure
 from trimtab.units import format_value
+from trimtab.validation.statements import Figure, SeededRow
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction
-from trimtab.whatif.reproduce.told import Told
 
 TITLES: Final = {
     "nersc24": "NERSC, 2024: nine months of an all-flash file system",
@@ -38,7 +37,7 @@ def render_reproduction(found: Reproduction) -> str:
     )
 
 
-def sections(found: Reproduction) -> list[tuple[str, list[Told]]]:
+def sections(found: Reproduction) -> list[tuple[str, list[SeededRow]]]:
     """Return the rows of each document, with its title."""
     return [
         (TITLES[name], [one for one in found.rows if one.row.seed in DOCUMENTS[name]])
@@ -46,7 +45,7 @@ def sections(found: Reproduction) -> list[tuple[str, list[Told]]]:
     ]
 
 
-def printed_text(told: Told) -> str:
+def printed_text(told: SeededRow) -> str:
     """Return what is printed: a number with its unit, or the words."""
     printed = told.row.printed
     if not isinstance(printed, Figure):
@@ -54,7 +53,7 @@ def printed_text(told: Told) -> str:
     return _RELATIONS[printed.relation] + value_text(printed.value, told)
 
 
-def twin_text(told: Told) -> str:
+def twin_text(told: SeededRow) -> str:
     """Return what the twin says, with least and greatest of the seeds; ``-`` for nothing."""
     if told.row.twin is None:
         return "-"
@@ -64,19 +63,19 @@ def twin_text(told: Told) -> str:
     return f"{text} ({value_text(told.low, told)} to {value_text(told.high, told)})"
 
 
-def error_text(told: Told) -> str:
+def error_text(told: SeededRow) -> str:
     """Return the error in percent; a miss is marked by a word, not by its colour alone."""
     if told.row.error is None:
         return ""
     return f"{told.row.error:+.1%}" + (" missed" if told.row.missed else "")
 
 
-def kind_text(told: Told) -> str:
+def kind_text(told: SeededRow) -> str:
     """Return how a row came to be."""
     return told.row.kind
 
 
-def value_text(value: float, told: Told) -> str:
+def value_text(value: float, told: SeededRow) -> str:
     """Return a number as a row shows it."""
     unit = told.row.unit
     if unit == "1":

@@ -9,7 +9,7 @@ import numpy as np
 
 from trimtab.report.chart import ACCENT, ALARM, HEIGHT, INK, MUTED, WIDTH, Chart, finished
 from trimtab.report.series import bandwidth_scale, round_top
-from trimtab.twin.calibration import Figure
+from trimtab.validation.statements import Figure
 from trimtab.whatif.reproduce.eth import READ_BYTES_PER_S, WRITE_BYTES_PER_S
 from trimtab.whatif.reproduce.life import Life
 from trimtab.whatif.reproduce.perlmutter import GOAL, covs, month_of

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from trimtab.measure.table import names, pinnable
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
@@ -20,9 +21,6 @@ NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
 _HOST_LAUNCHERS = ("local", "mpi")
 _BATCH_LAUNCHERS = ("slurm",)
-_PINNED = ("ior", "builtin")
-_ONLY_READ = ("io500", "mlperf-storage", "wrf", "darshan")
-_ON_SERVERS = ("obdfilter-survey", "lnet-selftest")
 _OF_PHASES = ("transfer_size", "block_size", "duration", "direct", "options")
 """Keys of a probe that writes and reads in turn; a command of its own says all that itself."""
 SNAPSHOT_LIMIT_S: Final = 480.0
@@ -199,13 +197,13 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
 def _benchmark(probe: SiteProbe) -> Iterator[Problem]:
     """Yield what cannot be run as it is, and what belongs to another kind of probe."""
     table = ("probe", probe.name)
-    if probe.benchmark in _ON_SERVERS:
+    if probe.benchmark in names("servers"):
         yield Problem(
             (*table, "benchmark"),
             f"{probe.benchmark} runs on servers, can do harm there, and has its own safeguards",
             "take trimtab survey, or import what was measured by hand",
         )
-    elif probe.benchmark in _ONLY_READ and probe.command is None:
+    elif probe.benchmark in names("site command") and probe.command is None:
         yield Problem(
             (*table, "benchmark"),
             f"how {probe.benchmark} is started here is the site's to say",
@@ -283,12 +281,12 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     ):
         if asked and site.driver != "lustre":
             yield Problem((*table, key), "only files on Lustre have a place", "leave it out")
-    if probe.target_pinning and (probe.benchmark not in _PINNED or probe.is_one_command):
+    if probe.target_pinning and (probe.benchmark not in pinnable() or probe.is_one_command):
         whose = "a command" if probe.command is not None else probe.benchmark
         yield Problem(
             (*table, "target_pinning"),
             f"the files of {whose} cannot be placed one by one",
-            f"benchmark = {' or '.join(_PINNED)}",
+            f"benchmark = {' or '.join(pinnable())}",
         )
     if probe.target_pinning and probe.stripe_count is not None:
         yield Problem((*table, "stripe_count"), "a pinned file has one stripe", "leave it out")

@@ -17,6 +17,7 @@ from pydantic.config import JsonDict, JsonValue
 from pydantic_core import PydanticCustomError
 
 from trimtab.errors import UsageError
+from trimtab.measure.table import names
 from trimtab.model.hardware import Figure, Hardware, Parity
 from trimtab.model.site import (
     Servers,
@@ -34,12 +35,10 @@ from trimtab.site.targets import unfold_targets
 from trimtab.units import parse_bytes, parse_duration, parse_fraction
 from trimtab.visible import visible
 
-BENCHMARKS: Final = ("auto", "ior", "fio", "builtin", "mdtest")
-"""``auto`` and what a probe can run by itself.
-
-`trimtab.measure.table`, which is not a layer below, has `BENCHMARKS` and `FORMATS`."""
-READ: Final = ("io500", "mlperf-storage", "wrf", "darshan", "lnet-selftest", "obdfilter-survey")
-"""What else there is a format of: the output of a probe's ``command`` may be that."""
+BENCHMARKS: Final = (
+    *("auto", *names("phases", "one command")),  # what a probe can run by itself
+    *names("site command", "servers"),  # the output of a probe's ``command`` may be that
+)
 
 _DURATION_MAX_S = 100 * 366 * 86400.0
 _BYTES_MAX = 2**53
@@ -344,7 +343,7 @@ class SnapshotTable(Table):
 class ProbeTable(Table):
     """A benchmark with fixed parameters and a schedule."""
 
-    benchmark: Literal[(*BENCHMARKS, *READ)] | None = _key("What measures.", "auto")  # pyright: ignore[reportInvalidTypeForm]
+    benchmark: Literal[BENCHMARKS] | None = _key("What measures.", "auto")  # pyright: ignore[reportInvalidTypeForm]
     schedule: ScheduleText | None = _key("When; without it only when asked for.")
     launcher: Text | None = _key("local, mpi, or the name of a launcher.", "local")
     nodes: int | None = _key("Client nodes.", 1, ge=1, le=100_000)

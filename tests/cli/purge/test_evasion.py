@@ -20,7 +20,7 @@ FILES = 1100
 DAY_S = 86400
 OLD_S = 200 * DAY_S
 TOUCHED, READ, RENEWED, FUTURE, UNPACKED, LEFT = range(1001, 1007)
-pytestmark = [pytest.mark.kernel]
+pytestmark = [pytest.mark.system]
 
 
 @pytest.fixture(scope="module")

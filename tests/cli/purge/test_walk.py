@@ -18,7 +18,7 @@ from tests.support.command import trimtab
 ROOT = Path(__file__).resolve().parents[3]
 MINIMUM_S = 16 * 7 * DAY_S
 """Eight weeks, twice, since reads do not count."""
-pytestmark = [pytest.mark.kernel]
+pytestmark = [pytest.mark.system]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from trimtab.cli.render.ladder import print_ladder
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import Ladder
 from trimtab.site.ladder_file import load_ladder
@@ -21,7 +21,7 @@ ALL = "layer rate interval of what carries it of data sheet"
 
 @pytest.fixture(scope="module")
 def perlmutter() -> Ladder:
-    return climb(of_file(load_ladder(ROOT / "docs" / "examples" / "perlmutter.toml")))
+    return build_ladder(of_file(load_ladder(ROOT / "docs" / "examples" / "perlmutter.toml")))
 
 
 def printed(ladder: Ladder, width: int) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from trimtab.judge.changes.runs import Runs, of_sequences
-from trimtab.judge.changes.walk import Walk
+from trimtab.judge.changes.walk_forward import WalkForward
 
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
 LEVEL = 1.0e11
@@ -42,8 +42,8 @@ def runs(values: Sequence[float | None] | Floats, *, more_is_better: bool = True
     return of_sequences(times(len(listed)), listed, more_is_better=more_is_better, timezone="UTC")
 
 
-def walked(values: Sequence[float | None] | Floats) -> Walk:
+def walked(values: Sequence[float | None] | Floats) -> WalkForward:
     """Return the walk along hourly runs of the values."""
-    walk = Walk(runs(values))
+    walk = WalkForward(runs(values))
     walk.go()
     return walk

@@ -18,7 +18,7 @@ from trimtab.judge.changes import (
     suspect_among,
     suspect_now,
 )
-from trimtab.judge.changes.walk import CONFIRM_S, Walk
+from trimtab.judge.changes.walk_forward import CONFIRM_S, WalkForward
 from trimtab.model.series import ChangePoint, ChangeStatus
 
 
@@ -170,7 +170,7 @@ def test_a_frame_tells_what_its_columns_tell() -> None:
 # --- when it is told -----------------------------------------------------------------------------
 
 
-def told_of(walk: Walk) -> list[tuple[int, str]]:
+def told_of(walk: WalkForward) -> list[tuple[int, str]]:
     return sorted(
         (place, name)
         for one in walk.found

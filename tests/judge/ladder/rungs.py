@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.judge.ladder.climb import climb
+from trimtab.judge.ladder.build import build_ladder
 from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.model.hardware import Hardware, Parity
 from trimtab.model.ladder import Basis, Coverage, Efficiency, LadderInput, Rung, Track
@@ -44,7 +44,7 @@ def track(
 ) -> Track:
     """Return the only track of a ladder."""
     given = LadderInput("test", hardware, rungs, networked=networked)
-    (found,) = climb(given, margin=margin).tracks
+    (found,) = build_ladder(given, margin=margin).tracks
     return found
 
 

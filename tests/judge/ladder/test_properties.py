@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE
 
-from trimtab.judge.ladder.climb import SCALES, climb
+from trimtab.judge.ladder.build import SCALES, build_ladder
 from trimtab.judge.ladder.estimates import of_values, scaled
 from trimtab.model.hardware import Hardware, Parity
 from trimtab.model.ladder import (
@@ -65,7 +65,7 @@ rungs = st.lists(
 def test_a_verdict_rests_on_sure_figures_alone(
     built: Hardware, measured: tuple[Rung, ...], networked: bool, scale
 ) -> None:
-    ladder = climb(LadderInput("x", built, measured, networked=networked), scale=scale)
+    ladder = build_ladder(LadderInput("x", built, measured, networked=networked), scale=scale)
     for track in ladder.tracks:
         assert track.limit.reason
         assert track.loss.reason
@@ -99,12 +99,12 @@ def verdicts(ladder: Ladder) -> list[tuple[object, ...]]:
 def test_verdicts_do_not_depend_on_the_unit(measured: tuple[Rung, ...], factor: float) -> None:
     built = Hardware(drives=24, osts=2, oss=1, parity=Parity(8, 2))
     larger = tuple(replace(rung, rate=scaled(rung.rate, factor)) for rung in measured)
-    assert verdicts(climb(LadderInput("x", built, measured))) == verdicts(
-        climb(LadderInput("x", built, larger))
+    assert verdicts(build_ladder(LadderInput("x", built, measured))) == verdicts(
+        build_ladder(LadderInput("x", built, larger))
     )
 
 
 @given(rungs, st.sampled_from(SCALES))
 def test_verdicts_do_not_depend_on_the_scale_shown(measured: tuple[Rung, ...], scale) -> None:
     given_input = LadderInput("x", HARDWARE, measured)
-    assert verdicts(climb(given_input)) == verdicts(climb(given_input, scale=scale))
+    assert verdicts(build_ladder(given_input)) == verdicts(build_ladder(given_input, scale=scale))

@@ -23,6 +23,7 @@ from trimtab.errors import ToolError
 from trimtab.loop.importing import importer, reading
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.storing import Terms
+from trimtab.measure.table import formats
 from trimtab.model.imported import FileStatus, ImportedFile
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
@@ -442,8 +443,8 @@ def test_a_bug_in_one_format_costs_no_other_file(
         raise ZeroDivisionError("odd")
 
     (place / "a").write_bytes(IOR.read_bytes())
-    form = dataclasses.replace(reading.FORMATS[0], recognises=broken)
-    monkeypatch.setattr(reading, "FORMATS", (form,))
+    form = dataclasses.replace(formats()[0], recognises=broken)
+    monkeypatch.setattr(reading, "formats", lambda: (form,))
     (one,) = done(place, store)
     assert one.status is FileStatus.UNREADABLE
     assert "ZeroDivisionError: odd" in str(one.reason)
@@ -467,7 +468,7 @@ def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> 
     assert one.status is FileStatus.OK
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
@@ -486,6 +487,7 @@ def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     assert [one.status for one in named] == [FileStatus.OK]
 
 
+@pytest.mark.system
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     files = tmp_path / "many"
     files.mkdir()

@@ -143,7 +143,7 @@ def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> N
     assert comparability_key(more.run) == comparability_key(outcome.run)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_command_is_a_step_of_a_batch_job(tmp_path: Path, slurm: Cluster) -> None:
     place = tmp_path / "fs"
     place.mkdir()
@@ -416,6 +416,7 @@ def test_what_a_broken_off_run_left_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.cli
 def test_a_directory_that_cannot_be_removed_is_said(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("making a file immutable needs root")
@@ -462,6 +463,7 @@ def _site(tmp_path: Path, table: str) -> Path:
     return file
 
 
+@pytest.mark.cli
 def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
     place = FIXTURES / "io500" / "io500-isc26" / "standard"
     file = _site(
@@ -483,6 +485,7 @@ def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
     assert "do not tell what they wrote" in trimtab("status", store=store).stdout
 
 
+@pytest.mark.cli
 def test_the_watch_keeps_every_result(tmp_path: Path) -> None:
     place = FIXTURES / "io500" / "io500-isc26" / "standard"
     file = _site(
@@ -496,6 +499,7 @@ def test_the_watch_keeps_every_result(tmp_path: Path) -> None:
     assert {"all", "all: score"} <= {one["probe"] for one in kept}
 
 
+@pytest.mark.cli
 def test_a_probe_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
     file = _site(
         tmp_path,

@@ -27,7 +27,7 @@ from trimtab.loop.purging.running import (
 )
 from trimtab.purge.plan import LoadedPlan, PlannedFileSystem, PlannedPolicy
 from trimtab.purge.policy import Exemption, Policy
-from trimtab.purge.policy_text import policy_text
+from trimtab.purge.policy_file import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
 from trimtab.purge.run.runner import RunResult
 

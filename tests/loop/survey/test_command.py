@@ -17,6 +17,8 @@ from tests.support.command import TRIMTAB, trimtab
 
 from trimtab.report.documents.survey import SurveyDocument
 
+pytestmark = pytest.mark.cli
+
 MIB = 2**20
 
 

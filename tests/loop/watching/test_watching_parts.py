@@ -47,6 +47,7 @@ def test_a_person_reads_text_in_which_no_sign_acts() -> None:
     assert stream.getvalue().encode().count(b"OSError: b\\x1b[2J") == 1
 
 
+@pytest.mark.system
 def test_a_process_that_is_gone_is_known_by_its_start() -> None:
     own = lease.this_process()
     assert not lease.is_gone(own)

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import parse_policy
-from trimtab.purge.policy_text import key_table
+from trimtab.purge.policy_file import key_table, parse_policy
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE_FILE = ROOT / "docs" / "purge-policy.md"
@@ -22,7 +21,7 @@ def blocks(language: str) -> list[str]:
 def test_the_table_is_the_schema_s() -> None:
     found = MARKED.search(PAGE_FILE.read_text())
     assert found is not None
-    assert found.group(2) == key_table(), "put the text of policy_text.key_table() there"
+    assert found.group(2) == key_table(), "put the text of policy_file.key_table() there"
 
 
 def test_the_least_file_works() -> None:

@@ -201,6 +201,7 @@ def fortnight(path) -> None:
         writer.event(changed_at, EventKind.CONFIG_CHANGE, "checksums on for all clients")
 
 
+@pytest.mark.cli
 def test_a_fortnight_is_judged_and_explained(tmp_path):
     path = tmp_path / "toy.db"
     fortnight(path)

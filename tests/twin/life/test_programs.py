@@ -19,7 +19,7 @@ from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.twin_site import twin_reach
 from trimtab.measure import ioload, ior
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.table import BENCHMARKS
+from trimtab.measure.table import phases_of
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.model.telemetry import NotAvailable
 from trimtab.twin.driver import TwinDriver
@@ -51,7 +51,7 @@ def measured(
     driver: TwinDriver, access: Access, spec: ProbeSpec = SPEC, name: str = "ior"
 ) -> Measurement:
     """What a probe reads of a command that it builds itself, as it does on a real file system."""
-    benchmark = BENCHMARKS[name]
+    benchmark = phases_of(name)
     argv = benchmark.command(spec, access, program=name_of(driver, name), directory=WHERE)
     result = run(driver, *argv)
     assert result.problem is None, result.stderr

@@ -15,6 +15,8 @@ from tests.twin.scenario.test_load import SMALL
 
 from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_names, preset_text
 
+pytestmark = pytest.mark.cli
+
 ROOT = Path(__file__).parents[3]
 
 

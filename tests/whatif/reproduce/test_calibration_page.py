@@ -6,10 +6,9 @@ import json
 
 from scripts import calibration_twin
 
-from trimtab.twin.calibration import error, static_rows
-from trimtab.twin.targets import STATIC
+from trimtab.twin.stack.predict import layer_rows
+from trimtab.validation.statements import error, statements
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
-from trimtab.whatif.reproduce.told import TARGETS
 
 KEPT = json.loads(calibration_twin.KEPT.read_text())
 
@@ -21,7 +20,7 @@ def test_the_page_is_what_it_would_be() -> None:
 
 def test_every_row_stands_on_the_page_once() -> None:
     page = calibration_twin.PAGE.read_text()
-    for id in (*(target.id for target in STATIC), *TARGETS):
+    for id in statements():
         assert page.count(f"\n| {id} |") == 1, id
     assert sum(line.startswith("### ") for line in page.splitlines()) == len(DOCUMENTS)
 
@@ -29,14 +28,14 @@ def test_every_row_stands_on_the_page_once() -> None:
 def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
     assert KEPT["seeds"] == Terms().seeds
     assert set(KEPT["version"].split("+")) - {""}
-    layers = {row.id for row in static_rows()}
+    layers = {row.id for row in layer_rows()}
     ids = [row["id"] for row in KEPT["rows"]]
-    assert sorted(ids) == sorted(set(TARGETS) - layers)
+    assert sorted(ids) == sorted(set(statements()) - layers)
     for told in calibration_twin.rows_of(KEPT):
         row = told.row
         if row.id in layers:
             continue
-        target = TARGETS[row.id]
+        target = statements()[row.id]
         assert (row.printed, row.unit, row.quantity) == (
             target.printed,
             target.unit,

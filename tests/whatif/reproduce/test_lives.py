@@ -12,14 +12,14 @@ from tests.whatif.reproduce.lives import NEW_YEAR, coarse, hourly, job, life, su
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.trace import NAMES
+from trimtab.validation.statements import SeededRow
 from trimtab.whatif.reproduce import eth, perlmutter
 from trimtab.whatif.reproduce.life import LifeRun
-from trimtab.whatif.reproduce.told import Told
 
 DAY_S = 86400.0
 
 
-def said(rows, id: str) -> Told:
+def said(rows, id: str) -> SeededRow:
     return next(one for one in rows if one.row.id == id)
 
 

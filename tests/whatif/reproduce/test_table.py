@@ -9,18 +9,15 @@ from dataclasses import replace
 import jsonschema
 import pytest
 from tests.support.command import trimtab
-from tests.support.counts import repetitions
 
 from trimtab.loop.workers import one_by_one, side_by_side
 from trimtab.report.documents.reproduce import ReproduceDocument, reproduction_document
 from trimtab.report.reproduce import render_reproduction, sections
-from trimtab.twin.calibration import Figure, static_rows
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.targets import STATIC, TIMED
+from trimtab.twin.stack.predict import layer_rows
+from trimtab.validation.statements import Figure, statements
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, reproduce
 from trimtab.whatif.reproduce.seconds import window
-from trimtab.whatif.reproduce.stated import STATED
-from trimtab.whatif.reproduce.told import TARGETS
 
 SHORT = Terms(seeds=1, until_s=4 * 86400.0, classes=1)
 ROWS = range(1, 51)
@@ -36,10 +33,9 @@ def short() -> Reproduction:
 def test_every_row_of_the_list_is_there_and_no_row_twice(short) -> None:
     ids = [one.row.id for one in short.rows]
     assert [id for id, count in Counter(ids).items() if count > 1] == []
-    assert set(ids) == {target.id for target in (*STATIC, *TIMED, *STATED)}
+    assert set(ids) == set(statements())
     numbers = {id.split("-")[0] for id in ids}
     assert numbers == {str(number) for number in ROWS} | UNNUMBERED
-    assert len(TARGETS) == len(TIMED) + len(STATED)
 
 
 def test_documents_share_the_rows_among_them(short) -> None:
@@ -52,7 +48,7 @@ def test_documents_share_the_rows_among_them(short) -> None:
 
 def test_layers_are_the_layers_own_rows(short) -> None:
     by_id = {one.row.id: one.row for one in short.rows}
-    for row in static_rows():
+    for row in layer_rows():
         assert by_id[row.id] == row
     assert by_id["2-write"].kind == "predicted"
 
@@ -128,6 +124,7 @@ def test_the_document_fits_its_schema(short) -> None:
         assert (row["error"] is None) == (row["reason"] is not None), row["id"]
 
 
+@pytest.mark.cli
 def test_the_command_end_to_end(tmp_path) -> None:
     page = tmp_path / "page.html"
     arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--report", page)
@@ -143,6 +140,7 @@ def test_the_command_end_to_end(tmp_path) -> None:
     assert {row["seed"] for row in again.document["rows"]} == {"004"}
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -159,24 +157,25 @@ def test_wrong_use_is_refused_before_anything_runs(arguments, said, tmp_path) ->
     assert said in ended.stderr
 
 
-if repetitions(gate=0, soak=1):  # three lives of nine months: no test that the gate would skip
-
-    def test_nine_months_meet_what_the_table_says_they_meet() -> None:
-        with side_by_side(2, hint="") as together:
-            found = reproduce(Terms(documents=("nersc24",)), together)
-        by_id = {one.row.id: one.row for one in found.rows}
-        for id in (
-            "23-first",
-            "19-knee",
-            "17-throttling",
-            "36-240h",
-            "37-240h-ratio",
-            "46-fullness",
-        ):
-            assert not by_id[id].missed, id
-        # Signs and orders, whatever the size.
-        assert by_id["23-ratio"].twin is not None
-        assert by_id["23-ratio"].twin > 0.15
-        assert by_id["25-median"].twin is not None
-        assert by_id["25-median"].twin > 0.15
-        assert by_id["25-tail"].twin == 0.0
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_nine_months_meet_what_the_table_says_they_meet() -> None:
+    """Three lives of nine months."""
+    with side_by_side(2, hint="") as together:
+        found = reproduce(Terms(documents=("nersc24",)), together)
+    by_id = {one.row.id: one.row for one in found.rows}
+    for id in (
+        "23-first",
+        "19-knee",
+        "17-throttling",
+        "36-240h",
+        "37-240h-ratio",
+        "46-fullness",
+    ):
+        assert not by_id[id].missed, id
+    # Signs and orders, whatever the size.
+    assert by_id["23-ratio"].twin is not None
+    assert by_id["23-ratio"].twin > 0.15
+    assert by_id["25-median"].twin is not None
+    assert by_id["25-median"].twin > 0.15
+    assert by_id["25-tail"].twin == 0.0

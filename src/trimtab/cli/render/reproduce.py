@@ -11,7 +11,7 @@ from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trimtab.whatif.reproduce.told import Told
+    from trimtab.validation.statements import SeededRow
 
 
 def print_reproduction(found: Reproduction) -> None:
@@ -37,7 +37,7 @@ def summary_text(summary: Summary) -> str:
     )
 
 
-def _table(rows: list[Told]) -> Table:
+def _table(rows: list[SeededRow]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

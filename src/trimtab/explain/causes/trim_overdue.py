@@ -19,7 +19,7 @@ from typing import Final
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.doses import UNDONE, Dose, doses
+from trimtab.explain.causes.dose_response import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import SLACK, UNSEEN, named
 from trimtab.explain.causes.trims import (

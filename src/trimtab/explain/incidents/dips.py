@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.explain.incidents.grouping import TOGETHER, apart, grouped
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
-from trimtab.judge.middle import middle
+from trimtab.judge.median import median
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
@@ -113,7 +113,7 @@ def _level(times: Any, logs: Any) -> Any:
     right = np.searchsorted(times, times[centres] + _WEEK / 2, side="right")
     levels = np.array(
         [
-            middle(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
+            median(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
             for a, b in zip(left, right, strict=True)
         ]
     )

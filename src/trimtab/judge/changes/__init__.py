@@ -18,10 +18,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.changes.effects import change_point
+from trimtab.judge.changes.change_point import change_point
 from trimtab.judge.changes.retrospective import SEGMENT_RUNS
 from trimtab.judge.changes.runs import Runs, of_frame, of_sequences
-from trimtab.judge.changes.walk import CONFIRM_RUNS, CONFIRM_S, RUNS_MINIMUM, Walk
+from trimtab.judge.changes.walk_forward import CONFIRM_RUNS, CONFIRM_S, RUNS_MINIMUM, WalkForward
 from trimtab.model.series import ChangePoint
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ RECENT_RUNS: Final = 30
 """How far back the open suspect is looked for: it waits for four days or for a dozen runs, and may
 have had to wait for another one before it."""
 
-RHYTHM: Final = 0.1
+SEASONALITY_MINIMUM: Final = 0.1
 """Share of the scatter from which on a weekly rhythm is worth a word."""
 
 
@@ -123,7 +123,7 @@ def suspect_among(
 
 
 def _changes(runs: Runs, *, dismissed: bool) -> Changes:
-    walk = Walk(runs)
+    walk = WalkForward(runs)
     walk.go()
     points = _points(walk, dismissed=dismissed)
     noise = walk.noise
@@ -134,11 +134,14 @@ def _changes(runs: Runs, *, dismissed: bool) -> Changes:
             f"{RUNS_MINIMUM} and more"
         )
         return Changes(points, False, 0.0, 0.0, few)
-    seasonal = walk.rhythm is not None and float(abs(walk.rhythm).max()) > RHYTHM * noise.scale
-    rhythm = "a weekly rhythm taken out" if seasonal else "no weekly rhythm"
+    seasonal = (
+        walk.seasonality is not None
+        and float(abs(walk.seasonality).max()) > SEASONALITY_MINIMUM * noise.scale
+    )
+    seasonality = "a weekly rhythm taken out" if seasonal else "no weekly rhythm"
     reason = (
         f"{len(runs)} runs, scatter {100 * noise.scale:.1f} %, "
-        f"autocorrelation {noise.autocorrelation:.2f}, {rhythm}{_pace(runs)}"
+        f"autocorrelation {noise.autocorrelation:.2f}, {seasonality}{_pace(runs)}"
     )
     return Changes(points, seasonal, noise.autocorrelation, noise.scale, reason)
 
@@ -156,7 +159,7 @@ def _pace(runs: Runs) -> str:
 
 
 def _open(runs: Runs) -> ChangePoint | None:
-    walk = Walk(runs)
+    walk = WalkForward(runs)
     if len(runs):
         since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
         walk.go(since_s=float(since_s))
@@ -166,7 +169,7 @@ def _open(runs: Runs) -> ChangePoint | None:
     return change_point(runs, walk.open, begin, len(runs))
 
 
-def _points(walk: Walk, *, dismissed: bool) -> tuple[ChangePoint, ...]:
+def _points(walk: WalkForward, *, dismissed: bool) -> tuple[ChangePoint, ...]:
     """Return what is told of each change, its levels taken within the neighbouring regimes."""
     edges = [*walk.levels, len(walk.runs)]
     points: list[ChangePoint] = []

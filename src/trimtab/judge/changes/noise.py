@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.middle import middle
+from trimtab.judge.median import median
 
 if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Bools, Floats
@@ -164,7 +164,7 @@ def _spread(finished: Floats) -> float:
 
     if len(finished) < 2:
         return 0.0
-    return 1.4826 * middle(np.abs(finished - middle(finished)))
+    return 1.4826 * median(np.abs(finished - median(finished)))
 
 
 def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
@@ -189,7 +189,7 @@ def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
     moved = squares > 0
     if length <= 8 or not moved.any():
         return _PRIOR
-    raw = middle(products[moved] / squares[moved])
+    raw = median(products[moved] / squares[moved])
     # F. H. C. Marriott and J. A. Pope, Biometrika 41 (1954): the bias of a mean's own block.
     return min(max((length * raw + 1) / (length - 4), 0.0), AUTOCORRELATION_MAXIMUM)
 
@@ -223,7 +223,7 @@ def _excess(white: Floats, innovation: float, length: int) -> float:
     sums = white[len(white) - blocks * length :].reshape(blocks, length).sum(axis=1)
     # Two blocks apart: of a memory longer than a block, neighbours would show little.
     differences = np.abs(sums[2:] - sums[:-2])
-    limit = _TRIM * 1.4826 * middle(differences)
+    limit = _TRIM * 1.4826 * median(differences)
     mean_square = float(np.mean(np.minimum(differences, limit) ** 2))
     found = mean_square / (2 * length * innovation * innovation)
     # Of a variance from so few differences one standard error is taken off: 1 stays 1 mostly.

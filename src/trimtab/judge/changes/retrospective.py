@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.changes.energy import energy_ratio
+from trimtab.judge.changes.energy_distance import energy_ratio
 from trimtab.judge.changes.noise import residuals, whitened
 from trimtab.judge.changes.online import scores
-from trimtab.judge.changes.partition import cuts
-from trimtab.judge.changes.rhythm import waves
-from trimtab.judge.middle import middle
+from trimtab.judge.changes.optimal_partitioning import cuts
+from trimtab.judge.changes.seasonality import waves
+from trimtab.judge.median import median
 
 if TYPE_CHECKING:
     from trimtab.judge.changes.noise import Noise
@@ -83,7 +83,7 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     n = len(white)
     width = max(1, -(-n // PLACES))
     begins = np.arange(0, n, width)
-    spacing_s = middle(np.diff(window.time_s))
+    spacing_s = median(np.diff(window.time_s))
     runs = max(SEGMENT_RUNS, round(SEGMENT_S / max(spacing_s, 1.0)))
     rough = cuts(
         np.add.reduceat(white, begins) / noise.innovation,
@@ -127,7 +127,7 @@ def _exact(height: Floats, place: int, noise: Noise) -> int:
 
     lowest = float(np.nanmin(height)) if np.isfinite(height).any() else 0.0
     whole = np.where(np.isnan(height), lowest - LARGE * noise.scale * 2, height)
-    before, after = middle(whole[:place]), middle(whole[place:])
+    before, after = median(whole[:place]), median(whole[place:])
     if abs(after - before) < LARGE * noise.scale:
         return place
     firsts = np.arange(max(1, place - EXACT_RUNS), min(len(whole) - 1, place + EXACT_RUNS) + 1)
@@ -159,7 +159,7 @@ def _days(part: Floats, time_s: Floats) -> tuple[Floats, Ints]:
     day = np.floor((time_s[-1] - time_s) / DAY_S)
     first = np.flatnonzero(np.concatenate(([True], np.diff(day) != 0)))
     ends = np.append(first[1:], len(part))
-    return np.array([middle(part[a:b]) for a, b in zip(first, ends, strict=True)]), first
+    return np.array([median(part[a:b]) for a, b in zip(first, ends, strict=True)]), first
 
 
 def _memory(days: Floats) -> float:
@@ -168,7 +168,7 @@ def _memory(days: Floats) -> float:
 
     n = len(days)
     near, far = np.diff(days), days[2:] - days[:-2]
-    size = middle(np.abs(near)), middle(np.abs(far))
+    size = median(np.abs(near)), median(np.abs(far))
     phi = (size[1] / size[0]) ** 2 - 1 - 2 / np.sqrt(n) if size[0] > 0 else 0.0
     phi = min(max(float(phi), 0.0), 0.8)
     return (1 + phi) / (1 - phi)

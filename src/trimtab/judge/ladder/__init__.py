@@ -1,1 +1,1 @@
-"""Efficiency of each layer against what carries it: `climb` a ladder, `check` printed claims."""
+"""Efficiency of each layer against the layer beneath it, and checks of printed figures."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.judge.ladder.comparing import Comparer
+from trimtab.judge.ladder.efficiency import Comparer
 from trimtab.model.ladder import (
     LEVEL_NAMES,
     Efficiency,

@@ -1,8 +1,8 @@
-"""Targets beside one another, survey after survey: the slow end, and who is there again and again.
+"""Targets compared survey by survey: the lower tail, and the targets that are slow repeatedly.
 
-`polish` takes out what all targets of a survey and all surveys of a target share, `stragglers`
-counts who is slow more often than chance has it, `slow_end` says what a job that is striped over
-many targets meets.
+`median_polish` removes the effect of each survey and of each target, `stragglers` tests which
+targets are slow more often than chance explains, `lower_tail` estimates what a job striped over
+many targets loses.
 """
 
 from trimtab.judge.targets.tails import target_tails

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.discoveries import benjamini_hochberg
-from trimtab.judge.targets.polish import polish
+from trimtab.judge.false_discovery import benjamini_hochberg
+from trimtab.judge.targets.median_polish import median_polish
 from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import Straggler
 
@@ -220,7 +220,7 @@ def _relative(values: Floats) -> Floats:
     """Return each target's median ratio to its surveys; 0 where most of its values are 0."""
     import numpy as np
 
-    parts = polish(values)
+    parts = median_polish(values)
     middles = np.exp(parts.whole + parts.survey_effects)
     ratios = values / middles[:, None]
     found = np.full(values.shape[1], np.nan)

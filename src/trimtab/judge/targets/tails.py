@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from trimtab.judge.targets.slow_end import slow_end
+from trimtab.judge.targets.lower_tail import lower_tail
 from trimtab.judge.targets.stragglers import (
     FALSE_DISCOVERIES,
     SURVEYS_MINIMUM,
@@ -60,7 +60,7 @@ def target_tails(
     if unit == "s":
         raise ValueError(f"{metric} is a time: surveys of targets are judged by rates")
     table = survey_table(surveys, metric)
-    every = slow_end(table, range(len(table.at)), stripe_count=stripe_count, level=level)
+    every = lower_tail(table, range(len(table.at)), stripe_count=stripe_count, level=level)
     named = stragglers(table, worst=worst, false_discoveries=false_discoveries)
     return TargetTails(
         metric=metric,
@@ -83,7 +83,7 @@ def _months(
         local = at.astimezone(zone)
         months.setdefault((local.year, local.month), []).append(row)
     found = (
-        slow_end(table, rows, stripe_count=stripe_count, level=level)
+        lower_tail(table, rows, stripe_count=stripe_count, level=level)
         for _, rows in sorted(months.items())
     )
     return tuple(one for one in found if one is not None)

@@ -21,7 +21,7 @@ from trimtab.measure import darshan
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mixed import parts_of
 from trimtab.measure.source import HEAD_BYTES, Format, Source
-from trimtab.measure.table import FORMATS
+from trimtab.measure.table import formats
 from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
 from trimtab.units import format_bytes
@@ -126,7 +126,7 @@ def _read_parts(
     DataError
         Nothing can be read.
     """
-    parts = parts_of(source, form, FORMATS)
+    parts = parts_of(source, form, formats())
     if len(parts) == 1:
         return form.read(source), ()
     found: list[Measurement] = []
@@ -181,13 +181,13 @@ def _snapshots(source: Source) -> Reading:
 
 def kinds() -> tuple[str, ...]:
     """Return the formats that ``--kind`` takes."""
-    return (*(form.kind for form in FORMATS), lfs_df.KIND)
+    return (*(form.kind for form in formats()), lfs_df.KIND)
 
 
 def _format(source: Source, kind: str | None) -> Format | None:
     if kind is not None:
-        return next((form for form in FORMATS if form.kind == kind), None)
-    return next((form for form in FORMATS if form.recognises(source)), None)
+        return next((form for form in formats() if form.kind == kind), None)
+    return next((form for form in formats() if form.recognises(source)), None)
 
 
 def _unrecognised(source: Source, kind: str | None) -> str:
@@ -201,7 +201,7 @@ def _unrecognised(source: Source, kind: str | None) -> str:
 def mains(path: str) -> tuple[str, ...]:
     """Return the files of which this one may be a part, by its name alone."""
     directory, name = os.path.split(path)
-    found = (form.instead(name) for form in FORMATS)
+    found = (form.instead(name) for form in formats())
     return tuple(os.path.join(directory, main) for main in found if main is not None)  # noqa: PTH118
 
 

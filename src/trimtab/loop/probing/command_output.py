@@ -16,7 +16,7 @@ from trimtab.launch.process import OUTPUT_LIMIT_BYTES
 from trimtab.loop.importing.converting import converted
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Source
-from trimtab.measure.table import FORMATS
+from trimtab.measure.table import formats
 from trimtab.message import Message
 from trimtab.model.run import RawOutput
 from trimtab.visible import visible
@@ -126,12 +126,12 @@ class Files:
 def _with(path: str) -> Iterator[str]:
     """Yield a file and what any format would read with it or in place of it."""
     yield path
-    mains = [form.instead(posixpath.basename(path)) for form in FORMATS]
+    mains = [form.instead(posixpath.basename(path)) for form in formats()]
     for main in (path, *(_companion(path, name) for name in mains if name is not None)):
         if main is None:
             continue
         yield main
-        for form in FORMATS:
+        for form in formats():
             for name in form.companions(posixpath.basename(main)):
                 if (other := _companion(main, name)) is not None:
                     yield other
@@ -145,7 +145,7 @@ def _companion(path: str, name: str) -> str | None:
 
 def _main(path: str, contents: Mapping[str, bytes]) -> str:
     """Return the file that holds the result of which this one is a part, else itself."""
-    for form in FORMATS:
+    for form in formats():
         name = form.instead(posixpath.basename(path))
         main = None if name is None else _companion(path, name)
         if main is None or main not in contents:
@@ -194,10 +194,10 @@ def _read(source: Source, kind: str) -> OutputReading:
 
 def _format(source: Source, kind: str) -> Format | None:
     """Return the format of a content: the requested one unless only another recognises it."""
-    requested = next((form for form in FORMATS if form.kind == kind), None)
+    requested = next((form for form in formats() if form.kind == kind), None)
     if requested is not None and requested.recognises(source):
         return requested
-    return next((form for form in FORMATS if form.recognises(source)), requested)
+    return next((form for form in formats() if form.recognises(source)), requested)
 
 
 def _placed(measurements: Iterable[Measurement], place: int) -> Iterator[Measurement]:

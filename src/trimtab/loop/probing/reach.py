@@ -22,7 +22,7 @@ from trimtab.launch.allocation import Execute
 from trimtab.launch.launchers import Launcher, find_launcher
 from trimtab.launch.process import execute as run_process
 from trimtab.launch.process import utc_now
-from trimtab.measure.table import Run as Ask
+from trimtab.measure.phases import Ask
 from trimtab.measure.table import Tool, find
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import NotAvailable

@@ -32,7 +32,7 @@ from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import open_driver
 from trimtab.measure.measurement import tail
-from trimtab.measure.table import BENCHMARKS
+from trimtab.measure.table import phases_of
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.model.telemetry import NotAvailable
@@ -116,7 +116,7 @@ def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> Instrument:
     """
     kind = launcher_of(probe, site).kind
     if probe.benchmark != "auto":
-        launchers = BENCHMARKS[probe.benchmark].launchers
+        launchers = phases_of(probe.benchmark).launchers
         if kind != "local" and kind not in launchers:
             raise RefusedError(
                 f"probe {probe.name}: {kind} does not start {probe.benchmark}",

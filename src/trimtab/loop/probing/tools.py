@@ -9,7 +9,8 @@ from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute, Launcher
 from trimtab.loop.probing.reach import Reach
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.table import BENCHMARKS, Benchmark, Tool
+from trimtab.measure.phases import Phases
+from trimtab.measure.table import Tool, names, phases_of
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
 
@@ -21,7 +22,7 @@ QUESTION_TIMEOUT_S = 20.0
 class Instrument:
     """A benchmark that was found, with the launcher that starts its tasks."""
 
-    benchmark: Benchmark
+    benchmark: Phases
     tool: Tool
     launcher: Launcher
 
@@ -52,7 +53,7 @@ def choose(name: str, reach: Reach, *, kind: str | None = None) -> Instrument:
         It cannot be used, or with ``auto`` none can; each with its reason.
     """
     reasons = []
-    for candidate in BENCHMARKS if name == "auto" else (name,):
+    for candidate in names("phases") if name == "auto" else (name,):
         found = _instrument(candidate, reach, kind)
         if isinstance(found, Instrument):
             return found
@@ -64,7 +65,7 @@ def choose(name: str, reach: Reach, *, kind: str | None = None) -> Instrument:
 
 
 def _instrument(name: str, reach: Reach, kind: str | None) -> Instrument | NotAvailable:
-    benchmark = BENCHMARKS[name]
+    benchmark = phases_of(name)
     if kind is not None and kind not in benchmark.launchers:
         return NotAvailable(f"{kind} does not start it; {' and '.join(benchmark.launchers)} do")
     tool = reach.find_tool(name, _asking(reach.execute))

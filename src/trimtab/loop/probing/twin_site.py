@@ -13,7 +13,7 @@ from typing import Final
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.probing.reach import Directories, Reach
-from trimtab.measure.table import Run as Ask
+from trimtab.measure.phases import Ask
 from trimtab.measure.table import Tool
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable

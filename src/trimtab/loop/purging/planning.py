@@ -33,8 +33,7 @@ from trimtab.purge.plan import (
     staging,
 )
 from trimtab.purge.plan.model import rules_of
-from trimtab.purge.policy_file import LoadedPolicy
-from trimtab.purge.policy_text import policy_text
+from trimtab.purge.policy_file import LoadedPolicy, policy_text
 from trimtab.purge.run.collect import root_facts
 
 

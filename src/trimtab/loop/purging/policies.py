@@ -7,8 +7,7 @@ from pathlib import Path
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import LoadedPolicy, load_policy, parse_policy
-from trimtab.purge.policy_text import policy_text
+from trimtab.purge.policy_file import LoadedPolicy, load_policy, parse_policy, policy_text
 from trimtab.visible import visible
 
 

@@ -34,8 +34,6 @@ from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
 from trimtab.units import format_bytes, plural
 
 PROBE_NAME: Final = "survey-client"
-PINNABLE: Final = frozenset({"builtin", "ior"})
-"""Benchmarks that write into files which stand there already, one for each task."""
 
 
 @dataclass(frozen=True, slots=True)

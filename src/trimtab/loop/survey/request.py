@@ -28,6 +28,7 @@ from trimtab.loop.survey.planning import (
 from trimtab.loop.survey.server import LOOK_S, OnServers, look_twice
 from trimtab.loop.survey.servers import RunEach, run_each
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
+from trimtab.measure.table import pinnable
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site
 from trimtab.model.survey import Candidate, Outcome, Survey, SurveyPlan, Way, standings
@@ -209,10 +210,10 @@ def error_of(survey: Survey) -> ToolError | RefusedError | None:
 
 
 def _on_client(asked: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:
-    if asked.benchmark not in client.PINNABLE:
+    if asked.benchmark not in pinnable():
         raise UsageError(
             f"{asked.benchmark} does not write into files that stand on their targets already",
-            hint=f"take {' or '.join(sorted(client.PINNABLE))}",
+            hint=f"take {' or '.join(sorted(pinnable()))}",
         )
     spec = client.spec_of(
         size_bytes,

@@ -6,13 +6,17 @@ what came out, of every version from 2.1 on.
 
 from __future__ import annotations
 
+from typing import Final
+
 from trimtab.measure.fio.commands import FILE_NAME, command, version
 from trimtab.measure.fio.devices import DeviceTest, device_command, device_job_file
 from trimtab.measure.fio.results import FORMAT, parse, read
+from trimtab.measure.phases import Phases
 
 __all__ = [
     "FILE_NAME",
     "FORMAT",
+    "PHASES",
     "DeviceTest",
     "command",
     "device_command",
@@ -21,3 +25,5 @@ __all__ = [
     "read",
     "version",
 ]
+
+PHASES: Final = Phases("fio", ("fio",), ("local",), command, parse, version)

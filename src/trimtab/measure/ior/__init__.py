@@ -4,7 +4,12 @@
 `parameters` says what was asked, `results` what came of each repetition, `reading` what it proves.
 """
 
+from typing import Final
+
 from trimtab.measure.ior.reading import FORMAT, parse, read
 from trimtab.measure.ior.running import FILE_NAME, command, version
+from trimtab.measure.phases import Phases
 
-__all__ = ["FILE_NAME", "FORMAT", "command", "parse", "read", "version"]
+__all__ = ["FILE_NAME", "FORMAT", "PHASES", "command", "parse", "read", "version"]
+
+PHASES: Final = Phases("ior", ("ior",), ("mpi", "slurm"), command, parse, version)

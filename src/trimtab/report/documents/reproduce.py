@@ -6,9 +6,8 @@ import math
 from typing import Literal
 
 from trimtab.report.documents.base import Bounds, Document, fields
-from trimtab.twin.calibration import Figure
+from trimtab.validation.statements import Figure, SeededRow
 from trimtab.whatif.reproduce.reproduce import Reproduction
-from trimtab.whatif.reproduce.told import Told
 
 
 class PrintedDocument(Document):
@@ -87,7 +86,7 @@ def reproduction_document(found: Reproduction, *, report: str | None = None) -> 
     )
 
 
-def row_document(told: Told) -> RowDocument:
+def row_document(told: SeededRow) -> RowDocument:
     """Return one row."""
     row = told.row
     printed = row.printed
@@ -118,7 +117,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def _reason(told: Told) -> str | None:
+def _reason(told: SeededRow) -> str | None:
     row = told.row
     if row.error is not None and math.isfinite(row.error):
         return None

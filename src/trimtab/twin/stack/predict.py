@@ -1,4 +1,4 @@
-"""What the layers say of each printed figure that needs no time: scenario, constants, a number.
+"""What the layers predict for each printed figure that needs no simulation.
 
 Machines are as the documents describe them; no value here is fitted.
 """
@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.twin.constants import FITTED, Constants
+from trimtab.twin.constants import FITTED, FITTED_ON, Constants
 from trimtab.twin.scenario.model import Clients, DriveModel, Osts, Raid, Server
 from trimtab.twin.stack import client, drive, network, ost, raid
 from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware
 from trimtab.twin.stack.job import IorJob, ior_job
+from trimtab.validation.statements import Row, needing, row
 
 MIB: Final = 1024**2
 _TB = 15.36e12
@@ -175,12 +176,12 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
 def _network_rows(constants: Constants) -> dict[str, Prediction]:
     rows: dict[str, Prediction] = {}
     efficiency = "line rate x LNet"
-    for row, line, platform in (("29", 50e9, E1000), ("31", 100e9, E2000)):
+    for number, line, platform in (("29", 50e9, E1000), ("31", 100e9, E2000)):
         write = network.write_bytes_per_s(line, platform, constants)
         read = network.read_bytes_per_s(line, constants)
-        for suffix in ("",) if row == "29" else ("-cpt4", "-cpt8", "-cpt16"):
-            rows[f"{row}-write{suffix}"] = Prediction(write, efficiency)
-            rows[f"{row}-read{suffix}"] = Prediction(read, efficiency)
+        for suffix in ("",) if number == "29" else ("-cpt4", "-cpt8", "-cpt16"):
+            rows[f"{number}-write{suffix}"] = Prediction(write, efficiency)
+            rows[f"{number}-read{suffix}"] = Prediction(read, efficiency)
     for name, line in (("e1000-single", 25e9), ("e1000-dual", 50e9)):
         rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
     for name, line in (("e2000-single", 50e9), ("e2000-dual", 100e9)):
@@ -286,4 +287,21 @@ def predictions(constants: Constants = FITTED) -> dict[str, Prediction]:
     rows: dict[str, Prediction] = {}
     for layer in LAYERS:
         rows |= layer(constants)
+    return rows
+
+
+def layer_rows(constants: Constants = FITTED) -> list[Row]:
+    """Return every statement that needs no simulation beside what the layers predict."""
+    predicted = predictions(constants)
+    rows: list[Row] = []
+    for statement in needing("layers"):
+        prediction = predicted.get(statement.id)
+        rows.append(
+            row(
+                statement,
+                None if prediction is None else prediction.value,
+                "" if prediction is None else prediction.rests_on,
+                fitted=statement.id in FITTED_ON,
+            )
+        )
     return rows

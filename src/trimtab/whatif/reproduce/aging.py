@@ -23,8 +23,8 @@ from trimtab.twin.scenario.model import (
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import Hardware, hardware
+from trimtab.validation.statements import SeededRow, seeded_row
 from trimtab.whatif.reproduce.life import Life, LifeRun
-from trimtab.whatif.reproduce.told import Told, told
 
 Array = NDArray[np.float64]
 
@@ -181,7 +181,7 @@ def curves(lives: Mapping[str, Sequence[Life]]) -> dict[str, list[list[Point]]]:
     }
 
 
-def young_rows(lives: Mapping[str, Sequence[Life]]) -> Iterator[Told]:
+def young_rows(lives: Mapping[str, Sequence[Life]]) -> Iterator[SeededRow]:
     """Yield what age costs a young file system, and what a trim gives back."""
     aged: dict[float, list[float]] = {}
     trimmed: dict[float, list[float]] = {}
@@ -198,14 +198,14 @@ def young_rows(lives: Mapping[str, Sequence[Life]]) -> Iterator[Told]:
     others = ", ".join(
         f"{np.mean(aged[full]):+.0%} at {full:.0%}" for full in YOUNG if full != YOUNG[1]
     )
-    yield told("6-age", aged[YOUNG[1]], f"assumed {YOUNG[1]:.0%} full; {others}")
-    yield told("6-trim", trimmed[YOUNG[1]], "a day after it")
+    yield seeded_row("6-age", aged[YOUNG[1]], f"assumed {YOUNG[1]:.0%} full; {others}")
+    yield seeded_row("6-trim", trimmed[YOUNG[1]], "a day after it")
 
 
-def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[Told]:
+def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[SeededRow]:
     """Yield where drives, allocator and both bend, and what throttling takes there."""
     before = curves["before"]
-    yield told(
+    yield seeded_row(
         "17-throttling",
         [1 / point_at(curve, THREE_QUARTERS).throttling - 1 for curve in before],
         f"{THREE_QUARTERS:.0%} full, a month between trims, write amplification "
@@ -220,13 +220,15 @@ def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[T
         for full in (0.65, 0.75, 0.85)
     }
     lost = ", ".join(f"{mean / 1e9:.1f} GB/s at {full:.0%}" for full, mean in means.items())
-    yield told("9-collection", drives, f"two straight lines through what drives write: {lost}")
-    yield told(
+    yield seeded_row(
+        "9-collection", drives, f"two straight lines through what drives write: {lost}"
+    )
+    yield seeded_row(
         "19-knee",
         [_begins(curve) for curve in before],
         f"useless loops cost {_COSTS:.0%} of what drives would write; defaults, c2 = 15",
     )
-    yield told(
+    yield seeded_row(
         "46-fullness", both, "two straight lines through what is delivered before the mitigations"
     )
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
+from trimtab.validation.statements import SeededRow, seeded_row
 from trimtab.whatif.reproduce.life import Life, LifeRun
-from trimtab.whatif.reproduce.told import Told, told
 
 WRITE_BYTES_PER_S: Final = 36e9
 READ_BYTES_PER_S: Final = 45e9
@@ -55,48 +55,48 @@ def _over(value: float | None, reference: float) -> float | None:
     return None if value is None else value / reference
 
 
-def rows(lives: Sequence[Life]) -> Iterator[Told]:
+def rows(lives: Sequence[Life]) -> Iterator[SeededRow]:
     """Yield every row of ETH's, from one life a seed."""
     scenario = lives[0].scenario
     trim, fixed = first_trim(scenario), fixed_at(scenario)
     half_year = scenario.start + _HALF_YEAR
     capacity = scenario.osts.count * ost_capacity_bytes(scenario.osts)
     used = [life.at(half_year) for life in lives]
-    yield told(
+    yield seeded_row(
         "8-wear",
         [None if one is None else one.percentage_used for one in used],
         "drives rated for one drive write a day over five years, assumed as their model",
     )
     loops = [life.mean("useless_per_request", fixed - timedelta(days=1), fixed) for life in lives]
-    yield told(
+    yield seeded_row(
         "20-down", loops, _last_day(lives[0], fixed), fitted="users.fullness of the scenario"
     )
     soon = min(fixed + _AFTER_FIX, trim)
     later = mean_job(lives[0], "write", soon, trim)
-    yield told(
+    yield seeded_row(
         "27-slow",
         [_over(mean_job(life, "write", fixed, soon), WRITE_BYTES_PER_S) for life in lives],
         _soon_after(lives[0], fixed, soon)
         + ("" if later is None else f"; {later / WRITE_BYTES_PER_S:.2f} from then to the trim"),
     )
-    yield told(
+    yield seeded_row(
         "27-read",
         [_over(mean_job(life, "read", fixed, soon), READ_BYTES_PER_S) for life in lives],
         "nothing slows reads in the model but servers and network",
     )
     end = datetime.max.replace(tzinfo=UTC)
-    yield told(
+    yield seeded_row(
         "27-trimmed",
         [_over(mean_job(life, "write", trim + timedelta(days=2), end), WRITE_BYTES_PER_S)
          for life in lives],
     )  # fmt: skip
-    yield told(
+    yield seeded_row(
         "28-trimmed",
         [_free(life, trim) for life in lives],
         "29.9 TiB of 30; what fstrim prints is all free space: that of one OST just before",
         fitted="users.fullness and users.daily_writes of the scenario",
     )
-    yield told(
+    yield seeded_row(
         "49-purged",
         [_purged(life, trim, capacity) for life in lives],
         "printed as 66 %: 161 TB are 61 % of 240 TiB",

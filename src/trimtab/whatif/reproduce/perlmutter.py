@@ -19,8 +19,8 @@ from trimtab.site.schedule import find_zone
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.probes import JobRun
+from trimtab.validation.statements import SeededRow, seeded_row
 from trimtab.whatif.reproduce.life import Life
-from trimtab.whatif.reproduce.told import Told, told
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ _OSTS: Final = 274
 _BY_FULLNESS: Final = "users.fullness, trim.every and users.lifetimes of the scenario"
 
 
-def rows(lives: Sequence[Life]) -> Iterator[Told]:
+def rows(lives: Sequence[Life]) -> Iterator[SeededRow]:
     """Yield every row that the nine months answer, from one life a seed."""
     yield from _surveys(lives)
     yield from _jobs(lives)
@@ -70,7 +70,7 @@ def month_of(life: Life, *, last: bool) -> Array | None:
     return values if values.size else None
 
 
-def _surveys(lives: Sequence[Life]) -> Iterator[Told]:
+def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
     first = [month_of(life, last=False) for life in lives]
     last = [month_of(life, last=True) for life in lives]
     both = list(zip(first, last, strict=True))
@@ -84,22 +84,22 @@ def _surveys(lives: Sequence[Life]) -> Iterator[Told]:
             for one, other in both
         ]
 
-    yield told("22-slow", of(first, _shortfall), _slow_note(first))
-    yield told("23-first", of(first, np.mean), fitted=_BY_FULLNESS)
-    yield told(
+    yield seeded_row("22-slow", of(first, _shortfall), _slow_note(first))
+    yield seeded_row("23-first", of(first, np.mean), fitted=_BY_FULLNESS)
+    yield seeded_row(
         "23-last",
         of(last, np.mean),
         "nightly trims",
         fitted="users.daily_writes and purge.target of the scenario, chosen with 43 and 47 in view",
     )
-    yield told("23-ratio", gain(np.mean), fitted=_BY_FULLNESS)
-    yield told("24-minimum", of(first, np.min), "the fullest OSTs' useless loops")
-    yield told("24-minimum-last", of(last, np.min))
-    yield told("25-median", gain(np.median), fitted=_BY_FULLNESS)
+    yield seeded_row("23-ratio", gain(np.mean), fitted=_BY_FULLNESS)
+    yield seeded_row("24-minimum", of(first, np.min), "the fullest OSTs' useless loops")
+    yield seeded_row("24-minimum-last", of(last, np.min))
+    yield seeded_row("25-median", gain(np.median), fitted=_BY_FULLNESS)
     under = of(last, _under_a_gigabyte)
     before = [one for one in of(first, _under_a_gigabyte) if one is not None]
     said = f"in the first month {fmean(before):.2%} of the figures" if before else ""
-    yield told("25-tail", under, said)
+    yield seeded_row("25-tail", under, said)
 
 
 def _under_a_gigabyte(values: Array) -> float:
@@ -125,30 +125,32 @@ def _slow_note(months: Sequence[Array | None]) -> str:
     )
 
 
-def _jobs(lives: Sequence[Life]) -> Iterator[Told]:
+def _jobs(lives: Sequence[Life]) -> Iterator[SeededRow]:
     whole = [float(len(life.jobs)) if life.until >= life.scenario.end else None for life in lives]
-    yield told("33-runs", whole, "to the end of March; the probe's first day is assumed")
+    yield seeded_row("33-runs", whole, "to the end of March; the probe's first day is assumed")
     rates = {
         key: [beside(life, key) for life in lives]
         for key in ("clients.saferet", "clients.checksums")
     }
     saferet, checksums = rates["clients.saferet"], rates["clients.checksums"]
-    yield told("36-240h", [_change(*one) for one in saferet], fitted="saferet_cost")
-    yield told("37-240h-before", [_mean(one[0]) for one in checksums], fitted="node_bytes_per_s")
-    yield told(
+    yield seeded_row("36-240h", [_change(*one) for one in saferet], fitted="saferet_cost")
+    yield seeded_row(
+        "37-240h-before", [_mean(one[0]) for one in checksums], fitted="node_bytes_per_s"
+    )
+    yield seeded_row(
         "37-240h-after", [_mean(one[1]) for one in checksums], fitted="checksum_core_s_per_byte"
     )
-    yield told(
+    yield seeded_row(
         "37-240h-ratio",
         [_change(*one) for one in checksums],
         fitted="checksum_core_s_per_byte",
     )
-    yield told(
+    yield seeded_row(
         "37-spread-before",
         [_spread(one[0]) for one in checksums],
         fitted="run_spread",
     )
-    yield told("37-spread-after", [_spread(one[1]) for one in checksums])
+    yield seeded_row("37-spread-after", [_spread(one[1]) for one in checksums])
 
 
 def beside(life: Life, key: str) -> tuple[list[float], list[float]]:
@@ -215,7 +217,7 @@ def _quarter(scenario: Scenario) -> tuple[datetime, datetime]:
     return start[0].astimezone(UTC), start[1].astimezone(UTC)
 
 
-def _days(lives: Sequence[Life]) -> Iterator[Told]:
+def _days(lives: Sequence[Life]) -> Iterator[SeededRow]:
     counts: list[float | None] = []
     unexplained: list[float | None] = []
     for life in lives:
@@ -231,13 +233,13 @@ def _days(lives: Sequence[Life]) -> Iterator[Told]:
         without = [at for at in noon if not any(abs(at - one) <= _CAUSED_WITHIN for one in known)]
         counts.append(float(len(days)))
         unexplained.append(float(len(without)))
-    yield told(
+    yield seeded_row(
         "43-days",
         counts,
         "days on which the COV of 48 h rose over 8 %; causes of six of them are scripted",
         fitted="the scenario's faults",
     )
-    yield told(
+    yield seeded_row(
         "44-unexplained", unexplained, "neither a scripted fault nor a closed OST within 48 h"
     )
 
@@ -251,24 +253,24 @@ def horizon_s(life: Life) -> float | None:
     return float(np.flatnonzero(older > _ALMOST_NOTHING * whole)[-1] * 86400.0)
 
 
-def _space(lives: Sequence[Life]) -> Iterator[Told]:
+def _space(lives: Sequence[Life]) -> Iterator[SeededRow]:
     first = lives[0].scenario
     one = first.osts.capacity_bytes or math.nan
-    yield told("41-capacity", [first.osts.count * one], "274 x 133 TB; in PiB it is 32.4")
+    yield seeded_row("41-capacity", [first.osts.count * one], "274 x 133 TB; in PiB it is 32.4")
     more = next((c.set["osts.count"] for c in first.changes if "osts.count" in c.set), None)
     count = more if isinstance(more, int) else None
     said = None if count is None else count * one
-    yield told("41-expanded", [said], "298 x 133 TB; in PiB it is 35.2")
-    yield told(
+    yield seeded_row("41-expanded", [said], "298 x 133 TB; in PiB it is 35.2")
+    yield seeded_row(
         "47-horizon",
         [horizon_s(life) for life in lives],
         "age of the oldest bytes that the purge left at the end",
         fitted="users.lifetimes and purge.target of the scenario",
     )
-    yield told("50-trim-cost", [])
+    yield seeded_row("50-trim-cost", [])
 
 
-def days_row(scenario: Scenario) -> Told:
+def days_row(scenario: Scenario) -> SeededRow:
     """Return how long five full writes of all OSTs take.
 
     Parameters
@@ -278,4 +280,6 @@ def days_row(scenario: Scenario) -> Told:
     """
     whole = scenario.osts.count * ost_capacity_bytes(scenario.osts)
     days = [5 * whole / (part * _PB * scenario.osts.count / _OSTS) for part in (2.9, 2.55, 2.2)]
-    return told("42-days", [days[1]], f"{days[0]:.0f} to {days[2]:.0f} at 2.9 to 2.2 PB a day")
+    return seeded_row(
+        "42-days", [days[1]], f"{days[0]:.0f} to {days[2]:.0f} at 2.9 to 2.2 PB a day"
+    )

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trimtab.twin.calibration import Row, static_rows
 from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.stack.predict import layer_rows
+from trimtab.validation.statements import Row, SeededRow, seeded_row, statements
 from trimtab.whatif.reproduce import aging, eth, perlmutter, seconds
 from trimtab.whatif.reproduce.life import Life, LifeRun, with_classes
 from trimtab.whatif.reproduce.tensions import Tension, tensions
-from trimtab.whatif.reproduce.told import TARGETS, Told, told
 from trimtab.whatif.runs import code_version, seeded
 
 Together = Callable[[Iterable[Any]], Iterator[Any]]
@@ -88,7 +88,7 @@ class Reproduction:
 
     terms: Terms
     version: str
-    rows: tuple[Told, ...]
+    rows: tuple[SeededRow, ...]
     tensions: tuple[Tension, ...]
     lives: Mapping[str, Sequence[Life]]
     curves: Mapping[str, Sequence[Sequence[aging.Point]]]
@@ -99,9 +99,9 @@ class Reproduction:
         return summary_of(self.rows)
 
 
-def summary_of(told: Sequence[Told]) -> Summary:
+def summary_of(seeded: Sequence[SeededRow]) -> Summary:
     """Return how many rows of each kind there are."""
-    rows = [one.row for one in told]
+    rows = [one.row for one in seeded]
     judged = [row for row in rows if row.error is not None]
     return Summary(
         rows=len(rows),
@@ -153,7 +153,7 @@ def reproduce(
         lives.setdefault(run.name, []).append(life)
         progress(f"{done} of {len(asked)} simulations", done / len(asked))
     curves = aging.curves(lives) if f"before {aging.FULLNESS[0]}" in lives else {}
-    found = [Told(row) for row in _layers(terms.documents)]
+    found = [SeededRow(row) for row in _layers(terms.documents)]
     if not terms.layers_only:
         found += timed(terms.documents, lives, curves)
     found += _shown(terms.documents, {one.row.id for one in found})
@@ -169,9 +169,9 @@ def timed(
     documents: Sequence[str],
     lives: Mapping[str, Sequence[Life]],
     curves: Mapping[str, Sequence[Sequence[aging.Point]]],
-) -> list[Told]:
+) -> list[SeededRow]:
     """Return the rows that need time."""
-    found: list[Told] = []
+    found: list[SeededRow] = []
     if "nersc24" in documents:
         found += perlmutter.rows(lives["perlmutter"])
         found += aging.fullness_rows(curves)
@@ -187,15 +187,15 @@ def timed(
 
 def _layers(documents: Sequence[str]) -> list[Row]:
     seeds = {number for name in documents for number in DOCUMENTS[name]}
-    return [row for row in static_rows() if row.seed in seeds]
+    return [row for row in layer_rows() if row.seed in seeds]
 
 
-def _shown(documents: Sequence[str], there: set[str]) -> list[Told]:
+def _shown(documents: Sequence[str], there: set[str]) -> list[SeededRow]:
     """Return what is only shown, of the documents asked for."""
     seeds = {number for name in documents for number in DOCUMENTS[name]}
     return [
-        told(id, [])
-        for id, target in TARGETS.items()
+        seeded_row(id, [])
+        for id, target in statements().items()
         if target.data and target.seed in seeds and id not in there
     ]
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.windows import Terms, Window, slowdown
+from trimtab.validation.statements import SeededRow, seeded_row
 from trimtab.whatif.reproduce.aging import THREE_QUARTERS, Point, point_at
-from trimtab.whatif.reproduce.told import Told, told
 
 _LIGHT: Final = 0.3
 """Load of the array at which latency is looked at: at more, writes wait for each other."""
@@ -29,7 +29,7 @@ def amplification_at(curves: Sequence[Sequence[Point]]) -> float:
     return fmean(point_at(curve, THREE_QUARTERS).amplification for curve in curves)
 
 
-def latency_row(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> Told:
+def latency_row(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> SeededRow:
     """Return how much longer the slowest writes take where drives collect, over the usual.
 
     Parameters
@@ -41,8 +41,8 @@ def latency_row(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> Told:
     quiet = window(scenario, 1.0, load=_LIGHT)
     busy = window(scenario, amplification, load=_LIGHT)
     if quiet.p50_s is None or busy.p9999_s is None or busy.met is None:
-        return told("7-latency", [None])
-    return told(
+        return seeded_row("7-latency", [None])
+    return seeded_row(
         "7-latency",
         [busy.p9999_s / quiet.p50_s],
         f"one write in 10,000 takes {1e3 * busy.p9999_s:.1f} ms at an amplification of "

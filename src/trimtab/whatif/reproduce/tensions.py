@@ -11,7 +11,7 @@ from trimtab.twin.formulas import fifo
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
-from trimtab.whatif.reproduce.told import Told
+from trimtab.validation.statements import SeededRow
 
 Verdict = str
 _FILES: Final = 2048
@@ -35,7 +35,7 @@ class Tension:
     text: str
 
 
-def tensions(document: str, rows: Sequence[Told], throttled: str = "") -> Iterator[Tension]:
+def tensions(document: str, rows: Sequence[SeededRow], throttled: str = "") -> Iterator[Tension]:
     """Yield what a document contradicts, with the figures of its rows.
 
     Parameters
@@ -118,7 +118,7 @@ def _balance() -> Tension:
     return Tension("nersc24", "More OSTs change the balance of the probe", "arithmetic", text)
 
 
-def _throttling(rows: Mapping[str, Told], throttled: str) -> Tension:
+def _throttling(rows: Mapping[str, SeededRow], throttled: str) -> Tension:
     found = rows.get("17-throttling")
     gain = _said(found)
     said = "" if gain is None else f"; seconds of one array say {gain:+.1%}"
@@ -132,7 +132,7 @@ def _throttling(rows: Mapping[str, Told], throttled: str) -> Tension:
     return Tension("nersc24", "Throttling of drives that do not collect", _verdict(found), text)
 
 
-def _nearly_empty(rows: Mapping[str, Told]) -> Tension:
+def _nearly_empty(rows: Mapping[str, SeededRow]) -> Tension:
     slow, scenario = rows.get("27-slow"), load_scenario("eth-euler")
     spare = scenario.osts.drive.spare
     written = _said(slow)
@@ -154,11 +154,11 @@ def _nearly_empty(rows: Mapping[str, Told]) -> Tension:
     return Tension("eth21", "Nearly empty, and a quarter of the speed", _verdict(slow), text)
 
 
-def _said(told: Told | None) -> float | None:
-    return None if told is None else told.row.twin
+def _said(seeded: SeededRow | None) -> float | None:
+    return None if seeded is None else seeded.row.twin
 
 
-def _verdict(told: Told | None) -> Verdict:
-    if told is None or told.row.twin is None:
+def _verdict(seeded: SeededRow | None) -> Verdict:
+    if seeded is None or seeded.row.twin is None:
         return "not simulated"
-    return "missed" if told.row.missed else "reproduced"
+    return "missed" if seeded.row.missed else "reproduced"

@@ -1,0 +1,113 @@
+"""Small files that a person wrote: their text, and their tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.errors import UsageError
+from trimtab.visible import visible
+
+SIZE_MAXIMUM_BYTES: Final = 2**20
+_AT: Final = re.compile(r"(.*) \(at line (\d+), column (\d+)\)\Z", re.DOTALL)
+
+
+def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
+    """Return the text of a small file that a person wrote.
+
+    Parameters
+    ----------
+    noun
+        What errors call it: ``the site file``.
+    names_programs
+        What it says runs as the caller: as root only a file that nobody else can change is read.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, is no regular file, too large, not UTF-8, or others can change it.
+    """
+    name = f"{noun} {visible(os.fspath(path))}"
+    try:
+        # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{name} cannot be read: {reason}", code="file-unreadable") from error
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise UsageError(f"{name} is not a regular file", code="file-not-regular")
+        if names_programs:
+            _refuse_foreign(name, path, state)
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(SIZE_MAXIMUM_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{name} cannot be read: {error.strerror}", code="file-unreadable"
+        ) from error
+    finally:
+        os.close(descriptor)
+    if len(data) > SIZE_MAXIMUM_BYTES:
+        raise UsageError(
+            f"{name} is larger than 1 MiB: it is something else", code="file-too-large"
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"{visible(os.fspath(path))}:{line}: byte {data[error.start]:#04x} is not UTF-8",
+            code="file-not-utf8",
+        ) from error
+
+
+def _refuse_foreign(name: str, path: Path, state: os.stat_result) -> None:
+    if os.geteuid() != 0:
+        return
+    if state.st_uid != 0:
+        why = f"belongs to user {state.st_uid}"
+    elif state.st_mode & stat.S_IWOTH:
+        why = "can be written by everyone"
+    elif state.st_mode & stat.S_IWGRP and state.st_gid != 0:
+        why = f"can be written by group {state.st_gid}"
+    else:
+        return
+    file = visible(os.fspath(path))
+    raise UsageError(
+        f"{name} {why}, and what it names (ssh, launchers) runs as root",
+        code="file-writable-by-others",
+        hint=f"chown root {file}; chmod go-w {file}; or run trimtab as that user",
+    )
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file; an error names the file and the line.
+
+    Raises
+    ------
+    UsageError
+        It is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = _AT.match(str(error))
+        if match is None:  # "(at end of document)"
+            message, line, column = str(error).partition(" (at")[0], text.count("\n") + 1, None
+        else:
+            message, line, column = match.groups()
+        place = f"{name}:{line}" + (f":{column}" if column else "")
+        raise UsageError(
+            f"{place}: not TOML: {visible(message[:200])}",
+            code="not-toml",
+            hint='text stands in quotes: schedule = "every 1h"',
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits, brackets within brackets: nothing that a person writes.
+        message = visible(str(error)[:200])
+        raise UsageError(f"{name}: not TOML: {message}", code="not-toml") from error

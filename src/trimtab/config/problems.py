@@ -1,0 +1,150 @@
+"""What is wrong with a file that a person wrote: each problem with code, line, table and key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.config.lines import Lines, Location
+from trimtab.errors import UsageError
+from trimtab.visible import visible
+
+NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+"""Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
+SHOWN_PROBLEMS: Final = 5
+"""A reader mends the first few, and asks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a file cannot be used.
+
+    Attributes
+    ----------
+    location
+        Table and key, as ``("probe", "hourly", "launcher")``.
+    message
+        What is wrong there, without its place.
+    code
+        Stable name of the problem: ``unknown-key``, ``wrong-type``, ``out-of-range``,
+        ``missing-key``, ``malformed-value``, ``unknown-value``; ``contradiction`` where keys
+        exclude one another.
+    """
+
+    location: Location
+    message: str
+    hint: str | None = None
+    code: str = "contradiction"
+
+
+class ConfigError(UsageError):
+    """A file with problems: the first of them are the message, `problems` has all.
+
+    Its code is that of the first.
+    """
+
+    code = "config"
+
+    def __init__(self, message: str, problems: Sequence[Problem], *, hint: str | None) -> None:
+        super().__init__(message, code=problems[0].code, hint=hint)
+        self.problems = tuple(problems)
+
+
+class BadValue(UsageError):
+    """A value that a key does not take.
+
+    Parameters
+    ----------
+    within
+        Names inside of the value that lead to what is wrong, where it is a table.
+    """
+
+    code = "malformed-value"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        hint: str | None = None,
+        within: Location = (),
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.within = within
+
+
+def problem_of(error: UsageError, location: Location) -> Problem:
+    """Return an error of a value as a problem of its key."""
+    within = error.within if isinstance(error, BadValue) else ()
+    code = error.code if error.code != UsageError.code else BadValue.code
+    return Problem((*location, *within), error.message, error.hint, code)
+
+
+def config_error(problems: Sequence[Problem], source: str, lines: Lines) -> ConfigError:
+    """Return one error for all problems of a file; one alone keeps its hint apart.
+
+    Parameters
+    ----------
+    problems
+        One at least.
+    source
+        What the error calls the file.
+    """
+
+    def text(problem: Problem) -> str:
+        line = lines.line_of(problem.location)
+        file = source if line is None else f"{source}:{line}"
+        return f"{file}: {lines.place_of(problem.location)}: {problem.message}"
+
+    shown = problems[:SHOWN_PROBLEMS]
+    if len(problems) == 1:
+        return ConfigError(text(shown[0]), problems, hint=shown[0].hint)
+    texts = [text(each) + (f" ({each.hint})" if each.hint else "") for each in shown]
+    if len(problems) > len(shown):
+        texts.append(f"and {len(problems) - len(shown)} more")
+    return ConfigError("; ".join(texts), problems, hint=None)  # one line: it goes to logs as well
+
+
+def unknown_key(location: Location, known: Iterable[str], elsewhere: Iterable[str]) -> Problem:
+    """Return that there is no such key or table, with what was probably meant.
+
+    Parameters
+    ----------
+    known
+        The keys of its table, or all tables.
+    elsewhere
+        Tables that do have such a key.
+    """
+    *above, key = location
+    names, others = list(known), [f"[{name}]" for name in elsewhere]
+    hint = did_you_mean(key, names) or (
+        f"{key} is a key of {' and '.join(others)}" if others else f"known: {', '.join(names)}"
+    )
+    noun = "key" if above else "table"
+    return Problem(location, f"there is no such {noun}", hint, f"unknown-{noun}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return a question about the nearest of known words; ``None``: none is near."""
+    near = difflib.get_close_matches(word[:80], list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else None
+
+
+def name_problems(name: str, location: Location) -> Iterable[Problem]:
+    """Yield that a name is none: it stands in file names, units and URLs."""
+    if not NAME.fullmatch(name):
+        yield Problem(
+            location,
+            f"{visible(name[:80])!r} is not a name",
+            "small letters, digits and, between them, dashes; 64 at most",
+            "name-invalid",
+        )
+
+
+def raised(problem: Problem, place: str = "") -> UsageError:
+    """Return a problem as an error of its own, without a file around it."""
+    message = f"{place}: {problem.message}" if place else problem.message
+    return UsageError(message, code=problem.code, hint=problem.hint)

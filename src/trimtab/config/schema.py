@@ -1,0 +1,490 @@
+"""A dataclass as the schema of a TOML file: what may stand there, read with every problem at once.
+
+::
+
+    @dataclass(frozen=True, slots=True)
+    class Limits:
+        fullness: float = key(FRACTION, "Used / (used + available) not to exceed.", 0.75)
+
+The name of a key is the field's without its unit (``every_s`` is ``every``): the unit is part of
+the text. `table` declares a table that is a dataclass itself, `tables` several of them, with names
+(``[probe.NAME]``) or in a list (``[[exempt]]``). What a field does not declare is of the model
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Final
+
+from trimtab.config.kinds import Kind
+from trimtab.config.lines import Location
+from trimtab.config.problems import Problem, problem_of, unknown_key
+from trimtab.errors import UsageError
+
+_MARK: Final = "trimtab.config"
+"""In the metadata of a field."""
+_SUFFIXES: Final = ("_bytes_per_s", "_per_s", "_bytes", "_s")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What a field declares; ``kind`` is ``None`` for tables."""
+
+    kind: Kind | None
+    comment: str
+    at: str
+    example: str = ""
+    changes: bool = False
+    model: type | None = None
+    named: bool | None = None
+    """Of several tables: whether they have names; ``None``: it is one table."""
+
+
+def key(
+    kind: Kind,
+    comment: str,
+    default: Any = MISSING,
+    *,
+    at: str = "",
+    example: str = "",
+    changes: bool = False,
+) -> Any:
+    """Return a field of a dataclass that is a key of a file.
+
+    Parameters
+    ----------
+    comment
+        What it is, in a line: for the file, the documentation and the JSON Schema.
+    default
+        Without one a file has to say it.
+    at
+        Its name in the file where that is not the field's; with a dot the table too.
+    example
+        As it would stand in a file, where the kind's own example does not suit.
+    changes
+        Whether it may change while what it describes runs.
+    """
+    metadata = {_MARK: _Mark(kind, comment, at, example, changes)}
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def table(model: type, comment: str = "", default: Any = None, *, at: str = "") -> Any:
+    """Return a field of a dataclass that is a table, ``[at]``.
+
+    Parameters
+    ----------
+    default
+        `MISSING`: a file has to have it; ``None``: as its model has it.
+    """
+    metadata = {_MARK: _Mark(None, comment, at, model=model)}
+    if default is None:
+        return field(default_factory=model, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def tables(item: type, at: str, comment: str, default: Any = (), *, named: bool = False) -> Any:
+    """Return a field of a dataclass for several tables: ``[at.NAME]``, or a list, ``[[at]]``."""
+    mark = _Mark(None, comment, at, model=item, named=named)
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: default, metadata={_MARK: mark})
+    return field(default=default, metadata={_MARK: mark})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a table.
+
+    Attributes
+    ----------
+    path
+        Attributes that lead to its value from the whole.
+    default
+        `MISSING` where a file has to say it.
+    """
+
+    location: Location
+    path: tuple[str, ...]
+    mark: _Mark
+    default: Any
+
+    @property
+    def name(self) -> str:
+        """The key."""
+        return self.location[-1]
+
+    @property
+    def kind(self) -> Kind:
+        """How its value is read and written."""
+        assert self.mark.kind is not None
+        return self.mark.kind
+
+    @property
+    def comment(self) -> str:
+        """What it is, in a line."""
+        return self.mark.comment
+
+    @property
+    def example(self) -> str:
+        """A value as it would stand in a file."""
+        return self.mark.example or self.kind.example
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change while what it describes runs."""
+        return self.mark.changes
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a file has to say it."""
+        return self.default is MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table; ``path`` leads to the dataclass that it is, ``None`` where it is none."""
+
+    location: Location
+    path: tuple[str, ...] | None
+    comment: str
+    entries: dict[str, Entry | Table | Group] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> list[Entry]:
+        """Its own keys."""
+        return [entry for entry in self.entries.values() if isinstance(entry, Entry)]
+
+    @property
+    def required(self) -> list[Entry]:
+        """The keys that a file has to say."""
+        return [entry for entry in self.keys if entry.is_required]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several tables of one kind."""
+
+    location: Location
+    path: tuple[str, ...]
+    comment: str
+    item: Schema
+    named: bool
+
+
+class Said(dict[str, Any]):
+    """What a file says of one dataclass: attribute to value, to `Said`, or to `Items`."""
+
+    def put(self, path: Sequence[str], value: Any) -> None:
+        """Set what lies at a path of attributes."""
+        self.within(path[:-1])[path[-1]] = value
+
+    def within(self, path: Sequence[str]) -> Said:
+        """Return what is said of the dataclass at a path."""
+        said = self
+        for part in path:
+            said = said.setdefault(part, Said())
+        return said
+
+
+Items = list[tuple[str, Said]]
+"""What a file says of several tables, by their names or numbers."""
+
+
+class Schema:
+    """What may stand in a file, from the fields of a dataclass.
+
+    Parameters
+    ----------
+    model
+        The dataclass.
+    home
+        Table of the keys that name none themselves; empty: no table around them.
+    tables
+        Comments of tables that are no dataclass, in the order of the file; an empty comment only
+        keeps a place in that order.
+    """
+
+    def __init__(
+        self, model: type, home: str = "", tables: Mapping[str, str] | None = None
+    ) -> None:
+        self.model = model
+        self._home: Location = (home,) if home else ()
+        self._comments = dict(tables or {})
+
+    @cached_property
+    def root(self) -> Table:
+        """The file, or one of several tables."""
+        root = Table((), (), "")
+        for name, comment in self._comments.items():
+            root.entries[name] = Table((name,), None, comment)
+        self._add(self.model, root, (), self._home)
+        return root
+
+    def _add(self, model: type, root: Table, path: tuple[str, ...], above: Location) -> None:
+        for each in fields(model):
+            mark: _Mark | None = each.metadata.get(_MARK)
+            if mark is None:
+                continue
+            inside, below = (*path, each.name), above if path else ()
+            if mark.kind is not None:
+                name = mark.at or _without_unit(each.name)
+                at = tuple(name.split(".")) if "." in name else (*above, name)
+                self._put(root, at, Entry(at, inside, mark, _default(each)))
+            elif mark.model is not None:
+                at = (*below, mark.at or each.name)
+                if mark.named is not None:
+                    item = Schema(mark.model)
+                    self._put(root, at, Group(at, inside, mark.comment, item, mark.named))
+                else:
+                    self._put(root, at, Table(at, inside, mark.comment))
+                    self._add(mark.model, root, inside, at)
+
+    @staticmethod
+    def _put(root: Table, at: Location, entry: Entry | Table | Group) -> None:
+        table = root
+        for length in range(1, len(at)):
+            below = table.entries.setdefault(at[length - 1], Table(at[:length], None, ""))
+            assert isinstance(below, Table)
+            table = below
+        old = table.entries.get(at[-1])
+        if isinstance(old, Table) and isinstance(entry, Table):  # its place in the order is kept
+            entry = replace(entry, comment=entry.comment or old.comment, entries=old.entries)
+        table.entries[at[-1]] = entry
+
+    def every_table(self) -> Iterator[Table]:
+        """Yield every table but those of groups, in the order of the file."""
+        stack = [self.root]
+        while stack:
+            table = stack.pop()
+            yield table
+            stack += reversed([each for each in table.entries.values() if isinstance(each, Table)])
+
+    def every_key(self) -> Iterator[Entry]:
+        """Yield every key but those of groups, in the order of the file."""
+        for table in self.every_table():
+            yield from table.keys
+
+    def group(self, name: str) -> Group:
+        """Return several tables of one kind by their name in the file."""
+        group = self.root.entries[name]
+        assert isinstance(group, Group)
+        return group
+
+    def read(
+        self, values: Mapping[str, Any], *, partial: bool = False
+    ) -> tuple[Said, list[Problem]]:
+        """Return what the tables of a file say, and everything that is wrong with them.
+
+        Parameters
+        ----------
+        partial
+            Whether what is missing comes from elsewhere; entries of lists are still whole.
+        """
+        reader = _Reader(self, partial)
+        said = Said()
+        reader.table(self.root, values, said, ())
+        return said, reader.problems
+
+    def missing(
+        self, table: Table, values: Mapping[str, Any], at: Location = ()
+    ) -> Iterator[Problem]:
+        """Yield the keys that a table has to say and does not."""
+        for entry in table.required:
+            if entry.name not in values:
+                hint = f"{entry.name} = {entry.example}"
+                yield Problem((*at, entry.name), "is missing", hint, "missing-key")
+
+    def build(self, said: Said, base: Any = None, **more: Any) -> Any:
+        """Return the dataclass that a file describes; what it leaves out is as in ``base``.
+
+        Parameters
+        ----------
+        base
+            ``None``: the defaults.
+        more
+            Fields that no file says.
+        """
+        return _built(self.model, said, base, more)
+
+
+def _built(model: type, said: Said, base: Any, more: Mapping[str, Any]) -> Any:
+    values = dict(more)
+    for each in fields(model):
+        if each.name not in said:
+            continue
+        value, mark = said[each.name], each.metadata[_MARK]
+        if isinstance(value, Said):
+            below = None if base is None else getattr(base, each.name)
+            values[each.name] = _built(mark.model, value, below, {})
+        elif mark.named is not None:
+            values[each.name] = tuple(
+                _built(mark.model, item, None, {"name": name} if mark.named else {})
+                for name, item in value
+            )
+        else:
+            values[each.name] = value
+    return model(**values) if base is None else replace(base, **values)
+
+
+class _Reader:
+    """Reads the tables of a file, and keeps what is wrong with them."""
+
+    def __init__(self, schema: Schema, partial: bool, whole: Schema | None = None) -> None:
+        self._schema = schema
+        self._whole = schema if whole is None else whole
+        self._partial = partial
+        self.problems: list[Problem] = []
+
+    def table(self, table: Table, values: Mapping[str, Any], said: Said, above: Location) -> None:
+        at = (*above, *table.location)
+        if table.path:
+            said.within(table.path)
+        for name, value in values.items():
+            entry = table.entries.get(name)
+            if entry is None:
+                self._unknown(table, (*at, name))
+            elif isinstance(entry, Entry):
+                try:
+                    said.put(entry.path, entry.kind.read(value))
+                except UsageError as error:
+                    self.problems.append(problem_of(error, (*at, name)))
+            elif isinstance(entry, Group):
+                said.put(entry.path, self._items(entry, value, (*above, *entry.location)))
+            elif isinstance(value, Mapping):
+                self.table(entry, value, said, above)
+            else:
+                self._wrong((*at, name), "must be a table")
+        if not self._partial:
+            self._missing(table, values, above)
+
+    def _missing(self, table: Table, values: Mapping[str, Any], above: Location) -> None:
+        self.problems += self._schema.missing(table, values, (*above, *table.location))
+        for name, below in table.entries.items():
+            if isinstance(below, Table) and name not in values:
+                self._missing_table(below, above)
+
+    def _missing_table(self, table: Table, above: Location) -> None:
+        if table.required:
+            keys = ", ".join(f"{entry.name} = {entry.example}" for entry in table.required)
+            hint = f"write [{'.'.join(table.location)}] with {keys}"
+            self.problems.append(
+                Problem((*above, *table.location), "is missing", hint, "missing-table")
+            )
+
+    def _items(self, group: Group, value: Any, at: Location) -> Items:
+        """Return what is said in each table of a group."""
+        if group.named and not isinstance(value, Mapping):
+            self._wrong(at, "must be a table", f"write [{'.'.join(at)}.NAME]")
+            return []
+        if not group.named and not isinstance(value, list):
+            self._wrong(at, "must be a list of tables", f"write [[{'.'.join(at)}]]")
+            return []
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        items: Items = []
+        for name, values in pairs:
+            place = (*at, str(name))
+            if not isinstance(values, Mapping):
+                self._wrong(place, "must be a table")
+                continue
+            reader = _Reader(group.item, self._partial and group.named, self._whole)
+            said = Said()
+            reader.table(group.item.root, values, said, place)
+            self.problems += reader.problems
+            items.append((str(name), said))
+        return items
+
+    def _wrong(self, at: Location, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(at, message, hint, "wrong-type"))
+
+    def _unknown(self, table: Table, at: Location) -> None:
+        *above, key = at
+        elsewhere = [
+            name
+            for name, other in self._whole.root.entries.items()
+            if above and name != above[0] and key in _names(other)
+        ]
+        self.problems.append(unknown_key(at, table.entries, elsewhere))
+
+
+def _names(entry: Entry | Table | Group) -> Iterator[str]:
+    """Yield the keys of a table, of its entries where it is several."""
+    if isinstance(entry, Table):
+        yield from entry.entries
+    elif isinstance(entry, Group):
+        yield from entry.item.root.entries
+
+
+def _without_unit(name: str) -> str:
+    suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
+    return name.removesuffix(suffix)
+
+
+def _default(each: Any) -> Any:
+    return each.default if each.default_factory is MISSING else each.default_factory()
+
+
+def value_at(whole: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of attributes."""
+    for part in path:
+        whole = getattr(whole, part)
+    return whole
+
+
+def key_rows(schema: Schema) -> Iterator[tuple[str, Entry, str]]:
+    """Yield table, key and default of every key, for documentation."""
+    for entry in schema.every_key():
+        default = "required" if entry.is_required else _default_text(entry)
+        yield ".".join(entry.location[:-1]), entry, default
+
+
+def _default_text(entry: Entry) -> str:
+    text = entry.kind.write(entry.default) if _has_text(entry) else None
+    return "" if text is None else f"`{text}`"
+
+
+def _has_text(entry: Entry) -> bool:
+    """Whether a file can say the default: a kind without a word for no value cannot say none."""
+    return entry.default is not None or entry.kind.absent is not None
+
+
+def json_schema(schema: Schema, title: str = "") -> dict[str, Any]:
+    """Return the JSON Schema of a file, for editors: TOML has no null, so it has none."""
+    return {"title": title} | _table_schema(schema.root) if title else _table_schema(schema.root)
+
+
+def _table_schema(table: Table) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for name, entry in table.entries.items():
+        if isinstance(entry, Entry):
+            properties[name] = {**entry.kind.schema, **_json_default(entry)}
+            properties[name]["description"] = entry.comment
+        elif isinstance(entry, Table):
+            properties[name] = _table_schema(entry)
+        else:
+            item = _table_schema(entry.item.root)
+            several = (
+                {"type": "object", "additionalProperties": item}
+                if entry.named
+                else {"type": "array", "items": item}
+            )
+            properties[name] = several | {"description": entry.comment}
+    required = [entry.name for entry in table.required] + [
+        name for name, each in table.entries.items() if isinstance(each, Table) and each.required
+    ]
+    schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
+    if table.comment:
+        schema["description"] = table.comment
+    schema["properties"] = properties
+    return schema | ({"required": required} if required else {})
+
+
+def _json_default(entry: Entry) -> dict[str, Any]:
+    """Return the default as a file has it."""
+    import tomllib
+
+    text = None if entry.is_required or not _has_text(entry) else entry.kind.write(entry.default)
+    return {} if text is None else {"default": tomllib.loads(f"x = {text}")["x"]}

@@ -1,0 +1,104 @@
+"""A value as a commented TOML file that a person can go on with, and that reads back the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trimtab.config.kinds import key_text
+from trimtab.config.schema import Entry, Group, Schema, Table, value_at
+from trimtab.visible import visible
+
+Comments = Mapping[str, Sequence[str]]
+"""Lines above a table or key: ``servers``, ``servers.oss``, ``probe.hourly.schedule``."""
+_INDENT_MAXIMUM: Final = 48
+"""Characters: a longer value pushes its own comment to the right, not those of its table."""
+
+
+class Writer:
+    """Writes the tables of one file.
+
+    Parameters
+    ----------
+    every_key
+        Write what has its default too, not behind a ``#``.
+    skip
+        What is left out although it could be an example or a default: a table or a key.
+    examples
+        Whether a key without a value stands there behind a ``#``.
+    write
+        Writes the value of a key; ``None``: its kind does.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        every_key: bool = False,
+        examples: bool = True,
+        skip: Callable[[Table | Entry, Any], bool] = lambda _entry, _whole: False,
+        comments: Comments | None = None,
+        write: Callable[[Entry, Any], str | None] | None = None,
+    ) -> None:
+        self._schema = schema
+        self._every_key = every_key
+        self._examples = examples
+        self._skip = skip
+        self._comments = comments or {}
+        self._write = write or (lambda entry, value: entry.kind.write(value))
+
+    def tables(self, whole: Any) -> Iterator[str]:
+        """Yield the text of every table of a file, groups apart."""
+        for table in self._schema.every_table():
+            if table.keys and not self._skip(table, whole):
+                yield self.table(table, table.location, whole)
+
+    def items(self, group: Group, items: Sequence[Any], *, hidden: bool = False) -> Iterator[str]:
+        """Yield the text of every table of a group; ``hidden``: as an example."""
+        for item in items:
+            at = (*group.location, item.name) if group.named else group.location
+            yield self.table(group.item.root, at, item, group=group, hidden=hidden)
+
+    def table(
+        self,
+        table: Table,
+        at: Sequence[str],
+        whole: Any,
+        *,
+        group: Group | None = None,
+        hidden: bool = False,
+    ) -> str:
+        """Return the text of one table, with its comment above it."""
+        name = ".".join(at)
+        head = f"[{'.'.join(map(key_text, at))}]"
+        comment = table.comment if group is None else group.comment
+        listed = group is not None and not group.named
+        lines = [f"# {comment}"] if comment else []
+        lines += self._above(name)
+        lines.append(("# " if hidden else "") + (f"[{head}]" if listed else head))
+        assignments = [
+            (entry, text)
+            for entry in table.keys
+            if not self._skip(entry, whole)
+            and (text := self._assignment(entry, whole, hidden=hidden))
+        ]
+        widths = (len(text) for _, text in assignments)
+        column = max((width for width in widths if width <= _INDENT_MAXIMUM), default=0)
+        for entry, text in assignments:
+            lines += self._above(f"{name}.{entry.name}")
+            lines.append(f"{text.ljust(column)}  # {entry.comment}" if entry.comment else text)
+        return "\n".join(lines) + "\n"
+
+    def _assignment(self, entry: Entry, whole: Any, *, hidden: bool) -> str:
+        value = value_at(whole, entry.path)
+        text = None if value is None and entry.kind.absent is None else self._write(entry, value)
+        if text is None and not self._examples:
+            return ""
+        is_default = value == entry.default and not entry.is_required
+        behind = hidden or text is None or (is_default and not self._every_key)
+        assignment = f"{key_text(entry.name)} = {entry.example if text is None else text}"
+        return f"# {assignment}" if behind else assignment
+
+    def _above(self, name: str) -> list[str]:
+        # Whoever wrote a line, it stays one line and a comment.
+        return [f"# {visible(line)}".rstrip() for line in self._comments.get(name, ())]

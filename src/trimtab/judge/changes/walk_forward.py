@@ -1,0 +1,316 @@
+"""A walk along a series that tells at each run what could be known then, and nothing of later.
+
+Noise and rhythm are estimated anew every day or two from the runs before; the first tier looks
+after every run, the second at the first run of every six hours while a suspect is open and once a
+day otherwise, when there is something to look for at all. Everything at a run follows from the
+runs up to it, so a series cut there tells the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.changes.noise import Noise, noise_of, residuals, whitened
+from trimtab.judge.changes.online import LENGTHS, scores
+from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
+from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
+from trimtab.judge.median import median
+
+if TYPE_CHECKING:
+    from trimtab.judge.changes.runs import Bools, Floats, Runs
+
+RUNS_MINIMUM: Final = 24
+"""Runs before anything is said."""
+
+HISTORY_S: Final = 60 * DAY_S
+HISTORY_RUNS: Final = 200
+"""How far back a level, its noise and its rhythm are looked at: two months, or so many runs."""
+
+LOOK_S: Final = 6 * 3600.0
+
+CONFIRM_S: Final = 96 * 3600.0
+CONFIRM_RUNS: Final = 12
+"""How long a suspect waits to be confirmed at most: four days, and a dozen runs."""
+
+SUSPECT: Final = 3.7
+"""|Z| that raises a suspect. Measured on years of hourly series in which nothing happens: it
+gives 2 to 5 a year in normal noise at every autocorrelation up to 0.85, and under 10 in the
+worst of the others (Student's t with 3 degrees of freedom, autocorrelation 0.7). 3.6 gives half
+as many more, 3.8 half as many."""
+
+DOUBT: Final = 1.5
+"""|Z| under which an open suspect is given up at once: at its own place it was 3.7."""
+
+SCREEN: Final = 3.5
+"""|Z| of any moment of the last weeks under which the second tier has nothing to look for: it
+asks for 4.5."""
+
+SETTLED_RUNS: Final = 240
+"""Runs of history from which on the last four days are left out of the noise: they may be of a
+change not yet told of."""
+
+YOUNG_S: Final = 21 * DAY_S
+"""Age of a series up to which a change is sure only if no weekly rhythm would look the same."""
+
+_SEASONALITY_CLIP: Final = 3.0
+
+
+@dataclass(slots=True)
+class Detection:
+    """What was told of one change, by places among the runs."""
+
+    place: int
+    up: bool
+    suspected: int | None = None
+    confirmed: int | None = None
+    dismissed: int | None = None
+
+
+@dataclass(slots=True)
+class WalkForward:
+    """Where the walk stands.
+
+    Attributes
+    ----------
+    levels
+        First run of each level that is sure, the present one last.
+    armed_from
+        A suspect has to begin here or later.
+    open
+        The suspect that is neither confirmed nor dismissed: there is one at most.
+    rhythm
+        What each hour of the week adds to a run, a logarithm; ``None`` before it is known.
+    """
+
+    runs: Runs
+    levels: list[int] = field(default_factory=lambda: [0])
+    armed_from: int = 0
+    open: Detection | None = None
+    found: list[Detection] = field(default_factory=list)
+    noise: Noise | None = None
+    seasonality: Floats | None = None
+    renewed_s: float = float("-inf")
+    looked_back_s: float = float("-inf")
+
+    def go(self, since_s: float = float("-inf")) -> None:
+        """Walk to the last run, looking around from ``since_s`` (seconds since 1970) on.
+
+        What changed before then is found at the first look, by the second tier alone.
+        """
+        import numpy as np
+
+        time_s = self.runs.time_s
+        # Runs of one moment come one after another in no order: none is before a change.
+        if len(time_s) < RUNS_MINIMUM or time_s[-1] == time_s[0]:
+            return
+        look = np.floor((time_s - time_s[0]) / LOOK_S)
+        begins = np.flatnonzero(np.concatenate(([True], np.diff(look) != 0)))
+        for begin, end in zip(begins, np.append(begins[1:], len(time_s)), strict=True):
+            first = max(int(begin), RUNS_MINIMUM - 1)
+            if first < end and time_s[first] >= since_s:
+                self._look(first, int(end))
+
+    def _look(self, begin: int, end: int) -> None:
+        now_s = float(self.runs.time_s[begin])
+        self._renew(begin, now_s)
+        if self.noise is None:
+            return
+        if self.open is not None or now_s - self.looked_back_s >= DAY_S:
+            self._look_back(self.noise, begin, now_s)
+        if self.open is not None:
+            begin = self._wait(self.noise, self.open, begin, end)
+        if self.open is None:
+            self._suspect(self.noise, begin, end)
+
+    # --- what is known of the series -------------------------------------------------------------
+
+    def _history(self, place: int) -> int:
+        import numpy as np
+
+        oldest_s = self.runs.time_s[place] - HISTORY_S
+        first = int(np.searchsorted(self.runs.time_s, oldest_s))
+        return max(0, min(first, place - HISTORY_RUNS))
+
+    def _renew(self, place: int, now_s: float) -> None:
+        """Estimate noise and rhythm from the runs before ``place``, each about its own level."""
+        import numpy as np
+
+        first = self._history(place)
+        age_s = now_s - float(self.runs.time_s[first])
+        if now_s - self.renewed_s < (DAY_S if age_s < HISTORY_S / 2 else 2 * DAY_S):
+            return
+        heights, running = self._about_levels(first, place)
+        if np.isfinite(heights[running]).sum() < RUNS_MINIMUM // 2:
+            return
+        running[self._settled(first, place) :] = False
+        if age_s >= WEEKS_MINIMUM * 7 * DAY_S:
+            noise = self.noise or noise_of(heights[running])
+            self.seasonality = self._seasonality(heights, first, noise)
+            heights -= self.seasonality[self.runs.hour[first:place]]
+        self.noise = noise_of(heights[running])
+        self.renewed_s = now_s
+
+    def _about_levels(self, first: int, place: int) -> tuple[Floats, Bools]:
+        """Return heights about the level of their time, and which are of levels that tell of noise.
+
+        A level at which most runs do not finish tells nothing of how those scatter that do.
+        """
+        import numpy as np
+
+        heights = self.runs.height[first:place].copy()
+        running = np.ones(len(heights), dtype=np.bool_)
+        for begin, end in zip(self.levels, (*self.levels[1:], place), strict=True):
+            part = slice(max(0, begin - first), max(0, end - first))
+            finished = np.isfinite(heights[part])
+            if finished.any():
+                heights[part] -= median(heights[part][finished])
+            running[part] = finished.mean() >= 0.5 if len(finished) else True
+        return heights, running
+
+    def _seasonality(self, heights: Floats, first: int, noise: Noise) -> Floats:
+        """Return the rhythm of heights about their levels, the last known one kept in view."""
+        import numpy as np
+
+        place = first + len(heights)
+        hour = self.runs.hour[first:place]
+        age_s = self.runs.time_s[place - 1] - self.runs.time_s[first:place]
+        known = np.zeros(len(heights)) if self.seasonality is None else self.seasonality[hour]
+        known = known / noise.scale
+        about = (
+            np.clip(heights / noise.scale - known, -_SEASONALITY_CLIP, _SEASONALITY_CLIP) + known
+        )
+        week = (age_s // (7 * DAY_S)).astype(np.int64)
+        return weekly_seasonality(about, hour, week, noise) * noise.scale
+
+    def _settled(self, first: int, place: int) -> int:
+        """Return how many runs of the history are too old to be of a change not yet told of."""
+        import numpy as np
+
+        recent_s = self.runs.time_s[place] - CONFIRM_S
+        settled = int(np.searchsorted(self.runs.time_s, recent_s)) - first
+        return settled if settled >= SETTLED_RUNS else place - first
+
+    def _window(self, end: int, known: int) -> tuple[int, Window]:
+        """Return the present level's runs before ``end``, and the place of the first.
+
+        The level is that of the runs before ``known``.
+        """
+        import numpy as np
+
+        first = max(self.levels[-1], self._history(end - 1))
+        hour = self.runs.hour[first:end]
+        heights = self.runs.height[first:end]
+        if self.seasonality is not None:
+            heights = heights - self.seasonality[hour]
+        finished = heights[: max(0, known - first)]
+        finished = finished[np.isfinite(finished)]
+        # Where none finished, each one that does is as much better as anything can be.
+        level = median(finished) if len(finished) else float("-inf")
+        age_s = self.runs.time_s[end - 1] - self.runs.time_s[0]
+        young = bool(age_s < YOUNG_S)
+        return first, Window(self.runs.time_s[first:end], heights, hour, level, young)
+
+    def _white(self, noise: Noise, end: int, known: int) -> tuple[int, Floats]:
+        first, window = self._window(end, known)
+        return first, whitened(residuals(window.height, window.level, noise.scale), noise)
+
+    # --- the first tier --------------------------------------------------------------------------
+
+    def _suspect(self, noise: Noise, begin: int, end: int) -> None:
+        import numpy as np
+
+        begin = max(begin, self.levels[-1] + 2)
+        if begin >= end:
+            return
+        # The level is that of the runs before these: no run is judged by a later one.
+        first, white = self._white(noise, end, begin)
+        # White residual k is of run k + 1.
+        ends = np.arange(begin, end) - first - 1
+        lengths = np.array([length for length in LENGTHS if length <= ends[-1]], dtype=np.int64)
+        if not len(lengths):
+            return
+        found = scores(white, noise, ends, lengths)
+        starts = ends[:, None] + 1 - lengths + first + 1
+        found[starts < self.armed_from] = 0.0
+        over = np.flatnonzero(np.abs(found).max(axis=1) >= SUSPECT)
+        if len(over):
+            row = int(over[0])
+            best = int(np.argmax(np.abs(found[row])))
+            up = bool(found[row, best] > 0)
+            self.open = Detection(int(starts[row, best]), up, suspected=begin + row)
+            self.found.append(self.open)
+
+    def _wait(self, noise: Noise, suspect: Detection, begin: int, end: int) -> int:
+        """Give the open suspect up when its time is over or nothing is left of it.
+
+        Returns the run from which to look for another.
+        """
+        raised = suspect.suspected or 0
+        if begin > raised and self._strength(noise, suspect, begin) < DOUBT:
+            self._dismiss(suspect, begin)
+            return begin + 1
+        for place in range(begin, end):
+            waited_s = self.runs.time_s[place] - self.runs.time_s[raised]
+            if waited_s >= CONFIRM_S and place - raised >= CONFIRM_RUNS:
+                self._dismiss(suspect, place)
+                return place + 1
+        return end
+
+    def _strength(self, noise: Noise, suspect: Detection, place: int) -> float:
+        """Return Z of the suspect by the runs up to ``place``, in its own direction."""
+        import numpy as np
+
+        _, white = self._white(noise, place + 1, place + 1)
+        end = len(white) - 1
+        length = place + 1 - suspect.place
+        found = float(scores(white, noise, np.array([end]), np.array([length]))[0, 0])
+        return found if suspect.up else -found
+
+    def _dismiss(self, suspect: Detection, place: int) -> None:
+        suspect.dismissed = place
+        self.open = None
+        self.armed_from = place
+
+    # --- the second tier -------------------------------------------------------------------------
+
+    def _look_back(self, noise: Noise, place: int, now_s: float) -> None:
+        import numpy as np
+
+        self.looked_back_s = now_s
+        first, window = self._window(place + 1, place + 1)
+        if len(window.time_s) < RUNS_MINIMUM:
+            return
+        if self.open is None:
+            _, white = self._white(noise, place + 1, place + 1)
+            end = len(white) - 1
+            lengths = np.array([length for length in LENGTHS if length <= end], dtype=np.int64)
+            if np.abs(scores(white, noise, np.array([end]), lengths)).max() < SCREEN:
+                return
+        sure = shifts(window, noise)
+        if sure:
+            self._confirm([Shift(first + one.place, one.up) for one in sure], place)
+
+    def _confirm(self, sure: list[Shift], now: int) -> None:
+        """Tell of changes that are sure; the open suspect is one of them or is given up."""
+        suspect = self.open
+        for shift in sure:
+            if suspect is not None and self._same(suspect, shift):
+                told, suspect = suspect, None
+            else:
+                told = Detection(shift.place, shift.up)
+                self.found.append(told)
+            told.place, told.confirmed = shift.place, now
+            self.levels.append(shift.place)
+        if suspect is not None:
+            suspect.dismissed = now
+        self.open = None
+        self.armed_from = self.levels[-1]
+        self.renewed_s = float("-inf")
+
+    def _same(self, suspect: Detection, shift: Shift) -> bool:
+        """Return whether a suspect was of this change: never one that was raised before it."""
+        raised = suspect.suspected or 0
+        apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))
+        near = apart_s <= 2 * DAY_S or abs(suspect.place - shift.place) <= 2
+        return suspect.up == shift.up and raised >= shift.place and near

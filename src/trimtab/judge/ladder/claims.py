@@ -1,0 +1,180 @@
+"""Printed values held against the printed values that they should follow from.
+
+A formula such as ``client.write * hardware.parity / drive.write`` is worked out three times: with
+the inputs as printed, with each anywhere within its rounding (interval arithmetic), and the same
+with zeros at the end of the inputs taken as filling. What was printed is given by the inputs if
+its own rounding and that interval meet. Nothing is ever adjusted to make them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.errors import UsageError
+from trimtab.model.hardware import Figure
+from trimtab.model.ladder import CheckedClaim, Claim, Match
+
+_FORMULA_MAX: Final = 200
+_TOUCHING: Final = 1e-12
+_TOKENS = re.compile(
+    r"(?:\s|[-+*/()]|[0-9]++(?:\.[0-9]++)?(?![\w.])|[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)?)++\Z"
+)
+"""Possessive, so that no text makes it look twice."""
+_DIMENSIONS: Final[Mapping[str, tuple[int, int]]] = {
+    "B/s": (1, -1),
+    "1/s": (0, -1),
+    "s": (0, 1),
+    "1": (0, 0),
+}
+"""Powers of byte and second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A value, what it may lie between, and its powers of byte and second."""
+
+    value: float
+    low: float
+    high: float
+    dimension: tuple[int, int]
+
+
+def check_claim(claim: Claim, figures: Mapping[str, Figure]) -> CheckedClaim:
+    """Return whether a printed value follows from the figures that its formula names.
+
+    Raises
+    ------
+    UsageError
+        The formula cannot be worked out: a name that is not there, units that do not fit, a
+        printed figure used twice (interval arithmetic would take its two places for two figures).
+    """
+    if claim.formula is None:
+        return CheckedClaim(claim, Match.NO_INPUTS)
+    strict = evaluate(claim.formula, figures)
+    loose = evaluate(claim.formula, figures, zeros_are_filling=True)
+    if strict.dimension != _DIMENSIONS[claim.printed.unit]:
+        raise _wrong(claim.formula, f"gives no value in {claim.printed.unit}")
+    match = Match.NOT_GIVEN
+    if _meet(claim, strict):
+        match = Match.GIVEN
+    elif _meet(claim, loose):
+        match = Match.GIVEN_IF_ROUNDED
+    if match is not Match.NOT_GIVEN and claim.assumes is not None:
+        match = Match.ASSUMED
+    return CheckedClaim(claim, match, strict.value, strict.low, strict.high, loose.low, loose.high)
+
+
+def evaluate(
+    formula: str, figures: Mapping[str, Figure], *, zeros_are_filling: bool = False
+) -> Bounds:
+    """Return a formula of named figures with what their rounding leaves open.
+
+    Raises
+    ------
+    UsageError
+        As `check_claim`.
+    """
+    if len(formula) > _FORMULA_MAX or not _TOKENS.match(formula):
+        raise _wrong(formula[:_FORMULA_MAX], "is not a formula of names, numbers, + - * / and ( )")
+    try:
+        tree = ast.parse(formula.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _wrong(formula, "is not a formula") from error
+    _refuse_repeated(formula, tree, figures)
+    return _worked_out(formula, tree, figures, zeros_are_filling)
+
+
+def _refuse_repeated(formula: str, tree: ast.expr, figures: Mapping[str, Figure]) -> None:
+    names = Counter(
+        name for node in ast.walk(tree) if (name := _dotted(node)) is not None and name in figures
+    )
+    for name, times in names.items():
+        if times > 1 and figures[name].step > 0:
+            raise _wrong(formula, f"uses {name} twice: write it so that it stands there once")
+
+
+def _worked_out(
+    formula: str, node: ast.expr, figures: Mapping[str, Figure], filling: bool
+) -> Bounds:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        value = float(node.value)  # pyright: ignore[reportArgumentType]
+        return Bounds(value, value, value, (0, 0))
+    name = _dotted(node)
+    if name is not None:
+        figure = figures.get(name)
+        if figure is None:
+            known = ", ".join(sorted(figures))
+            raise UsageError(
+                f"{formula!r}: there is no figure {name!r}", hint=f"known: {known or 'none'}"
+            )
+        low, high = figure.possible(zeros_are_filling=filling)
+        return Bounds(figure.middle, low, high, _DIMENSIONS[figure.unit])
+    if isinstance(node, ast.BinOp):
+        left = _worked_out(formula, node.left, figures, filling)
+        right = _worked_out(formula, node.right, figures, filling)
+        return _combined(formula, node.op, left, right)
+    raise _wrong(formula, "is not a formula of names, numbers, + - * / and ( )")
+
+
+def _combined(formula: str, operator: ast.operator, left: Bounds, right: Bounds) -> Bounds:
+    match operator:
+        case ast.Add() | ast.Sub() if left.dimension != right.dimension:
+            raise _wrong(formula, "adds what has different units")
+        case ast.Add():
+            return Bounds(
+                left.value + right.value,
+                left.low + right.low,
+                left.high + right.high,
+                left.dimension,
+            )
+        case ast.Sub():
+            return Bounds(
+                left.value - right.value,
+                left.low - right.high,
+                left.high - right.low,
+                left.dimension,
+            )
+        case ast.Mult():
+            return _product(left, right, 1)
+        case ast.Div():
+            if right.low <= 0 <= right.high:
+                raise _wrong(formula, "divides by what may be 0")
+            inverse = Bounds(1 / right.value, 1 / right.high, 1 / right.low, right.dimension)
+            return _product(left, inverse, -1)
+        case _:
+            raise _wrong(formula, "is not a formula of names, numbers, + - * / and ( )")
+
+
+def _product(left: Bounds, right: Bounds, sign: int) -> Bounds:
+    ends = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
+    dimension = (
+        left.dimension[0] + sign * right.dimension[0],
+        left.dimension[1] + sign * right.dimension[1],
+    )
+    return Bounds(left.value * right.value, min(ends), max(ends), dimension)
+
+
+def _meet(claim: Claim, bounds: Bounds) -> bool:
+    low, high = claim.printed.possible()
+    if claim.at_least:
+        high = float("inf")
+    slack = _TOUCHING * max(abs(bounds.low), abs(bounds.high))
+    return low <= bounds.high + slack and bounds.low <= high + slack
+
+
+def _dotted(node: ast.AST) -> str | None:
+    """Return ``client.write`` or ``name``; ``None`` for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return None
+
+
+def _wrong(formula: str, why: str) -> UsageError:
+    return UsageError(f"{formula!r} {why}", hint="client.write * hardware.parity / drive.write")

@@ -1,0 +1,238 @@
+"""The slow end of all targets, and what a job that is striped over many of them meets.
+
+The targets of one survey are alike (one night, one load), so intervals come from resampling whole
+surveys, and stretches of neighbouring ones, since nights resemble one another too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.bootstrap import block_length, widening
+from trimtab.judge.quantiles import t_quantile
+from trimtab.judge.spread import excess_kurtosis
+from trimtab.model.series import SlowEnd
+from trimtab.model.verdict import Interval
+
+if TYPE_CHECKING:
+    import numpy
+
+    from trimtab.judge.targets.table import SurveyTable
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+
+SURVEYS_MINIMUM: Final = 10
+"""Fewer surveys have too few different stretches to be resampled."""
+
+_RESAMPLES: Final = 1000
+"""Of 2.5 % of 1000 twenty-five lie beyond each end: the end is known to a fifth of its tail."""
+
+_CANDIDATES: Final = 250
+"""Values at which the resampled distributions are looked at, on either side of the quantile."""
+
+_REACH: Final = 3.0
+"""In log odds: p10 is looked for from p0.5 to p69, p1 from p0.05 to p17."""
+
+
+def expected_minimum(values: Sequence[float], drawn: int) -> float:
+    """Return the expected minimum of ``drawn`` of these values, no value drawn twice.
+
+    Parameters
+    ----------
+    values
+        One a target, of one survey.
+    drawn
+        At most all of them are drawn.
+
+    Notes
+    -----
+    Exact: of m values in rising order the i-th is the minimum of N drawn with probability
+    C(m - i, N - 1) / C(m, N), the others being among the m - i above it.
+
+    Examples
+    --------
+    >>> expected_minimum([1.0, 2.0, 3.0], 1), expected_minimum([1.0, 2.0, 3.0], 3)
+    (2.0, 1.0)
+    """
+    if not values or drawn < 1:
+        raise ValueError(f"no minimum of {drawn} of {len(values)} values")
+    if drawn >= len(values):
+        return min(values)
+    return math.fsum(
+        weight * value
+        for weight, value in zip(_weights(len(values), drawn), sorted(values), strict=True)
+    )
+
+
+def lower_tail(
+    table: SurveyTable,
+    rows: Sequence[int],
+    *,
+    stripe_count: int | None = None,
+    level: float = 0.95,
+) -> SlowEnd | None:
+    """Return the slow end of some surveys of a table; ``None`` where nothing was measured.
+
+    Parameters
+    ----------
+    rows
+        Places of the surveys, by time.
+    stripe_count
+        Over how many targets the job is striped whose loss is told; ``None``: over all that a
+        survey measured.
+
+    Notes
+    -----
+    Minimum, quantiles, median and mean are over all targets and surveys. A survey that measured
+    fewer targets than the stripe has gives its own minimum. Rate at which the intervals hold the
+    truth, nominal 95 % (300 records a case of 40 targets, nights that differ by 10 % with
+    autocorrelation 0 / 0.5): p10 95 / 91 % of 12 surveys, 96 / 94 % of 30, 94 / 92 % of 90; p1
+    88 / 85, 87 / 83 and 87 / 86 %, as the few worst nights make it.
+    """
+    import numpy as np
+
+    values = table.values[list(rows)]
+    kept = [row[np.isfinite(row)] for row in values]
+    times = [table.at[row] for row, found in zip(rows, kept, strict=True) if found.size]
+    kept = [found for found in kept if found.size]
+    if not kept:
+        return None
+    every = np.concatenate(kept)
+    most = max(len(found) for found in kept)
+    stripes = most if stripe_count is None else stripe_count
+    lowest = float(np.mean([expected_minimum(found.tolist(), stripes) for found in kept]))
+    mean = float(every.mean())
+    intervals = _intervals(kept, (0.01, 0.10), level)
+    return SlowEnd(
+        from_=times[0],
+        to=times[-1],
+        surveys=len(kept),
+        targets=int(np.isfinite(values).any(axis=0).sum()),
+        mean=mean,
+        minimum=float(every.min()),
+        p1=float(np.quantile(every, 0.01)),
+        p1_interval=intervals[0],
+        p10=float(np.quantile(every, 0.10)),
+        p10_interval=intervals[1],
+        median=float(np.median(every)),
+        of_targets=stripes,
+        expected_minimum=lowest,
+        stripe_loss=1 - lowest / mean if mean > 0 else 0.0,
+    )
+
+
+def _weights(m: int, drawn: int) -> list[float]:
+    """Return with what probability each of m values in rising order is the minimum of ``drawn``."""
+    drawn = min(drawn, m)
+    weights = []
+    weight = drawn / m  # of the smallest: it is among those drawn
+    for i in range(1, m + 1):
+        weights.append(weight)
+        left = m - i
+        # C(left - 1, N - 1) / C(left, N - 1)
+        weight *= (left - drawn + 1) / left if left > 0 else 0.0
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How many values of each survey are at most each candidate: shape (surveys, candidates)."""
+
+    candidates: Floats
+    counts: Floats
+    sizes: Floats
+
+
+def _intervals(
+    surveys: Sequence[Floats], fractions: Sequence[float], level: float
+) -> list[Interval | None]:
+    """Return intervals of quantiles over all values, by resampling stretches of surveys."""
+    import numpy as np
+
+    if len(surveys) < SURVEYS_MINIMUM:
+        return [None] * len(fractions)
+    n = len(surveys)
+    every = np.sort(np.concatenate(surveys))
+    generator = np.random.default_rng(_seed(every, n))
+    length = block_length(n)
+    starts = generator.integers(0, n, (_RESAMPLES, -(-n // length)))
+    drawn = ((starts[:, :, None] + np.arange(length)) % n).reshape(_RESAMPLES, -1)[:, :n]
+    cells = drawn + np.arange(_RESAMPLES)[:, None] * n
+    counted = np.bincount(cells.ravel(), minlength=_RESAMPLES * n)
+    multiplicity = counted.reshape(_RESAMPLES, n).astype(np.float64)
+    ordered = [np.sort(found) for found in surveys]
+    found: list[Interval | None] = []
+    for fraction in fractions:
+        seen = _counted(ordered, every, fraction)
+        share = (multiplicity @ seen.counts) / (multiplicity @ seen.sizes)[:, None]
+        place = np.minimum((share < fraction).sum(axis=1), len(seen.candidates) - 1)
+        middle = float(np.quantile(every, fraction))
+        below = [float((one <= middle).mean()) for one in surveys]
+        factor = widening(below, level) * _few_nights(below, level)
+        found.append(_widened(seen.candidates[place], middle, factor, level))
+    return found
+
+
+def _few_nights(below: Sequence[float], level: float) -> float:
+    """Return by how much an interval grows as few surveys make the quantile.
+
+    Parameters
+    ----------
+    below
+        Of each survey, which share of its targets is below the quantile.
+
+    Notes
+    -----
+    The variance of these shares is known as n 2 / (2 + excess kurtosis) normal numbers know it:
+    p1 is made by the few worst nights, of which a record holds a handful.
+    """
+    n = len(below)
+    degrees = max(1.0, (n - 1) * 2 / (2 + max(0.0, excess_kurtosis(below))))
+    probability = (1 + level) / 2
+    return t_quantile(probability, degrees) / t_quantile(probability, n - 1)
+
+
+def _widened(drawn: Floats, middle: float, factor: float, level: float) -> Interval:
+    """Return the percentiles of resampled quantiles, their distances from the one found widened.
+
+    As ratios where that is possible: rates are positive.
+    """
+    import numpy as np
+
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    low, high = min(float(low), middle), max(float(high), middle)
+    if low <= 0:
+        return Interval(
+            max(0.0, middle - factor * (middle - low)), middle + factor * (high - middle), level
+        )
+    return Interval(middle * (low / middle) ** factor, middle * (high / middle) ** factor, level)
+
+
+def _counted(surveys: Sequence[Floats], every: Floats, fraction: float) -> _Counts:
+    """Return the counts at candidates that lie closest where the quantile is.
+
+    The values of each survey are in rising order.
+    """
+    import numpy as np
+
+    ranks = np.arange(len(every))
+    if len(every) > _CANDIDATES:
+        # Evenly on the scale of log odds about the fraction, which is fine near 0 as well.
+        spaced = np.linspace(-_REACH, _REACH, _CANDIDATES) + math.log(fraction / (1 - fraction))
+        ranks = np.unique(np.round(len(every) / (1 + np.exp(-spaced))).astype(int))
+        ranks = np.clip(ranks, 0, len(every) - 1)
+    candidates = np.unique(every[ranks])
+    counts = np.array(
+        [np.searchsorted(found, candidates, side="right") for found in surveys],
+        dtype=np.float64,
+    )
+    return _Counts(candidates, counts, np.array([float(len(found)) for found in surveys]))
+
+
+def _seed(values: Floats, n: int) -> int:
+    digest = hashlib.sha256(values.tobytes() + str(n).encode()).hexdigest()
+    return int(digest[:32], 16)

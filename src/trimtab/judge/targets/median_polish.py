@@ -1,0 +1,139 @@
+"""What is left of each figure when its survey and its target are taken out.
+
+Tukey's median polish (Exploratory Data Analysis, 1977) on logarithms::
+
+    log rate[survey, target] = whole + survey effect + target effect + residual
+
+A night in which every target was slow is in the survey effect, a target that is always slow is in
+the target effect: a large residual is a target that was slow that night, and only then.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trimtab.judge.targets.table import survey_table
+
+if TYPE_CHECKING:
+    import numpy
+    import polars as pl
+
+    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+
+_SWEEPS_MAXIMUM: Final = 20
+_SETTLED: Final = 1e-4
+"""Of a logarithm: a hundredth of a per cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class MedianPolish:
+    """A table taken apart; every figure is a logarithm.
+
+    Attributes
+    ----------
+    survey_effects, target_effects
+        Of each row and column, not a number for one without a positive value. Their medians are
+        0.
+    residuals
+        Shape (surveys, targets); not a number where there is no positive value.
+    """
+
+    whole: float
+    survey_effects: Floats
+    target_effects: Floats
+    residuals: Floats
+
+
+def median_polish(values: Floats) -> MedianPolish:
+    """Return a table of rates taken apart by median polish.
+
+    Parameters
+    ----------
+    values
+        Shape (surveys, targets). 0 (a silent target) has no logarithm: it is not polished, and
+        does not pull at the others.
+    """
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        residuals = np.where(values > 0, np.log(values), np.nan)
+    rows, columns = np.zeros(values.shape[0]), np.zeros(values.shape[1])
+    for _ in range(_SWEEPS_MAXIMUM):
+        by_row = _medians(residuals, 1)
+        residuals = residuals - by_row[:, None]
+        by_column = _medians(residuals, 0)
+        residuals = residuals - by_column[None, :]
+        rows, columns = rows + by_row, columns + by_column
+        moved = np.concatenate([by_row, by_column])
+        if not np.any(np.abs(moved[np.isfinite(moved)]) > _SETTLED):
+            break
+    middles = [float(_medians(effects, 0)) if effects.size else 0.0 for effects in (rows, columns)]
+    middles = [middle if np.isfinite(middle) else 0.0 for middle in middles]
+    return MedianPolish(sum(middles), rows - middles[0], columns - middles[1], residuals)
+
+
+def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Return how far each target was from what its survey and itself would have had it.
+
+    Parameters
+    ----------
+    surveys
+        ``at``, ``run``, ``target``, ``metric``, ``value``, ``server`` where known.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row a measured target and survey, by time and target: ``at``, ``run``, ``target``,
+        ``server``, ``value``, ``relative`` (over the median of its survey; null where that is 0),
+        ``residual`` (logarithm; null for a value of 0) and ``z`` (residual over 1.4826 x the
+        median absolute residual of the whole table; null where that is 0).
+    """
+    import numpy as np
+    import polars as pl
+
+    table = survey_table(surveys, metric)
+    parts = median_polish(table.values)
+    places = np.argwhere(np.isfinite(table.values))
+    residuals = parts.residuals[places[:, 0], places[:, 1]]
+    spread = _spread(residuals)
+    middles = _medians(table.values, 1)
+    found = table.values[places[:, 0], places[:, 1]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = found / middles[places[:, 0]]
+        z = residuals / spread
+    return pl.DataFrame(
+        {
+            "at": [table.at[row] for row in places[:, 0]],
+            "run": [table.runs[row] for row in places[:, 0]],
+            "target": [table.targets[column] for column in places[:, 1]],
+            "server": [table.servers[column] for column in places[:, 1]],
+            "value": found,
+            "relative": relative,
+            "residual": residuals,
+            "z": z,
+        },
+        schema_overrides={"at": pl.Datetime("us", "UTC"), "server": pl.String},
+    ).with_columns(
+        pl.when(pl.col(name).is_finite()).then(name).alias(name)
+        for name in ("relative", "residual", "z")
+    )
+
+
+def _spread(residuals: Floats) -> float:
+    """Return 1.4826 x the median absolute residual, not a number where it is 0 or there is none."""
+    import numpy as np
+
+    known = np.abs(residuals[np.isfinite(residuals)])
+    spread = 1.4826 * float(np.median(known)) if known.size else 0.0
+    return spread if spread > 0 else float("nan")
+
+
+def _medians(values: Floats, axis: int) -> Floats:
+    """Return medians of what is a number; not a number where there is none."""
+    import numpy as np
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice encountered", RuntimeWarning)
+        return np.nanmedian(values, axis=axis)

@@ -1,0 +1,69 @@
+"""How a probe runs a benchmark that writes and reads in turn: one command for each phase.
+
+`Phases` is what ``trimtab probe`` and ``trimtab check`` need of such a benchmark, as
+`trimtab.measure.source.Format` is what ``trimtab import`` needs. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from trimtab.measure.measurement import Measurement
+from trimtab.model.run import Access, ProbeSpec, RawOutput
+from trimtab.model.telemetry import NotAvailable
+
+Ask = Callable[[tuple[str, ...]], RawOutput]
+"""Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
+
+
+class Command(Protocol):
+    """Makes the arguments of one write or read phase."""
+
+    def __call__(
+        self,
+        spec: ProbeSpec,
+        access: Access,
+        *,
+        program: str,
+        directory: str,
+        size_bytes: int | None = None,
+    ) -> tuple[str, ...]:
+        """Return the command; see each benchmark's own."""
+        ...
+
+
+class Parse(Protocol):
+    """Reads one raw output."""
+
+    def __call__(
+        self, output: RawOutput, *, repetition: int = 0, ordinal: int | None = None
+    ) -> Measurement:
+        """Return the measurement; see each benchmark's own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """One benchmark whose phases a probe runs one by one.
+
+    Attributes
+    ----------
+    name
+        As in the table, ``--probe`` and the store.
+    programs
+        Names to look for, in order.
+    launchers
+        The kinds of launchers that can start its tasks, the usual one first: ``mpi`` and
+        ``slurm`` start a process for each, ``local`` one process that makes its own.
+    version
+        Returns the version of the program at a path, or why it cannot be used.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    launchers: tuple[str, ...]
+    command: Command
+    parse: Parse
+    version: Callable[[Ask, str], str | NotAvailable]

@@ -1,0 +1,1 @@
+"""What documents say, as tables of data, beside what the twin says."""

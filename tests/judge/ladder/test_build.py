@@ -1,0 +1,368 @@
+"""The ladder: parity, scale, what limits, and when nothing can be told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
+
+from trimtab.judge.ladder.build import build_ladder
+from trimtab.model.hardware import Parity
+from trimtab.model.ladder import Coverage, LadderInput, LimitKind
+from trimtab.site.figures import parse_figure
+
+WRITE = "write_bandwidth"
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def test_a_written_byte_is_more_bytes_to_the_drives() -> None:
+    found = efficiencies(track(rung("drive", "38 GB/s", WRITE), rung("ost", "31 GB/s", WRITE)))
+    assert found["ost", "drive"].value == pytest.approx(31 * 1.25 / 38)
+    assert found["ost", "drive"].parity_counted
+    assert found["ost", "data_sheet"].value == pytest.approx(31 * 1.25 / 38.4)
+    assert not found["drive", "data_sheet"].parity_counted
+
+
+def test_reads_and_rungs_above_the_parity_are_taken_as_they_are() -> None:
+    reads = efficiencies(track(rung("drive", "42 GB/s"), rung("ost", "43 GB/s")))
+    assert reads["ost", "drive"].value == pytest.approx(43 / 42)
+    assert not reads["ost", "drive"].parity_counted
+    writes = efficiencies(track(rung("ost", "31 GB/s", WRITE), rung("client", "27 GB/s", WRITE)))
+    assert writes["client", "ost"].value == pytest.approx(27 / 31)
+    raid = efficiencies(track(rung("raid", "31 GB/s", WRITE), rung("ost", "30 GB/s", WRITE)))
+    assert raid["ost", "raid"].value == pytest.approx(30 / 31)
+    assert raid["raid", "data_sheet"].value == pytest.approx(31 * 1.25 / 38.4)
+
+
+def test_without_a_parity_writes_are_not_compared_with_drives() -> None:
+    hardware = replace(HARDWARE, parity=None)
+    found = track(rung("ost", "31 GB/s", WRITE), hardware=hardware)
+    efficiency = efficiencies(found)["ost", "data_sheet"]
+    assert efficiency.value is None
+    assert "parity" in (efficiency.reason or "")
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+    mirrored = track(rung("ost", "19 GB/s", WRITE), hardware=replace(HARDWARE, parity=Parity(1, 1)))
+    assert efficiencies(mirrored)["ost", "data_sheet"].value == pytest.approx(38 / 38.4)
+
+
+def test_small_writes_have_no_fixed_parity_factor() -> None:
+    found = track(
+        rung("drive", "1600 kIOPS", "write_iops"), rung("client", "29 kIOPS", "write_iops")
+    )
+    efficiency = efficiencies(found)["client", "drive"]
+    assert efficiency.value == pytest.approx(29 / 1600)
+    assert not efficiency.parity_counted
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+    assert found.loss.layer is None
+
+
+def test_megabytes_and_mebibytes_are_told_apart() -> None:
+    found = efficiencies(track(rung("drive", "42 GB/s"), rung("ost", f"{42e9 / 2**20:.3f} MiB/s")))
+    assert found["ost", "drive"].value == pytest.approx(1, abs=1e-6)
+
+
+# What limits
+
+
+def limit(*rates: str, margin: float = 0.1, metric: str = "read_bandwidth"):
+    layers = ("drive", "ost", "network", "client")
+    rungs = [rung(layer, rate, metric) for layer, rate in zip(layers, rates, strict=True) if rate]
+    return track(*rungs, margin=margin).limit
+
+
+def test_network_limited() -> None:
+    found = limit("42.0 GB/s", "43.0 GB/s", "20.0 GB/s", "19.5 GB/s")
+    assert (found.kind, found.layer) == (LimitKind.NETWORK, "network")
+    assert "97.5 %" in found.reason
+    assert "40.0 % (39.9 .. 40.1) of line rate" in found.reason
+
+
+def test_a_network_that_will_limit_clients_is_foretold() -> None:
+    found = limit("42.0 GB/s", "43.0 GB/s", "20.0 GB/s", "")
+    assert (found.kind, found.layer) == (LimitKind.DRIVES, "drive")
+    assert "network at 46.5 %" in found.reason
+    assert "it will limit the clients" in found.reason
+    assert "clients" not in limit("42.0 GB/s", "43.0 GB/s", "48.0 GB/s", "").reason
+
+
+def test_drive_limited() -> None:
+    found = limit("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "40.0 GB/s")
+    assert (found.kind, found.layer) == (LimitKind.DRIVES, "drive")
+
+
+def test_lost_in_the_ost() -> None:
+    found = limit("42.0 GB/s", "30.0 GB/s", "48.0 GB/s", "29.0 GB/s")
+    assert (found.kind, found.layer) == (LimitKind.LAYER, "ost")
+
+
+def test_lost_in_the_raid() -> None:
+    rungs = [
+        rung("drive", "42.0 GB/s"),
+        rung("raid", "30.0 GB/s"),
+        rung("ost", "29.5 GB/s"),
+        rung("network", "48.0 GB/s"),
+        rung("client", "29.0 GB/s"),
+    ]
+    found = track(*rungs)
+    assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "raid")
+    assert found.loss.layer == "raid"
+
+
+def test_lost_in_the_client() -> None:
+    found = limit("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "30.0 GB/s")
+    assert (found.kind, found.layer) == (LimitKind.LAYER, "client")
+
+
+def test_limited_by_the_clients_own_network() -> None:
+    hardware = replace(HARDWARE, client_network=parse_figure("25 GB/s"))
+    rungs = [
+        rung("ost", "42.0 GB/s"),
+        rung("network", "48.0 GB/s"),
+        rung("client", "24.5 GB/s", nodes=1),
+    ]
+    found = track(*rungs, hardware=hardware)
+    assert found.limit.kind is LimitKind.CLIENT_NETWORK
+    assert efficiencies(found)["client", "client_network"].value == pytest.approx(0.98)
+    two = track(*rungs[:2], rung("client", "24.5 GB/s", nodes=2), hardware=hardware)
+    assert (two.limit.kind, two.limit.layer) == (LimitKind.LAYER, "client")
+
+
+def test_at_the_line_rate_no_network_rung_is_needed() -> None:
+    hardware = replace(HARDWARE, network=parse_figure("30 GB/s"))
+    found = track(rung("ost", "42.0 GB/s"), rung("client", "29.5 GB/s"), hardware=hardware)
+    assert found.limit.kind is LimitKind.NETWORK
+
+
+def test_what_lies_beside_the_way_down_is_no_bottleneck() -> None:
+    """Behind a slow network the OSTs may lose as much as they like."""
+    found = track(
+        rung("drive", "42.0 GB/s"),
+        rung("ost", "30.0 GB/s"),
+        rung("network", "20.0 GB/s"),
+        rung("client", "15.0 GB/s"),
+    )
+    assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "client")
+    assert found.loss.efficiency is not None
+    assert found.loss.efficiency.of == "line_rate"
+    assert found.loss.layer == "network"
+
+
+def test_drives_that_do_not_give_what_their_data_sheet_says_are_the_bottleneck() -> None:
+    for rate, share in (("0.294 GB/s", "0.7 %"), ("21.0 GB/s", "50.0 %"), ("37.5 GB/s", "89.3 %")):
+        found = track(rung("drive", rate))
+        assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "drive")
+        assert f"drive at {share}" in found.limit.reason
+        assert found.loss.layer == "drive"
+    above = limit("21.0 GB/s", "20.8 GB/s", "48.0 GB/s", "20.5 GB/s")
+    assert (above.kind, above.layer) == (LimitKind.LAYER, "drive")
+    here = track(rung("drive", "21.0 GB/s"), rung("client", "20.5 GB/s"), networked=False)
+    assert (here.limit.kind, here.limit.layer) == (LimitKind.LAYER, "drive")
+
+
+def test_repeated_measurements_tell_what_the_drives_lose() -> None:
+    for rates, kind in (
+        ([21.0, 21.1, 20.9, 21.2], LimitKind.LAYER),
+        ([41.0, 41.1, 40.9, 41.2], LimitKind.DRIVES),
+        ([37.0, 38.5, 38.0, 37.4], LimitKind.CANNOT_TELL),  # 90 % of 42 are 37.8
+    ):
+        found = track(rung("drive", rates)).limit
+        assert found.kind is kind, found.reason
+        assert "data sheet" in found.reason
+
+
+@pytest.mark.parametrize("rate", [0.294, 21.0, 41.9])
+def test_one_measurement_of_the_drives_tells_nothing_of_the_data_sheet(rate: float) -> None:
+    for found in (
+        track(rung("drive", [rate])),
+        track(rung("drive", [rate]), rung("client", [rate]), networked=False),
+    ):
+        assert found.limit.kind is LimitKind.CANNOT_TELL
+        assert "without an interval" in found.limit.reason
+
+
+def test_drives_of_an_unknown_number_are_held_against_nothing() -> None:
+    found = track(rung("drive", "21.0 GB/s", coverage=Coverage()))
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+    assert "not known how many" in found.limit.reason
+
+
+def test_drives_without_a_data_sheet_limit_by_themselves() -> None:
+    found = track(rung("drive", [21.0]), hardware=replace(HARDWARE, drive_read=None))
+    assert (found.limit.kind, found.limit.layer) == (LimitKind.DRIVES, "drive")
+    assert found.limit.reason == "only the drives were measured"
+
+
+# Cannot tell
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        (("42 GB/s", "43 GB/s", "", "41 GB/s"), "no network rung"),
+        (("", "", "48 GB/s", "27 GB/s"), "without an OST rung"),
+        (("42 GB/s", "31 GB/s", "42 GB/s", "28 GB/s"), "leaves open"),
+        (("42 GB/s", "43 GB/s", "43 GB/s", "42 GB/s"), "carry the same"),
+        (("42 GB/s", "", "48 GB/s", "20 GB/s"), "without an OST rung"),
+    ],
+)
+def test_cannot_tell(rates: tuple[str, ...], words: str) -> None:
+    found = limit(*rates)
+    assert found.kind is LimitKind.CANNOT_TELL
+    assert words in found.reason
+
+
+def test_one_repetition_has_no_interval() -> None:
+    found = track(rung("drive", [42.0]), rung("ost", [30.0]))
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+    assert "one measurement" in found.limit.reason
+    assert efficiencies(found)["ost", "drive"].value == pytest.approx(30 / 42)
+
+
+@pytest.mark.parametrize(
+    ("above", "beneath", "words"),
+    [
+        ({"epoch": "1"}, {"epoch": "2"}, "other epochs"),
+        ({"fullness": 0.30}, {"fullness": 0.70}, "30 % and 70 % full"),
+        ({"at": AT}, {"at": AT + timedelta(days=31)}, "31 days apart"),
+        ({"conditions": {"NPS": "1"}}, {"conditions": {"NPS": "2"}}, "NPS 1 and 2"),
+        ({"coverage": Coverage(osts=4)}, {"coverage": Coverage(osts=1)}, "on 4 and on 1 OSTs"),
+    ],
+)
+def test_other_conditions(above: dict[str, Any], beneath: dict[str, Any], words: str) -> None:
+    hardware = replace(HARDWARE, drives=None, osts=None)
+    found = track(
+        rung("ost", "42.0 GB/s", **beneath),
+        rung("network", "48.0 GB/s"),
+        rung("client", "41.0 GB/s", **above),
+        hardware=hardware,
+    )
+    assert words in " ".join(efficiencies(found)["client", "ost"].doubts)
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+    assert words in found.limit.reason
+
+
+def test_conditions_that_only_one_tells_are_no_doubt() -> None:
+    found = track(
+        rung("drive", "42.0 GB/s", at=AT),
+        rung("ost", "41.0 GB/s", epoch="1", fullness=0.9, conditions={"NPS": "1"}),
+    )
+    assert efficiencies(found)["ost", "drive"].doubts == ()
+    assert found.limit.kind is LimitKind.DRIVES
+
+
+def test_more_than_can_be_carried_decides_nothing() -> None:
+    """MiB entered as MB, a wrong count, a cache: the ratio tells that something is wrong."""
+    found = track(rung("drive", "20 GB/s"), rung("ost", "43 GB/s"))
+    assert "more than it can carry" in found.limit.reason
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+
+
+# Scale
+
+
+def test_one_server_and_the_whole() -> None:
+    hardware = replace(HARDWARE, drives=24, osts=2, oss=2)
+    found = track(
+        rung("ost", "80.0 GB/s", coverage=Coverage(osts=2)),
+        rung("network", "48.0 GB/s", coverage=Coverage(servers=1)),
+        rung("client", "78.0 GB/s", coverage=Coverage(osts=2)),
+        hardware=hardware,
+    )
+    shown = {step.rung.layer: step.shown.value / 1e9 for step in found.steps if step.shown}
+    assert shown == pytest.approx(
+        {"data_sheet": 84, "ost": 80, "line_rate": 100, "network": 96, "client": 78}
+    )
+    assert efficiencies(found)["client", "network"].value == pytest.approx(78 / 96)
+    assert efficiencies(found)["client", "network"].doubts == ()  # servers do not share a network
+    assert efficiencies(found)["client", "network"].per == "server"
+
+
+@pytest.mark.parametrize(("scale", "expected"), [("drive", 3.5), ("ost", 21), ("server", 42)])
+def test_each_scale(scale, expected: float) -> None:
+    hardware = replace(HARDWARE, drives=24, osts=4, oss=2)
+    given = LadderInput("x", hardware, (rung("ost", "84.0 GB/s", coverage=Coverage(osts=4)),))
+    (found,) = build_ladder(given, scale=scale).tracks
+    (step,) = (one for one in found.steps if one.rung.layer == "ost")
+    assert step.shown is not None
+    assert step.shown.value == pytest.approx(expected * 1e9)
+
+
+def test_drives_follow_from_drives_per_ost() -> None:
+    hardware = replace(HARDWARE, drives=None, drives_per_ost=12, osts=2)
+    found = track(rung("ost", "84.0 GB/s", coverage=Coverage(osts=2)), hardware=hardware)
+    assert efficiencies(found)["ost", "data_sheet"].value == pytest.approx(1)
+
+
+def test_a_rung_that_tells_no_counts_is_not_compared() -> None:
+    found = track(rung("ost", "42.0 GB/s"), rung("client", "41.0 GB/s", coverage=Coverage()))
+    efficiency = efficiencies(found)["client", "ost"]
+    assert efficiency.value is None
+    assert "not known how many" in (efficiency.reason or "")
+    assert found.limit.kind is LimitKind.CANNOT_TELL
+
+
+def test_a_link_that_carries_less_than_the_data_sheet() -> None:
+    hardware = replace(HARDWARE, drive_link=parse_figure("2.50 GB/s"))
+    found = track(rung("ost", "29.0 GB/s"), hardware=hardware)
+    assert efficiencies(found)["ost", "data_sheet"].value == pytest.approx(29 / 30)
+    assert found.limit.kind is LimitKind.DRIVES
+    assert "its link carries 2.50 GB/s" in found.limit.reason
+
+
+def test_a_file_system_of_one_host_has_no_network_and_no_osts() -> None:
+    found = track(rung("drive", "42.0 GB/s"), rung("client", "30.0 GB/s"), networked=False)
+    assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "client")
+    given = LadderInput("x", HARDWARE, (rung("client", "30.0 GB/s"),), networked=False)
+    assert {one.layer for one in build_ladder(given).absent} == {"drive"}
+
+
+def test_what_is_missing_is_said_with_what_would_measure_it() -> None:
+    ladder = build_ladder(
+        LadderInput("x", replace(HARDWARE, drive_read=None), (rung("ost", "1 GB/s"),))
+    )
+    hints = {one.layer: one.hint for one in ladder.absent}
+    assert set(hints) == {"data_sheet", "drive", "network", "client"}
+    assert "lst stat" in hints["network"]
+    nothing = build_ladder(LadderInput("x", HARDWARE, ()))
+    assert nothing.tracks == ()
+    assert {one.layer for one in nothing.absent} == {
+        "data_sheet",
+        "drive",
+        "ost",
+        "network",
+        "client",
+    }
+
+
+def test_the_order_of_rungs_changes_nothing() -> None:
+    rungs = [
+        rung("drive", "42.0 GB/s"),
+        rung("ost", "41.0 GB/s"),
+        rung("network", "48.0 GB/s"),
+        rung("client", "40.0 GB/s"),
+    ]
+    assert len({track(*order).limit.reason for order in permutations(rungs)}) == 1
+
+
+def test_two_rungs_of_one_layer_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="two rungs of ost"):
+        track(rung("ost", "1 GB/s"), rung("ost", "2 GB/s"))
+    with pytest.raises(ValueError, match="not between 0 and 1"):
+        track(rung("ost", "1 GB/s"), margin=1.0)
+
+
+def test_the_margin_decides() -> None:
+    rates = ("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "37.9 GB/s")
+    assert limit(*rates, margin=0.10).kind is LimitKind.DRIVES
+    assert limit(*rates, margin=0.05).layer == "client"
+
+
+def test_application_against_client() -> None:
+    found = track(rung("client", "40.0 GB/s", coverage=ONE), rung("application", "10 to 12 GB/s"))
+    assert efficiencies(found)["application", "client"].value == pytest.approx(11 / 40)
+    low = efficiencies(found)["application", "client"].low
+    assert low == pytest.approx(9.5 / 40.05)
