@@ -112,7 +112,7 @@ def _drive(said: dict[str, Any]) -> DriveModel:
     """Return the drive that is named, with what is said of it in place of its own figures."""
     from dataclasses import replace
 
-    from trimtab.twin.drives import preset
+    from trimtab.twin.scenario.drives import preset
 
     own = {
         "capacity_bytes": said["drive_capacity"],

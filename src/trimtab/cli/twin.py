@@ -69,7 +69,7 @@ def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> No
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
     from trimtab.twin.amplification import Terms, simulate
-    from trimtab.twin.drives import preset
+    from trimtab.twin.scenario.drives import preset
 
     if (drive is None) == (spare is None):
         raise UsageError(
