@@ -115,7 +115,7 @@ def command(fail_on: str | None, **given: object) -> None:
     from trimtab.cli.render.check import print_check
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
     from trimtab.report import documents
@@ -123,7 +123,7 @@ def command(fail_on: str | None, **given: object) -> None:
     loaded, reach = site_file(str(given["path"])), THIS_HOST
     if loaded is not None:
         reach = reach_of(loaded.site)
-        refuse_wrong_place(loaded.site, None, reach)
+        refuse_wrong_mount(loaded.site, None, reach)
         given = of_site(loaded.site, given)
     wanted = CheckOptions(**given)  # type: ignore[arg-type]
     with progress_bar() as progress:

@@ -50,8 +50,7 @@ def command(
     is listed as unreadable. What was imported before is not kept twice.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.importing.importer import import_files
-    from trimtab.loop.importing.terms import check_kind, terms_of
+    from trimtab.loop.importing.importer import check_kind, import_files, terms_of
     from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
 

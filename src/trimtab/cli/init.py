@@ -6,6 +6,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.model.driver import DRIVERS
 
 
 @click.command("init")
@@ -16,7 +17,7 @@ from trimtab.cli.output import show
 @click.option("--name", help="Of the site. Default: the file system's name or mount point.")
 @click.option(
     "--driver",
-    type=click.Choice(["local", "lustre"]),
+    type=click.Choice([entry.name for entry in DRIVERS.values() if not entry.simulated]),
     help="How it is reached. Default: as it is mounted.",
 )
 @click.option(

@@ -22,7 +22,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     """
     from trimtab.cli.render.probe import print_probe
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
@@ -44,7 +44,7 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
         progress_bar() as progress,
     ):
         reach = reach_of(site)
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         made = probe_now(
             site,

@@ -130,7 +130,7 @@ def _measured(
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import kept_identity, know_site, reach_of
@@ -140,7 +140,7 @@ def _measured(
     probe = probe_of(site, sweep.probe)
     with open_store(url, create=True) as store, progress_bar() as progress:
         reach = reach_of(site)
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
         return work.run(levels, progress), str(store.location)

@@ -31,7 +31,7 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     from trimtab.cli.render.watch import print_slots
     from trimtab.errors import ToolError, UsageError
     from trimtab.launch.notify import from_environment
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
         kept_identity,
@@ -61,7 +61,7 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         identity = know_site(store, site)
         watch = Watch(
             site,

@@ -32,7 +32,7 @@ ASKED = Asked(
 def _short_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe what ran for less than 5 s, and from the page cache: figures are not the point."""
     monkeypatch.setattr(credibility, "ELAPSED_MINIMUM_S", 0.1)
-    monkeypatch.setattr("trimtab.loop.probing.probe.reason_not_to_believe", lambda facts: None)
+    monkeypatch.setattr("trimtab.loop.probing.write_read.reason_not_to_believe", lambda facts: None)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from trimtab.loop.survey.notes import begins, ended, is_directory, results_left
+from trimtab.loop.survey.records import begins, ended, is_directory, results_left
 from trimtab.model.event import Event, EventKind
 
 PLACE = "/tmp/trimtab-survey-abcdefghij"
