@@ -202,7 +202,7 @@ def asked_parameters(probe: ProbeLoad) -> dict[str, object]:
     """Return what makes runs of a probe comparable, whatever came of them.
 
     It is what a site that runs the probe as one command keeps of a run that came to its end
-    (`trimtab.loop.probing.command_probe`), so that its own runs go on with the series.
+    (`trimtab.loop.probing.command`), so that its own runs go on with the series.
     """
     command = ior_asked(probe, "/x")
     began = datetime(2000, 1, 1)
