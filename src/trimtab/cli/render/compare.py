@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, moment, percent_text, table
 from trimtab.model.compare import Basis, Change, CompareResult, Effect, SeriesComparison, Side
 from trimtab.model.verdict import Interval
-from trimtab.units import format_percent, format_value
+from trimtab.units import format_value
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -41,20 +41,17 @@ def print_compare(result: CompareResult) -> None:
 
 def _print_series(out: Console, series: SeriesComparison) -> None:
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     out.print(_title(series), style="bold")
     for one in series.differences:
         before, after = (_plain(value) for value in (one.before, one.after))
         out.print(Padding(Text(f"{visible(one.name)}: {before} against {after}"), (0, 0, 0, 2)))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("metric", "A", "B", "B over A", "interval", "detectable", "COV", "n", "answer"):
-        numbers = name not in ("metric", "answer")
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    numbers = ("A>", "B>", "B over A>", "interval>", "detectable>", "COV>", "n>")
+    made = table("metric", *numbers, "answer")
     for effect in series.effects:
-        table.add_row(*_row(effect))
-    out.print(table)
+        made.add_row(*_row(effect))
+    out.print(made)
     for line in _lines(series.effects):
         out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
 
@@ -80,8 +77,8 @@ def _row(effect: Effect) -> tuple[str | Text, ...]:
         "-"
         if interval is None
         else f"{(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %",
-        _percent(effect.detectable),
-        f"{_percent(effect.before.cov)} | {_percent(effect.after.cov)}",
+        percent_text(effect.detectable),
+        f"{percent_text(effect.before.cov)} | {percent_text(effect.after.cov)}",
         f"{effect.before.n} | {effect.after.n}",
         Text(word + (" *" if _is_provisional(effect) else ""), style=style, no_wrap=True),
     )
@@ -141,10 +138,6 @@ def _of_side(side: Side) -> str | None:
     if side.washed_out:
         parts.append(f"{side.washed_out} left out after the change")
     return ", ".join(parts) or None
-
-
-def _percent(fraction: float | None) -> str:
-    return "-" if fraction is None else format_percent(fraction)
 
 
 def _plain(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, moment, table
 from trimtab.model.event import Event
 from trimtab.visible import visible
 
@@ -20,21 +20,17 @@ def print_event(event: Event) -> None:
 
 def print_events(events: Sequence[Event]) -> None:
     """Print the log book, the oldest first."""
-    from rich.table import Table
-
     out = console()
     if not events:
         out.print("Nothing is written in its log book yet.")
         out.print('hint: trimtab event add SITE --kind config-change "checksums on"')
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("at", "until", "kind", "targets", "what", "source"):
-        table.add_column(name, overflow="fold")
+    made = table("at", "until", "kind", "targets", "what", "source")
     for event in events:
         until = "" if event.until is None else moment(event.until)
         row = (moment(event.at), until, event.kind.value, _targets(event), event.detail)
-        table.add_row(*map(visible, (*row, event.source)))
-    out.print(table)
+        made.add_row(*map(visible, (*row, event.source)))
+    out.print(made)
 
 
 def _targets(event: Event) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, moment, percent_text, table
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.series import (
     ChangePoint,
@@ -138,18 +138,16 @@ def _ratio(interval: Interval | None) -> str:
 
 
 def _print_tails(out: Console, tails: TargetTails) -> None:
-    from rich.table import Table
 
     out.print(f"{tails.metric} of single targets", style="bold")
     out.print(f"  {visible(tails.reason)}", soft_wrap=True)
     ends = [*tails.by_month, *([tails.overall] if tails.overall is not None else [])]
     if ends:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("stretch", "surveys", "mean", "median", "p10", "p1", "minimum", "loses"):
-            table.add_column(name, justify="left" if name == "stretch" else "right")
+        numbers = ("surveys>", "mean>", "median>", "p10>", "p1>", "minimum>", "loses>")
+        made = table("stretch", *numbers)
         for end in ends:
-            table.add_row(*_end_row(end, tails.unit, whole=end is tails.overall))
-        out.print(table)
+            made.add_row(*_end_row(end, tails.unit, whole=end is tails.overall))
+        out.print(made)
         out.print("  loses: what a job striped over all of them loses to the slowest", style="dim")
     for one in tails.stragglers[:_SHOWN]:
         server = "" if one.server is None else f" on {one.server}"
@@ -171,7 +169,7 @@ def _end_row(end: SlowEnd, unit: str, *, whole: bool) -> Sequence[str]:
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else format_percent(value)
+    return percent_text(value)
 
 
 def _interval(interval: Interval | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, fixed_table
 from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Ladder, Step, Track
 from trimtab.report.ladder_text import (
     MATCH_WORDS,
@@ -125,17 +125,11 @@ def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str
 def _table(
     names: Sequence[str], widths: Mapping[int, int], beside: int = 0, *, header: bool = True
 ) -> Table:
-    from rich.table import Table
-
-    table = Table(
-        box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim", show_header=header
-    )
-    for index, width in widths.items():
-        justify = "right" if names[index] in _NUMBERS else "left"
-        table.add_column(names[index], justify=justify, overflow="fold", width=width)
-    if beside:
-        table.add_column(names[-1], overflow="fold", max_width=beside)
-    return table
+    columns = [
+        (f"{names[index]}>" if names[index] in _NUMBERS else names[index], width)
+        for index, width in widths.items()
+    ]
+    return fixed_table(columns, names[-1], beside, show_header=header)
 
 
 def _natural(rows: Sequence[Sequence[str]], index: int, name: str) -> int:

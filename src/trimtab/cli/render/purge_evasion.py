@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.cli.render.purge_tables import owner, print_sentences, print_table, table
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
 from trimtab.purge.signs import KINDS, MAY_BE, Signs, statement
 from trimtab.units import format_bytes, plural
 from trimtab.visible import shell_text, visible

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import (
-    fullness,
-    owner,
-    print_sentences,
-    print_table,
-    table,
-)
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.render.purge_tables import fullness, owner
+from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
 from trimtab.loop.purging.horizons import Found
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.horizon import Horizon, HorizonStatus, OwnedBy, Step

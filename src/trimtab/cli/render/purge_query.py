@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import print_sentences, print_table, table
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, print_sentences, print_table, table
 from trimtab.units import format_bytes, format_percent
 from trimtab.visible import visible
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import owner, print_sentences, print_table, table
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
 from trimtab.loop.purging.replaying import Replayed
 from trimtab.purge.horizon.replay import Share
 from trimtab.units import format_bytes, format_percent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import owner, print_facts, print_sentences
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
 from trimtab.purge.report import Day, PlanStanding, PurgeReport
 from trimtab.units import format_bytes, format_percent, plural
 from trimtab.visible import visible

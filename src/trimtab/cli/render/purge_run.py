@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.purge_tables import (
-    fullness,
-    print_facts,
-    print_sentences,
-    print_table,
-    table,
-)
-from trimtab.cli.render.text import console
+from trimtab.cli.render.purge_tables import fullness
+from trimtab.cli.render.text import console, print_facts, print_sentences, print_table, table
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.runner import RunResult

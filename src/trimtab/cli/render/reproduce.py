@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, table
 from trimtab.report.reproduce import error_text, kind_text, printed_text, sections, twin_text
 from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
 
@@ -42,18 +42,13 @@ def summary_text(summary: Summary) -> str:
 
 
 def _table(rows: list[SeededRow]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("row", "quantity"):
-        table.add_column(title, overflow="fold")
-    for title in ("printed", "twin"):
-        table.add_column(title, justify="right", overflow="fold", max_width=32)
-    table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("kind")
+    names = ("row", "quantity", "printed>", "twin>", "error>!", "kind")
+    made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
+    for column in made.columns[2:4]:
+        column.max_width = 32
     for one in rows:
         style = "red" if one.row.missed else None
-        table.add_row(
+        made.add_row(
             one.row.id,
             one.row.quantity,
             printed_text(one),
@@ -62,4 +57,4 @@ def _table(rows: list[SeededRow]) -> Table:
             kind_text(one),
             style=style,
         )
-    return table
+    return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, moment, table
 from trimtab.model.survey import METRICS, SLOW, Standing, Survey, SurveyPlan
 from trimtab.units import format_bytes, format_bytes_per_s, format_percent, plural
 from trimtab.visible import visible
@@ -71,19 +71,13 @@ def print_survey(survey: Survey, store: str) -> None:
 
 
 def _print_table(out: Console, survey: Survey) -> None:
-    from rich.table import Table
-
     metrics = [one.metric for one in survey.spreads] or list(METRICS[:1])
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("TARGET", no_wrap=True)
-    table.add_column("SERVER")
-    for metric in metrics:
-        table.add_column(_title(metric).upper(), justify="right", no_wrap=True)
-        table.add_column("OF MEDIAN", justify="right", no_wrap=True)
-    table.add_column("RESULT", overflow="fold")
+    rates = [name for metric in metrics for name in (f"{_title(metric).upper()}>!", "OF MEDIAN>!")]
+    names = ("TARGET!", "SERVER", *rates, "RESULT")
+    made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
     for one in survey.standings:
-        table.add_row(*_row(one, metrics), style="yellow" if one.slow else None)
-    out.print(table)
+        made.add_row(*_row(one, metrics), style="yellow" if one.slow else None)
+    out.print(made)
 
 
 def _row(one: Standing, metrics: list[str]) -> list[str]:

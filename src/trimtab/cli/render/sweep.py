@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, percent_text, print_more, table, value_text
 from trimtab.loop.excluded_runs import doubts_text
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import BestSetting, FactorEffect, HeatMap, Level, Scaling, SweepAnalysis
@@ -59,30 +59,24 @@ def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
 
 
 def _print_best(out: Console, best: BestSetting) -> None:
-    from rich.table import Table
-
     workload = f", {levels_text(best.workload)}" if best.workload else ""
     out.print()
     out.print(f"{metric_text(best.metric)}{visible(workload)}", style="bold")
     out.print(f"  {visible(best.reason)}")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("setting")
-    for name in ("n", "value", "of the best", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("may be the best")
+    numbers = ("n>!", "value>!", "of the best>!", "95 % interval>!")
+    made = table("setting", *numbers, "may be the best")
     for one in best.settings[:_SETTINGS_SHOWN]:
         interval = one.of_best_interval
-        table.add_row(
+        made.add_row(
             visible(levels_text(one.levels)),
             str(one.n),
-            "-" if one.middle is None else format_value(one.middle, best.unit),
-            "-" if one.of_best is None else format_percent(one.of_best),
+            value_text(one.middle, best.unit),
+            percent_text(one.of_best),
             "-" if interval is None else _interval(interval, apart=one.may_be_best is False),
             visible(one.reason or {True: "yes", False: "no", None: "-"}[one.may_be_best]),
         )
-    out.print(table)
-    if len(best.settings) > _SETTINGS_SHOWN:
-        out.print(f"  ... {len(best.settings) - _SETTINGS_SHOWN} more (--json)", style="dim")
+    out.print(made)
+    print_more(out, best.settings, _SETTINGS_SHOWN)
     out.print(f"  {visible(best.method)}", style="dim")
 
 
@@ -106,24 +100,21 @@ def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -
 
 
 def _print_map(out: Console, one: HeatMap) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     known = [cell for row in one.cells for cell in row if cell is not None]
     out.print()
     fixed = f", {levels_text(one.fixed)}" if one.fixed else ""
     out.print(visible(f"{metric_text(one.metric)}{fixed}"), style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(visible(f"{one.row_factor} / {one.column_factor}"))
-    for level in one.columns:
-        table.add_column(visible(str(level)), justify="right", no_wrap=True)
+    levels = [f"{visible(str(level))}>!" for level in one.columns]
+    made = table(visible(f"{one.row_factor} / {one.column_factor}"), *levels)
     for level, cells in zip(one.rows, one.cells, strict=True):
         shown = [
             Text("-") if cell is None else Text(_cell(cell, one.unit), style=_shade(cell, known))
             for cell in cells
         ]
-        table.add_row(visible(str(level)), *shown)
-    out.print(table)
+        made.add_row(visible(str(level)), *shown)
+    out.print(made)
 
 
 def _cell(value: float, unit: str) -> str:

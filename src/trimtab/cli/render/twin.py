@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, table
 from trimtab.twin.amplification import Amplification
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
@@ -55,20 +55,16 @@ def _workload(found: Amplification) -> str:
 
 def print_scenarios(scenarios: Iterable[Scenario]) -> None:
     """Print the scenarios that come with Trimtab, one a row."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "OSTs", "capacity", "length", "what"):
-        table.add_column(heading, justify="right" if heading in ("OSTs", "capacity") else "left")
+    made = table("name", "OSTs>", "capacity>", "length", "what", header_style="bold")
     for one in scenarios:
-        table.add_row(
+        made.add_row(
             visible(one.name),
             str(one.osts.count),
             format_bytes(capacity_bytes(one)),
             format_duration(one.length_s),
             visible(one.title),
         )
-    console().print(table)
+    console().print(made)
 
 
 def print_scenario(scenario: Scenario) -> None:
@@ -97,20 +93,16 @@ def _when(scenario: Scenario, moment: facts.Moment) -> str:
 
 
 def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    from rich.table import Table
-
     told = list(rows)
     if not told:
         return
     out = console()
     out.print()
     out.print(title, style="bold")
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column("", no_wrap=True)
-    table.add_column("", overflow="fold")
+    made = table("!", "", show_header=False, padding=(0, 2, 0, 0))
     for name, value in told:
-        table.add_row(f"  {visible(name)}", visible(value))
-    out.print(table)
+        made.add_row(f"  {visible(name)}", visible(value))
+    out.print(made)
 
 
 def print_run(kept: TwinRun) -> None:
