@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _rate(text: str) -> float:
-    from trimtab.site.figures import parse_figure
+    from trimtab.model.hardware import parse_figure
 
     return parse_figure(text, "B/s").value
 

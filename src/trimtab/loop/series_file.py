@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.schedule import find_zone
 from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.judge.series import judge_series
 from trimtab.judge.variability import higher_is_better
@@ -17,7 +18,6 @@ from trimtab.loop.site_judgement import Judged, edge
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.model.site import SiteLimits
-from trimtab.site.schedule import find_zone
 from trimtab.units import parse_moment
 from trimtab.visible import visible
 

@@ -11,8 +11,8 @@ import pytest
 from tests.judge.ladder.rungs import rung, track
 
 from trimtab.judge.ladder.estimates import of_figure, of_values, ratio, scaled
+from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import Basis, LimitKind
-from trimtab.site.figures import parse_figure
 
 SERIES = 4000 if os.environ.get("TRIMTAB_SOAK") else 400
 

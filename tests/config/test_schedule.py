@@ -11,8 +11,8 @@ from croniter import croniter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trimtab.config.schedule import find_zone, jitter_s, parse_schedule
 from trimtab.errors import UsageError
-from trimtab.site.schedule import find_zone, jitter_s, parse_schedule
 
 ZONES = ("UTC", "Europe/Berlin", "America/Los_Angeles", "Australia/Lord_Howe", "Pacific/Apia")
 TEXTS = (
