@@ -1,5 +1,6 @@
 # make run    set up, then check TARGET (default: a directory on this disk) and leave build/report.html
-# make test   set up, then pass all tests, in WORKERS processes (0: in this one)
+# make check  set up, then pass the tests of the tier unit: no other process, device or server; a minute or two
+# make test   set up, then pass all tests but the tier soak, in WORKERS processes (0: in this one)
 # make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
@@ -17,7 +18,7 @@
 # make twin-questions  what the twin's positions rest on; result beside it, tables in docs/twin-questions.md
 # make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
-# make soak   the long counts of the same tests (kills, interrupts, calibration)
+# make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
@@ -25,6 +26,8 @@
 PYTHON ?= python3
 # Processes that share the tests: they wait for devices, jobs and deadlines more than they compute.
 WORKERS ?= 3
+# Tests of the tier unit only compute.
+UNIT_WORKERS ?= auto
 TARGET ?= build/target
 ARGS ?=
 
@@ -38,7 +41,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
+.PHONY: run check test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
 .PHONY: bench-removal bench-scan bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
@@ -48,6 +51,9 @@ run: .venv/.core
 	@# Only the default: a name that is mistyped must not become a directory on the wrong disk.
 	@$(if $(filter build/target,$(TARGET)),mkdir -p build/target,true)
 	$(BIN)/trimtab check $(TARGET) --report build/report.html $(ARGS)
+
+check: .venv/.core .venv/.dev
+	$(BIN)/pytest -m unit --numprocesses $(UNIT_WORKERS) --dist worksteal $(ARGS)
 
 test: .venv/.core .venv/.dev
 	# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
@@ -123,7 +129,7 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 	@touch $@
 
 soak: .venv/.core .venv/.dev
-	TRIMTAB_SOAK=1 $(BIN)/pytest --timeout 3600 $(ARGS)
+	$(BIN)/pytest -m soak $(ARGS)
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)

@@ -37,12 +37,13 @@ FILES_WITH_KILLS = 100_000
 KILLS = "200"
 BYTES_PER_FILE = 8192
 """Of the file system: inodes, directories, what attackers write and make, and their logs."""
+SOAK = ("pytest", "-q", "-m", "soak")
 PARTS = {
     "scan in the core": (*CARGO, "scan", "--", "--exact", "a_scan_survives_kills"),
     "removal in the core": (*CARGO, "removal_killed", "--", "--exact", "a_killed_deletion_goes_on"),
-    "a run with a slow remover": ("pytest", "-q", "tests/purge/run/test_kills.py"),
-    "a run with the core's remover": ("pytest", "-q", "tests/purge/run/test_core.py", "-k", "kill"),
-    "a plan frozen": ("pytest", "-q", "tests/purge/plan/test_freeze.py", "-k", "killed"),
+    "a run with a slow remover": (*SOAK, "tests/purge/run/test_kills.py"),
+    "a run with the core's remover": (*SOAK, "tests/purge/run/test_core.py"),
+    "a plan frozen": (*SOAK, "tests/purge/plan/test_freeze.py"),
 }
 
 
@@ -101,8 +102,7 @@ def _kills(_asked: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
         _run(
-            *("pytest", "-q", "--timeout", "7200", "tests/purge/test_kills.py"),
-            TRIMTAB_SOAK="1",
+            *(*SOAK, "tests/purge/test_kills.py"),
             TRIMTAB_KILLS_REPORT=str(report),
         )
         return json.loads(report.read_text())

@@ -1,17 +1,13 @@
-"""What holds for every test.
-
-With ``TRIMTAB_REQUIRE_ALL`` set, as in the gate, a test that is skipped fails the run: a missing
-tool must not look like success. Only what no package can bring is excused, by name.
-"""
+"""What holds for every test: its tier, and what must not be skipped."""
 
 from __future__ import annotations
 
-import os
 import signal
 
 import pytest
 from hypothesis import settings
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
+from tests.support.tiers import UnitGuard, give_tiers
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test.
 settings.register_profile("no-deadline", deadline=None)
@@ -30,17 +26,37 @@ EXCUSED = ("ior is not on PATH", "mdtest is not on PATH")
 """IOR, with mdtest, is in no package registry; recorded outputs stand for them."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of the gate."""
+    parser.addoption(
+        "--no-skips",
+        action="store_true",
+        help="a skipped test fails the run: a missing tool must not look like success",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold the tests of the tier ``unit`` to it."""
+    if config.getoption("markexpr") == "unit":
+        config.pluginmanager.register(UnitGuard(), "unit-guard")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test its tier, before ``-m`` chooses among them."""
+    give_tiers(items)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Turn success into failure when a test that the gate must run was skipped."""
-    if not os.environ.get("TRIMTAB_REQUIRE_ALL") or session.exitstatus != 0:
-        return
-    if _skipped(session.config):
+    passed = session.exitstatus == pytest.ExitCode.OK
+    if passed and session.config.getoption("--no-skips") and _skipped(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     """Name what was skipped and should not have been."""
-    if os.environ.get("TRIMTAB_REQUIRE_ALL"):
+    if config.getoption("--no-skips"):
         for name, reason in _skipped(config):
             terminalreporter.write_line(f"must not be skipped here: {name}: {reason}", red=True)
 
@@ -48,9 +64,9 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 def _skipped(config: pytest.Config) -> list[tuple[str, str]]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     reports = [] if reporter is None else reporter.stats.get("skipped", [])
-    found = []
+    skipped = []
     for report in reports:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if not any(excuse in reason for excuse in EXCUSED):
-            found.append((report.nodeid, reason))
-    return found
+            skipped.append((report.nodeid, reason))
+    return skipped

@@ -42,59 +42,65 @@ def speaks_against_share(hits, of, share):
 
 
 @cache
-def found_in(name):
+def found_in(name, series_years):
     (case,) = (one for one in null_cases() if one.name == name)
-    return alarms(case, range(1000, 1000 + YEARS))
+    return alarms(case, range(1000, 1000 + series_years))
 
 
-def pooled(names):
-    found = [found_in(name) for name in names]
+def pooled(names, series_years):
+    found = [found_in(name, series_years) for name in names]
     years = sum(one.series_years for one in found)
     return years, sum(one.confirmed for one in found), sum(one.suspects for one in found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_nothing_happens_little_is_told(kind):
+@pytest.mark.parametrize("series_years", YEARS)
+def test_where_nothing_happens_little_is_told(kind, series_years):
     """Each kind of noise, all autocorrelations together: four series-years in the gate."""
-    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for phi in PHIS])
+    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for phi in PHIS], series_years)
     assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
     assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
 
 
 @pytest.mark.parametrize("phi", PHIS)
-def test_nor_at_any_autocorrelation(phi):
+@pytest.mark.parametrize("series_years", YEARS)
+def test_nor_at_any_autocorrelation(phi, series_years):
     """The same series the other way round: six series-years of each autocorrelation."""
-    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for kind in KINDS])
+    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for kind in KINDS], series_years)
     assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
     assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
 
 
-def test_nor_under_the_noise_of_real_systems():
+@pytest.mark.parametrize("series_years", YEARS)
+def test_nor_under_the_noise_of_real_systems(series_years):
     if not real_residuals():
         pytest.skip("no recorded data (set TRIMTAB_REAL_DATA)")
     (case,) = (one for one in null_cases() if one.kind == "tokio")
-    found = alarms(case, range(2 * YEARS))
+    found = alarms(case, range(2 * series_years))
     assert not speaks_against_rate(found.confirmed, CONFIRMED_PER_YEAR * found.series_years), found
     assert not speaks_against_rate(found.suspects, SUSPECTS_PER_YEAR * found.series_years), found
 
 
 @pytest.mark.parametrize("step", [-0.08, 0.08])
-def test_eight_per_cent_is_suspected_in_36_hours_and_confirmed_in_96(step):
+@pytest.mark.parametrize("steps", STEPS)
+def test_eight_per_cent_is_suspected_in_36_hours_and_confirmed_in_96(step, steps):
     (case,) = step_cases(steps=(step,))
-    hits = sum(told(case, seed).within(36, 96) for seed in range(STEPS))
-    assert not speaks_against_share(hits, STEPS, 0.9), hits
+    hits = sum(told(case, seed).within(36, 96) for seed in range(steps))
+    assert not speaks_against_share(hits, steps, 0.9), hits
 
 
 @pytest.mark.parametrize("step", [-0.04, 0.04])
-def test_four_per_cent_is_confirmed_in_two_weeks(step):
+@pytest.mark.parametrize("steps", STEPS)
+def test_four_per_cent_is_confirmed_in_two_weeks(step, steps):
     (case,) = step_cases(steps=(step,))
-    hits = sum(told(case, seed).within(math.inf, 14 * 24) for seed in range(STEPS))
-    assert not speaks_against_share(hits, STEPS, 0.8), hits
+    hits = sum(told(case, seed).within(math.inf, 14 * 24) for seed in range(steps))
+    assert not speaks_against_share(hits, steps, 0.8), hits
 
 
-def test_what_is_told_of_a_step_is_about_its_size():
+@pytest.mark.parametrize("steps", STEPS)
+def test_what_is_told_of_a_step_is_about_its_size(steps):
     (case,) = step_cases(steps=(-0.08,))
-    effects = [effect for seed in range(STEPS) if (effect := told(case, seed).effect)]
+    effects = [effect for seed in range(steps) if (effect := told(case, seed).effect)]
     assert sum(effects) / len(effects) == pytest.approx(0.92, abs=0.015)
 
 

@@ -17,8 +17,9 @@ PAIRS = repetitions(gate=60, soak=1500)
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5])
 @pytest.mark.parametrize("n", [24, 48, 96, 168])
-def test_the_interval_of_the_cov_holds_what_it_says_or_is_wider(n, phi):
-    found = cov_coverage("normal", n, phi, count=WINDOWS)
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_the_interval_of_the_cov_holds_what_it_says_or_is_wider(n, phi, windows):
+    found = cov_coverage("normal", n, phi, count=windows)
     assert found.without == 0
     assert found.held >= 0.93
     # Neither a goal just met nor one just missed is claimed much oftener than in 2.5 %.
@@ -26,12 +27,13 @@ def test_the_interval_of_the_cov_holds_what_it_says_or_is_wider(n, phi):
 
 
 @pytest.mark.parametrize("n", [24, 48])
-def test_it_cannot_see_dips_that_the_window_does_not_hold(n):
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_it_cannot_see_dips_that_the_window_does_not_hold(n, windows):
     """Why docs/calibration.md warns of a COV that a few rare dips make.
 
     3 % dips in 48 runs: a quarter of the windows hold none, and their interval is of the rest.
     """
-    found = cov_coverage("dips", n, 0.0, count=WINDOWS)
+    found = cov_coverage("dips", n, 0.0, count=windows)
     assert found.held < 0.8
     assert found.over <= 0.08
     assert found.under > 0.15
@@ -44,20 +46,22 @@ def test_the_true_cov_is_that_of_very_long_series():
         assert long == pytest.approx(true_cov(kind, phi), rel=0.02), (kind, phi)
 
 
-def test_before_and_after_holds_what_it_says_from_a_week_a_side_on():
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_before_and_after_holds_what_it_says_from_a_week_a_side_on(pairs):
     """Pooled over what noise may be like: 95 % or more, measured; 93 % is what is demanded.
 
     360 pairs: a coverage of 95.5 % passes in 98 of 100 draws of seeds, one of 90 % in two.
     """
     held = [
-        ratio_coverage(kind, 168, phi, count=PAIRS).held
+        ratio_coverage(kind, 168, phi, count=pairs).held
         for kind in ("normal", "t3", "dips")
         for phi in (0.5, 0.7)
     ]
     assert sum(held) / len(held) >= 0.93
 
 
-def test_under_twelve_a_side_memory_breaks_it():
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_under_twelve_a_side_memory_breaks_it(pairs):
     """Why a short comparison prints what was measured: the exact interval knows no memory."""
-    assert ratio_coverage("normal", 8, 0.0, count=4 * PAIRS).held >= 0.92
-    assert ratio_coverage("normal", 8, 0.7, count=4 * PAIRS).held < 0.75
+    assert ratio_coverage("normal", 8, 0.0, count=4 * pairs).held >= 0.92
+    assert ratio_coverage("normal", 8, 0.7, count=4 * pairs).held < 0.75

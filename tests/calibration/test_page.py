@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.system
 def test_page_and_table_are_what_the_results_give():
     script = ROOT / "scripts" / "calibration_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

@@ -14,6 +14,8 @@ import pytest
 from tests.support import loopback, silent_fuse
 from tests.support.command import TRIMTAB, Ended, trimtab
 
+pytestmark = pytest.mark.system
+
 SHORT = ("--budget", "2s", "--repetitions", 1, "--tasks", 1)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount or change user")
 
@@ -85,7 +87,7 @@ def test_hostile_names_do_not_steer_the_terminal(store, target):
 
 
 @needs_root
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_read_only_file_system_is_looked_at_and_not_probed(store, tmp_path):
     with loopback.mounted(tmp_path, options="ro") as mount:
@@ -98,7 +100,7 @@ def test_a_read_only_file_system_is_looked_at_and_not_probed(store, tmp_path):
 
 
 @needs_root
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_full_file_system_is_refused_and_still_explained(store, tmp_path):
     with loopback.mounted(tmp_path) as mount:
@@ -135,7 +137,7 @@ def _without_capabilities(*arguments: object, store: Path) -> Ended:
 
 
 @needs_root
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_file_system_that_does_not_answer(store, tmp_path):
     reason = silent_fuse.why_not()
     if reason:
@@ -179,7 +181,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_store_on_a_full_disk_measures_nothing(small_disk, target):
     store = small_disk / "trimtab.db"
     assert trimtab("check", target, "--no-probe", store=store).code == 0
@@ -188,7 +190,7 @@ def test_a_store_on_a_full_disk_measures_nothing(small_disk, target):
     assert list(target.iterdir()) == []
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target, tmp_path):
     """The result that cannot be kept is still printed, and the report still written."""
     store, report = small_disk / "trimtab.db", tmp_path / "report.html"

@@ -151,14 +151,14 @@ def _argvs() -> list[tuple[str, ...]]:
     ]
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_every_command_that_is_read_runs_as_root(account: Account) -> None:
     for argv in _argvs():
         printed = account.runs(*argv)
         assert printed == [f"{argv[0]} 0", *(f"[{word}]" for word in argv[1:])], argv
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_near_misses_are_refused(account: Account) -> None:
     parameters, imports = COMMANDS["parameters"]["argv"], COMMANDS["imports"]["argv"]
     refused: list[tuple[str, ...]] = [
@@ -196,7 +196,7 @@ def test_near_misses_are_refused(account: Account) -> None:
     assert allowed == []
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_program_of_the_same_name_elsewhere_is_refused(account: Account) -> None:
     with tempfile.TemporaryDirectory(dir="/run") as elsewhere:
         Path(elsewhere).chmod(0o755)
@@ -206,7 +206,7 @@ def test_a_program_of_the_same_name_elsewhere_is_refused(account: Account) -> No
         assert account.runs(str(impostor)) is None
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_the_collector_gets_everything_as_that_user(account: Account) -> None:
     if not Path(PYTHON).exists():
         pytest.skip(f"{PYTHON} is not installed")

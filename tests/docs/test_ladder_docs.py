@@ -27,6 +27,7 @@ def track(name: str, metric: str) -> Track:
     return next(one for one in example(name).tracks if one.metric == metric)
 
 
+@pytest.mark.system
 def test_the_page_is_what_the_data_give() -> None:
     script = ROOT / "scripts" / "ladder_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

@@ -38,6 +38,7 @@ def older(mix: case.Mix, days: float) -> float:
     return sum(share * used(kept) for share, kept in both)
 
 
+@pytest.mark.system
 def test_the_page_is_what_the_results_give() -> None:
     script = ROOT / "scripts" / "purge_case_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

@@ -29,6 +29,7 @@ def data(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return real_year_data
 
 
+@pytest.mark.system
 @pytest.mark.timeout(1200)
 def test_page_and_charts_are_what_the_data_give() -> None:
     if not (REAL_DATA / "tokio-abc").is_dir():

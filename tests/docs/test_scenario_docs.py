@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from trimtab.twin.scenario.keys import known_keys
 from trimtab.twin.scenario.load import parse_scenario
 
@@ -18,6 +20,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.system
 def test_the_page_is_what_the_schema_gives() -> None:
     script = ROOT / "scripts" / "scenario_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

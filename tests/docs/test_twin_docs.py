@@ -23,6 +23,7 @@ TWIN = (DOCS / "twin.md").read_text()
 COLUMNS = [(0.25, 0.15, 0.05), (0.25, 0.25, 0.05), (0.10, 0.10, 0.05), None]
 
 
+@pytest.mark.system
 def test_the_positions_are_what_was_measured() -> None:
     script = ROOT / "scripts" / "twin_questions_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

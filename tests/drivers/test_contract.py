@@ -140,7 +140,7 @@ KERNEL = ("local-ext4", "local-xfs")
 
 def _parameters(names: Iterable[str]) -> list[ParameterSet]:
     return [
-        pytest.param(name, marks=[pytest.mark.kernel] if name in KERNEL else []) for name in names
+        pytest.param(name, marks=[pytest.mark.system] if name in KERNEL else []) for name in names
     ]
 
 

@@ -17,7 +17,7 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Observed
 
-pytestmark = [pytest.mark.kernel, loopback.needs_loop_devices("ext4")]
+pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
 _SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN, linux/ext4.h
 _NO_LOG_FLUSH = 2

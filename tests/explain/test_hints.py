@@ -170,6 +170,7 @@ def test_no_protection_is_ever_switched_off(request):
     assert "mitigation" not in words
 
 
+@pytest.mark.cli
 @given(requests)
 def test_the_text_is_a_script(request):
     text = paste_text(request, advise(request), "/scratch/my run")
@@ -182,6 +183,7 @@ def test_the_text_is_a_script(request):
     assert first[-1] == "/scratch/my run"
 
 
+@pytest.mark.cli
 def test_the_text_gives_the_program_what_was_said(tmp_path):
     """Run by a real shell: the hints file and the environment hold every hint."""
     for mpi in Mpi:
@@ -210,6 +212,7 @@ def test_nothing_is_refused(name):
         replace(JobRequest(osts=1, nodes=1), **{name: 0})
 
 
+@pytest.mark.cli
 def test_the_command(tmp_path):
     arguments = ("hints", "--ost", 4, "--nodes", 32, "--transfer-size", "64KiB")
     ended = trimtab(*arguments, "--directory", "/scratch/run", store=tmp_path / "t.db")

@@ -78,10 +78,10 @@ def test_withheld_telemetry_leaves_no_wrong_cause_confident() -> None:
     assert [each for each in told([one]) if each.confidence >= CONFIDENT and not each.true] == []
 
 
-@pytest.mark.timeout(3600)
-def test_scenarios_of_a_seed() -> None:
+@pytest.mark.parametrize("every", repetitions(gate=10, soak=1))
+def test_scenarios_of_a_seed(every: int) -> None:
     """All of them with ``make soak``, one in ten else."""
-    everything = [play(one) for one in scenarios(20261121, rounds=1)[:: repetitions(10, 1)]]
+    everything = [play(one) for one in scenarios(20261121, rounds=1)[::every]]
     single = [one for world in everything if world.sort == "single" for one in verdicts(world)]
     found = [one for one in single if one.visible and one.found]
     first = sum(one.place == 0 for one in found)

@@ -19,6 +19,8 @@ from trimtab.launch import fleet
 from trimtab.launch.process import execute
 from trimtab.model.site import Ssh
 
+pytestmark = pytest.mark.system
+
 REQUEST = {
     **server_request(deadline_s=20, sudo=None),
     "links": ["/sys/class/block/*/device"],

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -53,12 +55,14 @@ def test_the_contract_names_both() -> None:
     assert set(contract["modules"]) == {"trimtab", "tests.incidents"}  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.system
 def test_the_contract_catches_an_import_of_the_program(tmp_path: Path) -> None:
     found = _lint(tmp_path, "import trimtab.units\n")
     assert found.returncode == 1, found.stderr
     assert "tests.incidents.part -> trimtab.units" in found.stdout.replace("\n", " ")
 
 
+@pytest.mark.system
 def test_the_contract_is_kept_without_one(tmp_path: Path) -> None:
     found = _lint(tmp_path, "import math\n")
     assert found.returncode == 0, found.stdout + found.stderr

@@ -83,6 +83,7 @@ def test_the_interpreter_goes_on_and_keeps_its_signal_handlers(tmp_path: Path) -
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.system
 def test_the_program_prints_one_object_and_its_exit_code_counts(
     program: str, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_program_prints_one_object_and_its_exit_code_counts(
     assert done.stderr.startswith("ioload: error: ")
 
 
+@pytest.mark.system
 def test_ctrl_c_ends_the_program_with_a_report_and_no_traceback(
     program: str, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def mpirun(program: str, directory: Path, *arguments: str) -> list[str]:
     return [*launch, program, "--dir", str(directory), "--run-id", "test", *arguments]
 
 
+@pytest.mark.system
 def test_two_ranks_make_one_report(program: str, tmp_path: Path) -> None:
     sizes = ["--tasks", "2", "--transfer-size", "64KiB", "--block-size", "1MiB"]
     phases = ["--write", "--read", "--verify", "--reorder", "2", "--fsync"]
@@ -46,6 +47,7 @@ def test_two_ranks_make_one_report(program: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_without_a_run_id_the_message_says_what_is_missing(program: str, tmp_path: Path) -> None:
     command = [
         argument
@@ -57,6 +59,7 @@ def test_without_a_run_id_the_message_says_what_is_missing(program: str, tmp_pat
     assert "--run-id is needed" in done.stderr
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_mpirun_leaves_no_file(
     program: str, tmp_path: Path, ending: signal.Signals

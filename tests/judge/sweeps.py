@@ -4,15 +4,13 @@ import math
 from itertools import product
 
 import numpy as np
-from tests.support.counts import repetitions
 
 from trimtab.model.sweep import MeasuredPoint
 
-COUNT = repetitions(gate=40, soak=1000)
 METRIC = "write_bandwidth"
 
 
-def at_most(rate, count=COUNT):
+def at_most(rate, count):
     return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.judge.history import noise
-from tests.support.counts import repetitions
+from tests.support.counts import series_counts
 
 from trimtab.judge import bootstrap
 from trimtab.judge.bootstrap import (
@@ -22,14 +22,14 @@ from trimtab.judge.bootstrap import (
 )
 from trimtab.judge.spread import corrected_autocorrelation
 
-COUNT = repetitions(gate=100, soak=2000)
+trials = series_counts(gate=100, soak=2000)
 RESAMPLES = 400
 """In the gate's counts the ends need no third digit."""
 
 positive = st.floats(1e6, 1e13)
 
 
-def at_most(rate, count=COUNT):
+def at_most(rate, count):
     return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 
@@ -77,34 +77,34 @@ def test_chunks_make_no_difference(monkeypatch):
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
 @pytest.mark.parametrize("n", [12, 48, 168])
-def test_an_unchanged_median_is_held(n, phi):
+def test_an_unchanged_median_is_held(n, phi, trials):
     """Nominal 5 %; the rates of the docstring with room for the small count."""
-    before, after = noise(COUNT, n, phi=phi, seed=11), noise(COUNT, n, phi=phi, seed=12)
+    before, after = noise(trials, n, phi=phi, seed=11), noise(trials, n, phi=phi, seed=12)
     missed = 0
     for one, other in zip(before.tolist(), after.tolist(), strict=True):
         interval = ratio_interval(other, one, resamples=RESAMPLES)
         assert interval is not None
         missed += not interval.low <= 1 <= interval.high
-    assert missed / COUNT <= at_most(0.082 if n == 12 else 0.055)
+    assert missed / trials <= at_most(0.082 if n == 12 else 0.055, trials)
 
 
 @pytest.mark.parametrize("statistic", ["median", "mean"])
 @pytest.mark.parametrize("phi", [0.0, 0.5])
-def test_the_centre_of_one_series_is_held(statistic, phi):
+def test_the_centre_of_one_series_is_held(statistic, phi, trials):
     missed = 0
-    for values in noise(COUNT, 48, phi=phi, seed=13).tolist():
+    for values in noise(trials, 48, phi=phi, seed=13).tolist():
         interval = series_interval(values, statistic=statistic, resamples=RESAMPLES)
         assert interval is not None
         missed += not interval.low <= 1 <= interval.high
-    assert missed / COUNT <= at_most(0.055)
+    assert missed / trials <= at_most(0.055, trials)
 
 
-def test_dips_do_not_break_it():
+def test_dips_do_not_break_it(trials):
     """3 % of the runs at half the speed, on both sides."""
     rng = np.random.default_rng(5)
     missed = 0
     for one, other in zip(
-        noise(COUNT, 96, phi=0.5, seed=14), noise(COUNT, 96, phi=0.5, seed=15), strict=True
+        noise(trials, 96, phi=0.5, seed=14), noise(trials, 96, phi=0.5, seed=15), strict=True
     ):
         dips = [1 - 0.5 * (rng.random(96) < 0.03) for _ in range(2)]
         interval = ratio_interval(
@@ -112,35 +112,35 @@ def test_dips_do_not_break_it():
         )
         assert interval is not None
         missed += not interval.low <= 1 <= interval.high
-    assert missed / COUNT <= at_most(0.055)
+    assert missed / trials <= at_most(0.055, trials)
 
 
-def test_plain_percentiles_would_not_do():
+def test_plain_percentiles_would_not_do(trials):
     """Why the interval is widened: with memory plain percentiles miss twice as often."""
     missed = 0
     for one, other in zip(
-        noise(COUNT, 48, phi=0.7, seed=16).tolist(),
-        noise(COUNT, 48, phi=0.7, seed=17).tolist(),
+        noise(trials, 48, phi=0.7, seed=16).tolist(),
+        noise(trials, 48, phi=0.7, seed=17).tolist(),
         strict=True,
     ):
         rng = np.random.default_rng(1)
         draws = [bootstrap._resampled(v, None, "median", 400, rng) for v in (one, other)]
         low, high = np.quantile(draws[0] / draws[1], [0.025, 0.975])
         missed += not low <= 1 <= high
-    assert missed / COUNT > 0.08
+    assert missed / trials > 0.08
 
 
-def test_eight_per_cent_in_a_week_is_seen():
+def test_eight_per_cent_in_a_week_is_seen(trials):
     """COV 8 %, autocorrelation 0.5, a week of hourly runs a side."""
     seen = 0
     for one, other in zip(
-        noise(COUNT, 168, phi=0.5, seed=18), noise(COUNT, 168, phi=0.5, seed=19), strict=True
+        noise(trials, 168, phi=0.5, seed=18), noise(trials, 168, phi=0.5, seed=19), strict=True
     ):
         interval = ratio_interval((0.92 * other).tolist(), one.tolist(), resamples=RESAMPLES)
         assert interval is not None
         seen += interval.high < 1
         assert interval.low < 0.95
-    assert seen / COUNT > 0.95
+    assert seen / trials > 0.95
 
 
 def test_what_memory_hides():

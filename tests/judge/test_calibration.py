@@ -1,14 +1,14 @@
 """How often verdicts are wrong where the truth is known, and how often they see what is there.
 
-Seeded, so that a result never depends on luck; TRIMTAB_SOAK=1 takes ten times the series.
+Seeded, so that a result never depends on luck; ``make soak`` takes ten times the series.
 Limits leave three standard errors of the reduced count above the rate found with many series.
 """
 
 import math
-import os
 
 import pytest
 from tests.judge.history import noise, points
+from tests.support.counts import series_counts
 
 from trimtab.judge import spread
 from trimtab.judge.baseline import compare_with_earlier
@@ -16,11 +16,11 @@ from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.model.verdict import TrendDirection, VerdictStatus
 
-SERIES = 3000 if os.environ.get("TRIMTAB_SOAK") else 300
 NOMINAL = 0.025
+trials = series_counts(gate=300, soak=3000)
 
 
-def at_most(rate, count=SERIES):
+def at_most(rate, count):
     return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 
@@ -40,59 +40,59 @@ def shares(series, n):
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
 @pytest.mark.parametrize("n", [48, 96])
-def test_just_at_the_goal_neither_side_is_claimed_too_often(n, phi):
-    met, missed = shares(noise(SERIES, n, phi=phi), n)
-    assert missed <= at_most(NOMINAL)
-    assert met <= at_most(0.031 if phi > 0.5 else NOMINAL)
+def test_just_at_the_goal_neither_side_is_claimed_too_often(n, phi, trials):
+    met, missed = shares(noise(trials, n, phi=phi), n)
+    assert missed <= at_most(NOMINAL, trials)
+    assert met <= at_most(0.031 if phi > 0.5 else NOMINAL, trials)
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
-def test_from_the_fewest_runs_that_are_judged(phi):
+def test_from_the_fewest_runs_that_are_judged(phi, trials):
     """24 runs: the interval itself, since a verdict would need them 1.5 h apart."""
     over = under = 0
-    for values in noise(SERIES, 24, phi=phi):
+    for values in noise(trials, 24, phi=phi):
         interval = spread.cov_interval_of_history(values.tolist())
         assert interval is not None
         over += interval.low > 0.08
         under += interval.high < 0.08
-    assert over / SERIES <= at_most(NOMINAL)
-    assert under / SERIES <= at_most(0.038 if phi > 0.5 else NOMINAL)
+    assert over / trials <= at_most(NOMINAL, trials)
+    assert under / trials <= at_most(0.038 if phi > 0.5 else NOMINAL, trials)
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5])
-def test_dips_do_not_make_a_verdict_hasty(phi):
+def test_dips_do_not_make_a_verdict_hasty(phi, trials):
     """3 % of the runs 20 % down, all scatter together a COV of 8 %."""
     share, depth = 0.03, 0.2
-    dips = noise(SERIES, 48, seed=2, cov=1.0) > 1.8808 + 1  # the upper 3 % of a normal
+    dips = noise(trials, 48, seed=2, cov=1.0) > 1.8808 + 1  # the upper 3 % of a normal
     mean = 1 - share * depth
     rest = math.sqrt((0.08 * mean) ** 2 - depth**2 * share * (1 - share))
-    met, missed = shares(noise(SERIES, 48, phi=phi, cov=rest) - depth * dips, 48)
-    assert missed <= at_most(NOMINAL)
-    assert met <= at_most(0.033)
+    met, missed = shares(noise(trials, 48, phi=phi, cov=rest) - depth * dips, 48)
+    assert missed <= at_most(NOMINAL, trials)
+    assert met <= at_most(0.033, trials)
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5])
-def test_what_is_plain_is_seen(phi):
-    assert shares(noise(SERIES, 96, phi=phi, cov=0.12), 96)[1] > 0.95
-    assert shares(noise(SERIES, 96, phi=phi, cov=0.04), 96)[0] > 0.95
+def test_what_is_plain_is_seen(phi, trials):
+    assert shares(noise(trials, 96, phi=phi, cov=0.12), 96)[1] > 0.95
+    assert shares(noise(trials, 96, phi=phi, cov=0.04), 96)[0] > 0.95
 
 
-def test_the_plain_interval_would_not_do():
+def test_the_plain_interval_would_not_do(trials):
     """Why history has an interval of its own: with memory the plain one is wrong both ways."""
     wrong = 0
-    for values in noise(SERIES, 48, phi=0.7):
+    for values in noise(trials, 48, phi=0.7):
         k = spread.cov(values.tolist())
         assert k is not None
         interval = spread.cov_interval(k, 48)
         wrong += not interval.low <= 0.08 <= interval.high
-    assert wrong / SERIES > 0.15
+    assert wrong / trials > 0.15
 
 
 @pytest.mark.parametrize("n", [5, 8, 24, 48])
 @pytest.mark.parametrize("true", [0.002, 0.08, 0.2, 0.45])
-def test_the_plain_interval_covers_independent_numbers(n, true):
+def test_the_plain_interval_covers_independent_numbers(n, true, trials):
     held = count = 0
-    for values in noise(SERIES, n, cov=true, seed=n):
+    for values in noise(trials, n, cov=true, seed=n):
         k = spread.cov(values.tolist())
         if k is None:
             continue
@@ -103,13 +103,13 @@ def test_the_plain_interval_covers_independent_numbers(n, true):
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.7])
-def test_the_mean_of_a_history_is_covered(phi):
+def test_the_mean_of_a_history_is_covered(phi, trials):
     held = 0
-    for values in noise(SERIES, 48, phi=phi, seed=3):
+    for values in noise(trials, 48, phi=phi, seed=3):
         known = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
         assert known.mean_interval is not None
         held += known.mean_interval.low <= 1 <= known.mean_interval.high
-    assert 1 - held / SERIES <= at_most(0.05)
+    assert 1 - held / trials <= at_most(0.05, trials)
 
 
 def directions(series):
@@ -117,25 +117,25 @@ def directions(series):
 
 
 @pytest.mark.parametrize(("days", "phi"), [(7, 0.0), (14, 0.5), (30, 0.7)])
-def test_no_trend_is_rarely_called_one(days, phi):
-    count = SERIES // 3
+def test_no_trend_is_rarely_called_one(days, phi, trials):
+    count = trials // 3
     found = directions(noise(count, 24 * days, phi=phi, seed=4))
     alarms = sum(d in (TrendDirection.RISING, TrendDirection.FALLING) for d in found)
     assert alarms / count <= at_most(0.05, count)
 
 
-def test_days_that_resemble_each_other_are_reckoned_with():
+def test_days_that_resemble_each_other_are_reckoned_with(trials):
     """30 daily values, phi = 0.5: 9 % false alarms, 22 % without the correction."""
     found = [
         trend(points(v, step_s=86400.0), metric="write_bandwidth", probe="p").direction
-        for v in noise(SERIES, 30, phi=0.5, seed=8)
+        for v in noise(trials, 30, phi=0.5, seed=8)
     ]
     alarms = sum(d in (TrendDirection.RISING, TrendDirection.FALLING) for d in found)
-    assert alarms / SERIES <= at_most(0.09)
+    assert alarms / trials <= at_most(0.09, trials)
 
 
-def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month():
-    count = SERIES // 3
+def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month(trials):
+    count = trials // 3
     decline = [1 - 0.0033 * hour / 24 for hour in range(720)]
     found = directions(noise(count, 720, phi=0.5, seed=5) * decline)
     assert found.count(TrendDirection.FALLING) / count > 0.9
@@ -144,23 +144,23 @@ def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month():
 
 @pytest.mark.parametrize("n", [5, 12, 48])
 @pytest.mark.parametrize("phi", [0.0, 0.5])
-def test_an_unchanged_run_is_rarely_called_unusual(n, phi):
+def test_an_unchanged_run_is_rarely_called_unusual(n, phi, trials):
     unusual = 0
-    for values in noise(SERIES, n + 1, phi=phi, seed=6 + n):
+    for values in noise(trials, n + 1, phi=phi, seed=6 + n):
         earlier = points(values[:-1], step_s=6 * 3600.0)
         compared = compare_with_earlier([values[-1]], earlier, metric="write_bandwidth", probe="p")
         assert compared.ratio_interval is not None
         unusual += not compared.ratio_interval.low <= 1 <= compared.ratio_interval.high
-    assert unusual / SERIES <= at_most(0.06)
+    assert unusual / trials <= at_most(0.06, trials)
 
 
-def test_a_run_at_half_the_speed_is_called_unusual():
+def test_a_run_at_half_the_speed_is_called_unusual(trials):
     seen = 0
-    for values in noise(SERIES, 13, phi=0.5, seed=9):
+    for values in noise(trials, 13, phi=0.5, seed=9):
         earlier = points(values[:-1], step_s=6 * 3600.0)
         compared = compare_with_earlier(
             [values[-1] / 2], earlier, metric="write_bandwidth", probe="p"
         )
         assert compared.ratio_interval is not None
         seen += compared.ratio_interval.high < 1
-    assert seen / SERIES > 0.97
+    assert seen / trials > 0.97

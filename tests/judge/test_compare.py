@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.history import START, noise
-from tests.support.counts import repetitions
+from tests.support.counts import series_counts
 
 from trimtab.judge.compare import CompareTerms, compare
 from trimtab.judge.effect import minimum_detectable_effect
@@ -19,8 +19,8 @@ from trimtab.judge.summaries import compare_summaries, fieller_interval
 from trimtab.judge.target_count import TargetCount, busy_targets, taken_out
 from trimtab.model.compare import Basis, Change, Stretch, Summary
 
-COUNT = repetitions(gate=40, soak=1500)
 HOUR = timedelta(hours=1)
+trials = series_counts(gate=40, soak=1500)
 
 
 def stretch(values, *, begin=START, step=HOUR, unfinished=()):
@@ -39,12 +39,12 @@ def later(values, **options):
     return stretch(values, begin=START + timedelta(days=30), **options)
 
 
-def at_most(rate, count=COUNT):
+def at_most(rate, count):
     return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 
-def answers(factor, *, n=168, phi=0.5, seed=1, **terms):
-    befores, afters = (noise(COUNT, n, phi=phi, seed=seed + side) for side in (0, 50))
+def answers(trials, factor, *, n=168, phi=0.5, seed=1, **terms):
+    befores, afters = (noise(trials, n, phi=phi, seed=seed + side) for side in (0, 50))
     return [
         effect(stretch(a), later(factor * b), **terms) for a, b in zip(befores, afters, strict=True)
     ]
@@ -58,36 +58,38 @@ def share(effects, *changes):
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5])
-def test_no_change_is_rarely_called_one(phi):
-    found = answers(1.0, phi=phi)
-    assert share(found, Change.BETTER, Change.WORSE) <= at_most(0.045)
+def test_no_change_is_rarely_called_one(phi, trials):
+    found = answers(trials, 1.0, phi=phi)
+    assert share(found, Change.BETTER, Change.WORSE) <= at_most(0.045, trials)
 
 
-def test_ten_per_cent_less_is_worse_and_more_is_better():
-    assert share(answers(0.9), Change.WORSE) > 0.95
-    assert share(answers(1 / 0.9), Change.BETTER) > 0.95
+def test_ten_per_cent_less_is_worse_and_more_is_better(trials):
+    assert share(answers(trials, 0.9), Change.WORSE) > 0.95
+    assert share(answers(trials, 1 / 0.9), Change.BETTER) > 0.95
 
 
-def test_nothing_that_matters_is_said_when_it_can_be():
+def test_nothing_that_matters_is_said_when_it_can_be(trials):
     """COV 3 % for two weeks: an interval of 2 % either way fits into 5 %."""
     count = 0
-    befores, afters = noise(COUNT, 336, cov=0.03, phi=0.3), noise(COUNT, 336, cov=0.03, seed=9)
+    befores, afters = noise(trials, 336, cov=0.03, phi=0.3), noise(trials, 336, cov=0.03, seed=9)
     for a, b in zip(befores, afters, strict=True):
         count += effect(stretch(a), later(b)).change is Change.NO_DIFFERENCE
-    assert count / COUNT > 0.95
+    assert count / trials > 0.95
 
 
-def test_a_true_difference_at_the_margin_is_rarely_called_none():
-    assert share(answers(1.05, phi=0.0, n=336), Change.NO_DIFFERENCE) <= at_most(0.03)
+def test_a_true_difference_at_the_margin_is_rarely_called_none(trials):
+    assert share(answers(trials, 1.05, phi=0.0, n=336), Change.NO_DIFFERENCE) <= at_most(
+        0.03, trials
+    )
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5])
-def test_what_is_said_to_be_detectable_is_seen_four_times_in_five(phi):
+def test_what_is_said_to_be_detectable_is_seen_four_times_in_five(phi, trials):
     n = 168
     n_effective = n * (1 - phi) / (1 + phi)
     factor = 1 - minimum_detectable_effect(0.08, n_effective)
-    seen = share(answers(factor, phi=phi, seed=3, margin=0.001), Change.WORSE)
-    room = 0.06 + 3 * math.sqrt(0.16 / COUNT)
+    seen = share(answers(trials, factor, phi=phi, seed=3, margin=0.001), Change.WORSE)
+    room = 0.06 + 3 * math.sqrt(0.16 / trials)
     assert 0.8 - room < seen < 0.8 + room
 
 

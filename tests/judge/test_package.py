@@ -28,6 +28,7 @@ def test_what_is_not_there_is_said():
         getattr(trimtab.judge, "judge_" + "serious")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("module", ["series", "targets", "correlate", "changes", "validity"])
 def test_importing_loads_no_heavy_library(module):
     code = f"import trimtab.judge.{module}, sys; print(*sys.modules)"
@@ -37,6 +38,7 @@ def test_importing_loads_no_heavy_library(module):
     assert not {"polars", "scipy", "numpy", "pydantic", "sqlalchemy", "altair"} & set(loaded)
 
 
+@pytest.mark.system
 def test_the_package_loads_nothing_of_its_own():
     code = "import trimtab.judge, sys; print(*sys.modules)"
     loaded = subprocess.run(

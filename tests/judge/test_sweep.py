@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.judge.sweeps import COUNT, METRIC, at_most, sweep
+from tests.judge.sweeps import METRIC, at_most, sweep
+from tests.support.counts import series_counts
 
 from trimtab.judge.randomised_blocks import fit_blocks
 from trimtab.judge.scaling import scaling
@@ -23,6 +24,7 @@ from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.sweep import MeasuredPoint, Shape
 
+trials = series_counts(gate=40, soak=1000)
 NODES = (1, 2, 4, 8, 16, 32)
 
 
@@ -50,9 +52,9 @@ def test_the_best_setting_stands_alone_when_it_does():
     assert shares == sorted(shares, reverse=True)
 
 
-def test_the_scatter_is_that_of_a_run():
+def test_the_scatter_is_that_of_a_run(trials):
     squares = [
-        fit_blocks(sweep(SETTINGS, winner, seed=s), METRIC).scatter or 0 for s in range(COUNT)
+        fit_blocks(sweep(SETTINGS, winner, seed=s), METRIC).scatter or 0 for s in range(trials)
     ]
     assert np.mean(np.square(squares)) == pytest.approx(0.03**2, rel=0.2)
 
@@ -64,26 +66,26 @@ def test_settings_that_are_alike_are_all_kept():
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 6])
-def test_the_truly_best_is_rarely_left_out(rounds):
+def test_the_truly_best_is_rarely_left_out(rounds, trials):
     """Two settings are the best by a hair over one; the rest are far behind."""
 
     def rate(nps, cpt):
         return {(1, 8): 1.0, (1, 4): 0.999}.get((nps, cpt), 0.9)
 
     lost = 0
-    for seed in range(COUNT):
+    for seed in range(trials):
         (best,) = best_settings(sweep(SETTINGS, rate, rounds=rounds, seed=seed), METRIC)
         own = next(one for one in best.settings if one.levels == {"nps": 1, "cpt": 8})
         lost += not own.may_be_best
-    assert lost / COUNT <= at_most(0.05)
+    assert lost / trials <= at_most(0.05, trials)
 
 
-def test_what_is_worse_by_six_scatters_is_told_apart():
+def test_what_is_worse_by_six_scatters_is_told_apart(trials):
     found = sum(
         not best_settings(sweep(SETTINGS, winner, scatter=0.05, seed=seed), METRIC)[0].runners_up
-        for seed in range(COUNT)
+        for seed in range(trials)
     )
-    assert found / COUNT > 0.95
+    assert found / trials > 0.95
 
 
 def test_a_slow_round_is_nobodys_fault():
@@ -276,15 +278,15 @@ def test_an_interaction_is_seen():
     assert first.share > 0.8
 
 
-def test_a_sweep_of_nothing_rarely_shows_something():
+def test_a_sweep_of_nothing_rarely_shows_something(trials):
     alarms = sum(
         any(
             one.matters
             for one in factor_effects(sweep(SETTINGS, lambda *_: 1.0, seed=seed), METRIC)
         )
-        for seed in range(COUNT)
+        for seed in range(trials)
     )
-    assert alarms / COUNT <= at_most(0.05)
+    assert alarms / trials <= at_most(0.05, trials)
 
 
 def test_shares_of_a_whole_matrix_add_up():
@@ -342,32 +344,32 @@ def curve(rate, *, amounts=NODES, **options):
     return sweep({"nodes": amounts}, rate, **options)
 
 
-def knees(rate, **options):
-    return [scaling(curve(rate, seed=seed, **options), METRIC, "nodes") for seed in range(COUNT)]
+def knees(trials, rate, **options):
+    return [scaling(curve(rate, seed=seed, **options), METRIC, "nodes") for seed in range(trials)]
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.4, 1.0])
-def test_a_straight_line_rarely_has_a_knee(growth):
-    found = knees(lambda nodes: nodes**growth, scatter=0.08)
-    assert sum(one.shape is Shape.KNEE for one in found) / COUNT <= at_most(0.02)
+def test_a_straight_line_rarely_has_a_knee(growth, trials):
+    found = knees(trials, lambda nodes: nodes**growth, scatter=0.08)
+    assert sum(one.shape is Shape.KNEE for one in found) / trials <= at_most(0.02, trials)
     expected = Shape.FLAT if growth == 0 else Shape.GROWING
-    assert sum(one.shape is expected for one in found) / COUNT > 0.85
+    assert sum(one.shape is expected for one in found) / trials > 0.85
 
 
 @pytest.mark.parametrize("limit", [4, 8, 12.5])
-def test_a_knee_is_found_and_held(limit):
-    found = knees(lambda nodes: min(nodes, limit), scatter=0.05)
+def test_a_knee_is_found_and_held(limit, trials):
+    found = knees(trials, lambda nodes: min(nodes, limit), scatter=0.05)
     assert all(one.shape is Shape.KNEE for one in found)
     held = [
         one.knee_interval.low <= limit <= one.knee_interval.high
         for one in found
         if one.knee_interval is not None
     ]
-    assert sum(held) / COUNT >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / COUNT)
+    assert sum(held) / trials >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
-def test_a_soft_approach_is_found():
-    found = knees(lambda nodes: nodes / (1 + nodes / 4), scatter=0.03)
+def test_a_soft_approach_is_found(trials):
+    found = knees(trials, lambda nodes: nodes / (1 + nodes / 4), scatter=0.03)
     assert all(one.shape is Shape.KNEE for one in found)
     assert np.median([one.knee or math.nan for one in found]) == pytest.approx(4, rel=0.1)
     assert any("half of which it has at the knee" in one.reason for one in found)

@@ -3,11 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.judge.sweeps import COUNT, METRIC, at_most, sweep
+from tests.judge.sweeps import METRIC, at_most, sweep
+from tests.support.counts import series_counts
 
 from trimtab.judge.settings import best_settings, factor_effects
 from trimtab.judge.sweep import analyse_sweep
 from trimtab.model.sweep import MeasuredPoint
+
+trials = series_counts(gate=40, soak=1000)
 
 
 def two_settings(a, b):
@@ -44,14 +47,14 @@ def test_what_may_be_the_best_reaches_it_and_nothing_else(rates, rounds, seed):
         assert bool(effect.matters) == (not best.settings[1].may_be_best)
 
 
-def test_of_alike_settings_one_in_twenty_sweeps_leaves_one_out():
+def test_of_alike_settings_one_in_twenty_sweeps_leaves_one_out(trials):
     """With two or three settings a one-sided bound alone would do so twice as often."""
     levels = {"one": (1, 2)}
     lost = 0
-    for seed in range(COUNT):
+    for seed in range(trials):
         points = sweep(levels, lambda one: 1.0, rounds=4, seed=seed)
         lost += not best_settings(points, METRIC)[0].runners_up
-    assert lost / COUNT <= at_most(0.05)
+    assert lost / trials <= at_most(0.05, trials)
 
 
 def test_settings_told_apart_without_a_factor_that_matters_are_explained():

@@ -50,6 +50,7 @@ def test_directory(tmp_path: Path) -> None:
     assert state.space.read_only is False
 
 
+@pytest.mark.system
 def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
     argv = ["df", "--block-size=1", "--output=size,used,avail", str(tmp_path)]
     printed = subprocess.run(argv, capture_output=True, check=True).stdout.split()[-3:]
@@ -210,7 +211,7 @@ def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path
     assert (outside / "precious").exists()
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_removal_stops_at_a_mount(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -301,7 +302,7 @@ def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> N
     assert bounded.remove_probe_tree(str(tmp_path), NAME).removed
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
 def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
@@ -330,6 +331,7 @@ def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
     assert (precious / "data").exists()
 
 
+@pytest.mark.system
 @needs_user
 def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -349,6 +351,7 @@ def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.system
 def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for index in range(300):
@@ -470,6 +473,7 @@ print(json.dumps([state.readable, state.writable, state.executable, inner.failur
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
+@pytest.mark.system
 @needs_user
 @pytest.mark.skipif(
     not os.access(SYSTEM_PYTHON, os.X_OK), reason="no Python that another user may run"
@@ -489,7 +493,7 @@ def test_permissions_are_those_of_whoever_asks() -> None:
     assert "no permission" in error
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4") as scratch:
@@ -508,7 +512,7 @@ def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
         subprocess.run(["mount", "-o", "remount,rw", point], check=True)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.parametrize("mute", [False, True])
 def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute: bool) -> None:
     with silent_mount(tmp_path, mute=mute) as point:
@@ -542,6 +546,7 @@ def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         bounded.describe(str(tmp_path))
 
 
+@pytest.mark.system
 def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     """The process that asked may have been killed: the child must not stay in a dead mount."""
     fifo = tmp_path / "fifo"

@@ -219,6 +219,7 @@ def test_a_process_that_cannot_be_started_is_its_nodes_bad_luck(tmp_path: Path) 
         assert result.exit_code is None
 
 
+@pytest.mark.system
 def test_one_that_cannot_be_started_keeps_nobody_from_being_read(
     ssh: Ssh, monkeypatch: pytest.MonkeyPatch
 ) -> None:

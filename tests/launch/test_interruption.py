@@ -201,6 +201,7 @@ except Interrupted:
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seed", range(8))
 def test_signals_at_any_moment_leave_no_file(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -31,6 +31,7 @@ def _received(listener: socket.socket) -> list[str]:
             return found
 
 
+@pytest.mark.system
 def test_systemd_is_told(listener: socket.socket) -> None:
     notify = Notifier(listener.getsockname())
     notify.ready()
@@ -40,6 +41,7 @@ def test_systemd_is_told(listener: socket.socket) -> None:
     assert _received(listener) == ["READY=1", "STATUS=probing: hourly ?", "STOPPING=1"]
 
 
+@pytest.mark.system
 def test_an_abstract_name_is_understood() -> None:
     name = f"trimtab-test-{os.getpid()}"
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listening:
@@ -48,6 +50,7 @@ def test_an_abstract_name_is_understood() -> None:
         assert listening.recv(100) == b"READY=1"
 
 
+@pytest.mark.system
 def test_signs_of_life_are_sent_twice_as_often_as_asked_and_not_more(
     listener: socket.socket,
 ) -> None:
@@ -66,6 +69,7 @@ def test_nobody_there_is_no_error(tmp_path: Path) -> None:
     Notifier("/" + "x" * 300).ready()
 
 
+@pytest.mark.system
 def test_a_full_socket_does_not_hold_us_up(listener: socket.socket) -> None:
     notify = Notifier(listener.getsockname())
     for _ in range(2000):

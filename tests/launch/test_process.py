@@ -319,7 +319,7 @@ def test_second_signal_does_not_cut_the_killing_short(tmp_path: Path) -> None:
     assert gone(int(mark.read_text()))
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_unkillable_program_is_given_up(tmp_path: Path) -> None:
     with silent_mount(tmp_path, mute=True) as point:
         result = execute(["stat", str(point / "x")], timeout_s=0.5, grace_s=0.3)
@@ -343,6 +343,7 @@ def test_end_that_the_kernel_did_not_keep_is_said() -> None:
     assert "not known" in result.problem
 
 
+@pytest.mark.system
 def test_sessions_are_read_from_names_with_brackets(tmp_path: Path) -> None:
     program = tmp_path / "a) S 1 2 3 ("
     program.symlink_to("/bin/sleep")

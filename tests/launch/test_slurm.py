@@ -30,6 +30,8 @@ from trimtab.measure.table import find as find_benchmark
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
+pytestmark = pytest.mark.system
+
 QUICK = Patience(first_pause_s=0.1, longest_pause_s=1.0)
 
 

@@ -246,6 +246,7 @@ def test_no_text_becomes_more_than_one_argument(name: str, value: str) -> None:
         assert argument.isprintable()
 
 
+@pytest.mark.system
 def test_the_script_varies_in_a_number_alone() -> None:
     script = batch_script(Demand("x", time_limit_s=61.0)).decode()
     assert script.splitlines()[-3:] == ["sleep 420 &", "held=$!", 'wait "$held"']

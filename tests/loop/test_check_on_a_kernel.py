@@ -12,7 +12,7 @@ import pytest
 from tests.support import loopback
 from tests.support.command import trimtab
 
-pytestmark = [pytest.mark.kernel, loopback.needs_loop_devices("ext4")]
+pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
 FAST = ("--probe", "builtin", "--budget", "3s", "--repetitions", 1, "--json")
 FS = [

@@ -71,6 +71,7 @@ def test_an_unknown_site_is_told_with_those_there_are(store: Store) -> None:
     assert "scratch" in (told.value.hint or "")
 
 
+@pytest.mark.cli
 def test_the_command_keeps_and_lists(store: Store) -> None:
     place = store.location.path
     assert place is not None

@@ -73,7 +73,7 @@ def run_of(document: dict[str, Any]) -> dict[str, Any]:
     return run
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_from_the_drive_to_the_job(
     tmp_path: Path, site: Path, mount: loopback.Mounted, slurm: Cluster
@@ -139,7 +139,7 @@ def test_from_the_drive_to_the_job(
     assert cost["drive_writes_per_day"] > 0
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_job_that_never_starts_is_missing_and_not_zero(
     tmp_path: Path, site: Path, slurm: Cluster

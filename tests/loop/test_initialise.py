@@ -48,6 +48,7 @@ def test_what_is_of_lustre_is_refused_elsewhere(
     )
 
 
+@pytest.mark.system
 def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
     mount = tmp_path / "scratch"
     mount.mkdir()
@@ -82,7 +83,7 @@ def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
         assert not any("no mount point" in one for one in discover(Wanted(path)).not_found)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)
@@ -97,6 +98,7 @@ def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.system
 def test_init_tells_people(tmp_path: Path) -> None:
     file, store = tmp_path / "here.toml", tmp_path / "t.db"
 

@@ -460,6 +460,7 @@ def test_nothing_is_kept(store: Store) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.cli
 def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
     kept, site = tmp_path / "t.db", tmp_path / "here.toml"
     site.write_text(
@@ -483,6 +484,7 @@ def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
     assert "limit: " in text
 
 
+@pytest.mark.cli
 def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
     site = tmp_path / "here.toml"
     site.write_text('[site]\nname = "here"\ndriver = "local"\npath = "/here"\n')
@@ -494,6 +496,7 @@ def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
     assert "trimtab check PATH" in shown.stdout
 
 
+@pytest.mark.cli
 def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "t.db"
     files = [
@@ -520,6 +523,7 @@ def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.Mo
     assert "nothing is kept of it" in other.stderr
 
 
+@pytest.mark.cli
 def test_a_directory_whose_results_are_kept_under_the_name_of_a_site(tmp_path: Path) -> None:
     site = tmp_path / "here.toml"
     site.write_text(f'[site]\nname = "here"\ndriver = "local"\npath = "{tmp_path}"\n')
@@ -538,6 +542,7 @@ def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> No
     assert {one.layer for one in found.absent} == {"data_sheet", "drive", "client"}
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -90,6 +90,7 @@ def test_parquet_is_told_by_its_content(tmp_path: Path) -> None:
     assert judged.judgement.from_ == FIRST - timedelta(hours=9)
 
 
+@pytest.mark.cli
 def test_standard_input_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "s.csv", datetime.isoformat)
     ended = subprocess.run(
@@ -173,6 +174,7 @@ def test_what_is_no_series_is_told(
         judge_file(str(path), FileTerms(columns=columns))
 
 
+@pytest.mark.cli
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="No such file"):
         judge_file(str(tmp_path / "none.csv"))
@@ -182,6 +184,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert ended.code == 5
 
 
+@pytest.mark.cli
 def test_site_and_file_exclude_one_another(tmp_path: Path) -> None:
     for arguments in ((), ("scratch", "--csv", "x.csv"), ("scratch", "--value", "bw")):
         assert trimtab("judge", *arguments, store=tmp_path / "t.db").code == 2

@@ -20,10 +20,12 @@ from tests.support.command import TRIMTAB, Ended, trimtab
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError
-from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.probe import RunContext
 from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sites import utc_now
 from trimtab.site.load import load_site
+
+pytestmark = pytest.mark.system
 
 SHORT = {"duration": '"1s"', "block_size": '"16MiB"', "tasks_per_node": "2", "jitter": '"0s"'}
 
@@ -75,8 +77,8 @@ def fake(tmp_path: Path) -> Place:
 @pytest.fixture(
     params=[
         pytest.param("lustre", id="fake-lustre"),
-        pytest.param("ext4", marks=pytest.mark.kernel),
-        pytest.param("xfs", marks=pytest.mark.kernel),
+        pytest.param("ext4", marks=pytest.mark.system),
+        pytest.param("xfs", marks=pytest.mark.system),
     ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
@@ -292,7 +294,7 @@ def test_what_is_not_lustre_now_is_not_probed_as_lustre(fake: Place) -> None:
     assert fake.run("runs", "--json").document["runs"] == []
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_probe_on_another_file_system_than_the_sites_is_refused(tmp_path: Path) -> None:
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)

@@ -16,6 +16,8 @@ from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.cli
+
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
 

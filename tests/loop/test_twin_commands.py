@@ -31,6 +31,8 @@ from trimtab.twin.diary import Diary
 from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import Fault, ProbeLoad
 
+pytestmark = pytest.mark.cli
+
 MIB = 2.0**20
 END = START + timedelta(days=2)
 PROBE = ProbeLoad(

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from trimtab.loop.sites import reach_of
 from trimtab.loop.twin_run import Wanted, run_twin
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
-from trimtab.report.documents.twin import RunDocument
 from trimtab.site.load import load_site
 from trimtab.twin.diary import Diary
 from trimtab.twin.life import Life
@@ -82,16 +81,18 @@ def simulated(directory: Path, days: float = 2.0, seed: int = 0, **changes: Any)
     return run_twin(wanted, progress=lambda text, part: None).site_file
 
 
+@pytest.mark.cli
 def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     directory = tmp_path / "life"
     words = ("twin", "run", scenario_file(tmp_path), "--until", "2d", "--directory", directory)
     ended = trimtab(*words, "--json", store=tmp_path / "other.db")
     assert ended.code == 0, ended.stderr
-    document = RunDocument.model_validate_json(ended.stdout)
-    assert (document.scenario, document.start) == ("small", START)
-    assert document.end == START + timedelta(days=2)
-    assert document.runs == {"ok": 48}
-    assert (document.surveys, document.snapshots, document.events) == (2, 48, 0)
+    document = ended.document
+    end = START + timedelta(days=2)
+    assert document["scenario"] == "small"
+    assert [datetime.fromisoformat(document[key]) for key in ("start", "end")] == [START, end]
+    assert document["runs"] == {"ok": 48}
+    assert [document[key] for key in ("surveys", "snapshots", "events")] == [2, 48, 0]
     assert not (tmp_path / "other.db").exists()
     assert {one.name for one in directory.iterdir()} == {
         "small.db", "small.toml", "scenario.toml", "life.jsonl", "raw", "small.truth.parquet",
@@ -101,10 +102,10 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     assert len(state["runs"]) == 50
     assert len(state["snapshots"]) == 48
     assert len(state["truth"]) == 48 * 4
-    loaded = load_site(document.site_file)
+    loaded = load_site(document["site_file"])
     assert loaded.warnings == ()
     assert loaded.site.driver == "twin"
-    assert Diary(directory).time() == document.end
+    assert Diary(directory).time() == end
     again = trimtab(*words, store=tmp_path / "other.db")
     assert again.code == 4
     assert "already" in again.stderr
@@ -112,6 +113,7 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     assert kept(directory) == state
 
 
+@pytest.mark.cli
 def test_people_are_told_in_words_and_the_end_is_held(tmp_path: Path) -> None:
     file, directory = scenario_file(tmp_path), tmp_path / "life"
     beyond = trimtab(
@@ -128,6 +130,7 @@ def test_people_are_told_in_words_and_the_end_is_held(tmp_path: Path) -> None:
     assert str(directory / "small.toml") in told.stdout.replace("\n", "")
 
 
+@pytest.mark.cli
 def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
     tmp_path: Path,
 ) -> None:
@@ -207,6 +210,7 @@ def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
     assert reach.clock() == now
 
 
+@pytest.mark.cli
 def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
     file = scenario_file(tmp_path, length_s=3000 * DAY_S)
     directory = tmp_path / "life"
@@ -233,6 +237,7 @@ def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
     assert all(one is not None and one <= at for one in times)
 
 
+@pytest.mark.cli
 def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
     site_file = simulated(tmp_path / "life", 1.0)
     Diary(tmp_path / "life").announce()  # as it stands until the end

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.whatif import print_swept
+from trimtab.cli.whatif import print_swept
 from trimtab.errors import UsageError
 from trimtab.loop.whatif import WhatIf, default_results, scenario_of, what_if
 from trimtab.twin.scenario.load import load_scenario
@@ -87,6 +87,7 @@ def test_the_same_with_any_number_of_workers(small):
     assert alone.rows[0].figure("write_amplification").n == 2
 
 
+@pytest.mark.cli
 def test_the_command_prints_and_takes_up_what_was_done(small, tmp_path):
     kept = tmp_path / "kept.jsonl"
     arguments = ("whatif", small, "--vary", "trim=never,nightly", "--until", "0.01mo",
@@ -107,6 +108,7 @@ def test_the_command_prints_and_takes_up_what_was_done(small, tmp_path):
     assert figures["fullness"]["difference"] is not None
 
 
+@pytest.mark.cli
 def test_refusals_of_the_command(small, tmp_path):
     store = tmp_path / "t.db"
     wrong = trimtab("whatif", small, "--vary", "trimm=never", store=store)

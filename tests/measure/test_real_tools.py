@@ -84,6 +84,7 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     assert sizes(tmp_path) == held
 
 
+@pytest.mark.system
 def test_data_does_not_compress(tool: Installed, tmp_path: Path) -> None:
     tool.run(replace(SPEC, direct=False), "write", tmp_path)
     blocks: set[bytes] = set()
@@ -122,7 +123,7 @@ def test_short_files_are_not_extended_by_a_read(tool: Installed, tmp_path: Path)
     assert sizes(tmp_path) == held
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_full_file_system(tool: Installed, tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4", size_bytes=64 * MIB) as scratch:

@@ -192,7 +192,7 @@ def test_this_machines_own_table_agrees_with_stat() -> None:
         assert mount.device_number == f"{os.major(device)}:{os.minor(device)}"
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize("seed", range(6))
 def test_stacked_and_hidden_mounts_agree_with_the_kernel(seed: int, tmp_path: Path) -> None:

@@ -159,12 +159,13 @@ def slow_renewed(worlds: list[list[File]], minimum: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("part_rows", [7, 10**6])
+@pytest.mark.parametrize("seeds", repetitions(gate=15, soak=500))
 def test_what_is_renewed_is_what_a_look_at_each_file_says(
-    part_rows: int, monkeypatch: pytest.MonkeyPatch
+    part_rows: int, seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evasion, "PART_ROWS", part_rows)
     some = 0
-    for seed in range(repetitions(15, 500)):
+    for seed in range(seeds):
         draw = random.Random(seed)
         worlds = _worlds(draw, draw.randint(3, 5))
         expected = slow_renewed(worlds, 3)
@@ -265,9 +266,9 @@ def _of_work(
             return files
 
 
-def test_ordinary_work_is_hardly_ever_reported() -> None:
+@pytest.mark.parametrize("years", repetitions(gate=6, soak=200))
+def test_ordinary_work_is_hardly_ever_reported(years: int) -> None:
     """A year of eight users each time; a report now and then is one too many, so it is counted."""
-    years = repetitions(6, 200)
     reported = [one for seed in range(years) for one in found(ordinary(seed))]
     assert [one for one in reported if one.kind != "read together"] == []
     # A data set that is all that its owner has, read by a job in one pass, looks like a loop: it
@@ -304,6 +305,7 @@ def test_an_empty_index_and_one_without_times() -> None:
     assert suspicions(Look(frame, NOW_S)) == ()
 
 
+@pytest.mark.system
 def test_real_trees_are_not_reported(tmp_path: Path) -> None:
     """The programs of this host as they were installed, with the times that find prints."""
     listing = tmp_path / "listing"

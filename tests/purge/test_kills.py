@@ -28,8 +28,8 @@ from trimtab.purge.plan import load_plan, read_key
 from trimtab.purge.run.journal import journals, read, replay
 from trimtab.purge.run.records import DoneLine
 
-FILES = repetitions(100_000, 1_000_000)
-KILLS = repetitions(20, 200)
+COUNTS = repetitions(gate=20, soak=200)
+FILES_PER_KILL = 5000
 FILES_PER_DIRECTORY = 250
 YOUNG_EVERY = 10
 """Every tenth file is young: it stands in no plan."""
@@ -42,9 +42,8 @@ QUARANTINE_ROWS = 64
 """What a run with two threads may have aside at one moment."""
 IDENTITY = ("parent", "name", "inode", "size_bytes", "mtime_ns")
 pytestmark = [
-    pytest.mark.kernel,
+    pytest.mark.system,
     loopback.needs_loop_devices("ext4"),
-    pytest.mark.timeout(repetitions(300, 7200)),
 ]
 
 
@@ -55,6 +54,7 @@ class Stage:
     walk: Walk
     forked: Forked
     files: pl.DataFrame
+    kills: int
     report: dict[str, dict[str, object]] = field(default_factory=dict)
 
     @property
@@ -68,19 +68,22 @@ class Stage:
         return os.fsencode(self.walk.root) + b"/" + name
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+@pytest.fixture(scope="module", params=COUNTS)
+def stage(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
     """Give a tree on a file system of its own."""
+    files = request.param * FILES_PER_KILL
     private = tmp_path_factory.mktemp("kills")
     public = Path(tempfile.mkdtemp(prefix="trimtab-purge-"))
     public.chmod(0o755)
-    size_bytes = max(512 * loopback.MIB, FILES * FILE_BYTES * 7 // 4)
+    size_bytes = max(512 * loopback.MIB, files * FILE_BYTES * 7 // 4)
     with loopback.mounted(private, size_bytes=size_bytes, mkfs_options=("-i", "4096")) as mounted:
         walk = Walk(mounted.mount_point, private, public, core="real")
         walk.write_policy()
-        make_tree(walk.root)
+        make_tree(walk.root, files)
         forked = Forked(private / "said", {"TRIMTAB_PURGE": str(walk.place)})
-        stage = Stage(walk, forked, seen_below(walk.root))
+        stage = Stage(walk, forked, seen_below(walk.root), request.param)
         yield stage
         forked.end()
     shutil.rmtree(public)
@@ -88,17 +91,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         Path(os.environ["TRIMTAB_KILLS_REPORT"]).write_text(json.dumps(stage.report))
 
 
-def make_tree(root: Path) -> None:
+def make_tree(root: Path, files: int) -> None:
     """Make files of 300 days, and young ones, in directories of users."""
     old_s, young_s = time.time() - 300 * DAY_S, time.time() - 50 * DAY_S
-    for first in range(0, FILES, FILES_PER_DIRECTORY):
+    for first in range(0, files, FILES_PER_DIRECTORY):
         directory = root / f"user{first % 7}" / f"run{first}"
         directory.mkdir(parents=True)
-        for number in range(first, min(FILES, first + FILES_PER_DIRECTORY)):
+        for number in range(first, min(files, first + FILES_PER_DIRECTORY)):
             file = os.open(directory / f"f{number}", os.O_WRONLY | os.O_CREAT, 0o644)
             os.posix_fallocate(file, 0, FILE_BYTES)
             os.fchown(file, 1, 1)
-            at_s = old_s + number / FILES if number % YOUNG_EVERY else young_s
+            at_s = old_s + number / files if number % YOUNG_EVERY else young_s
             os.utime(file, (at_s, at_s))
             os.close(file)
 
@@ -142,13 +145,13 @@ def scanned(stage: Stage) -> Stage:
         if kept is not None:
             assert index_files(index).equals(stage.files)
             whole += 1
-            if kills >= KILLS and gone_on:
+            if kills >= stage.kills and gone_on:
                 break
             shutil.rmtree(index)
             index = walk.private / f"index-{whole}"
         begun = (index / "checkpoint.json").exists()
         gone_on += begun
-        if kills < KILLS or not gone_on:
+        if kills < stage.kills or not gone_on:
             # Each goes on from where the last one was: so all parts of a scan are met, if it is
             # neither done before the kill nor killed before there is anything to go on from.
             killed = stage.forked.killed_after(chance.uniform(0, most_s), *scan, index)
@@ -184,7 +187,7 @@ def planned(scanned: Stage) -> Stage:
     # The site's key is made anew with the first that gets so far.
     shutil.rmtree(walk.place)
     while True:
-        if kills < KILLS:
+        if kills < scanned.kills:
             moment_s = chance.uniform(0, whole_s)
             kills += forked.killed_after(moment_s, *made, ago_s=AGO_S - 600)
         else:
@@ -194,7 +197,7 @@ def planned(scanned: Stage) -> Stage:
         whole += 1
         assert _rows(walk, plans / "p").keys() == old
         assert [one.name for one in plans.iterdir()] == ["p"]
-        if kills >= KILLS:
+        if kills >= scanned.kills:
             break
         shutil.rmtree(plans / "p")
     walk.plan = plans / "p"
@@ -278,7 +281,7 @@ def _kill_runs(stage: Stage, rows: dict[bytes, int]) -> tuple[set[bytes], int]:
     for path in used:
         os.utime(stage.path(path))
     kills, most_s = 0, 0.3
-    while kills < KILLS:
+    while kills < stage.kills:
         moment_s = chance.uniform(0, most_s)
         if not stage.forked.killed_after(moment_s, "purge", "run", stage.walk.plan, "--apply"):
             break
@@ -288,7 +291,7 @@ def _kill_runs(stage: Stage, rows: dict[bytes, int]) -> tuple[set[bytes], int]:
                 os.utime(stage.path(path))
                 used.add(path)
         # Neither done before all kills, nor with most of it left for the last run.
-        ahead = _done(stage.walk) / len(rows) > kills / KILLS
+        ahead = _done(stage.walk) / len(rows) > kills / stage.kills
         most_s = min(1.0, max(0.02, most_s * (0.6 if ahead else 1.2)))
     return used, kills
 
@@ -304,18 +307,18 @@ def _done(walk: Walk) -> int:
     return sum(rows.count for rows, _ in fates)
 
 
-def test_scans_that_are_killed_are_gone_on_with(scanned):
+def test_scans_that_are_killed_are_gone_on_with(stage, scanned):
     told = scanned.report["scan"]
-    assert told["kills"] == KILLS
+    assert told["kills"] == stage.kills
     assert told["gone_on_from_a_checkpoint"] > 0
 
 
 def test_a_plan_is_whole_or_not_there(planned):
-    assert planned.report["plan"]["kills"] == KILLS
+    assert planned.report["plan"]["kills"] == planned.kills
 
 
-def test_runs_that_are_killed_are_gone_on_with(ran):
-    assert ran.kills > KILLS // 2
+def test_runs_that_are_killed_are_gone_on_with(stage, ran):
+    assert ran.kills > stage.kills // 2
     assert sorted(ran.fate_of) == list(range(len(ran.rows)))
 
 

@@ -127,6 +127,7 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
         ended(_core.NamespaceScan(tree, tmp_path / "index"))
 
 
+@pytest.mark.system
 def test_a_process_may_end_while_a_scan_runs(tmp_path: Path) -> None:
     tree = a_tree(tmp_path / "tree", 60)
     code = (
@@ -140,7 +141,7 @@ def test_a_process_may_end_while_a_scan_runs(tmp_path: Path) -> None:
     assert result.entries == len(list(tree.rglob("*")))
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("xfs")
 def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
     import polars

@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.counts import repetitions
 
 from trimtab.model.run import RawOutput, Run
 from trimtab.record.store import Store
 
-ROUNDS = 400 if os.environ.get("TRIMTAB_SOAK") else 20
+pytestmark = pytest.mark.system
 
 # Prints the id of each run once `add_run` has returned: from then on it may not be lost.
 WRITER = """
@@ -71,12 +72,12 @@ def _assert_whole(run: Run) -> None:
     assert f" {run.parameters['number']} ".encode() in write.stdout
 
 
-@pytest.mark.timeout(60 + 3 * ROUNDS)
-def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", repetitions(gate=20, soak=400))
+def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path, rounds: int) -> None:
     chance = random.Random(20261120)
     path = tmp_path / "new" / "trimtab.db"
     promised: list[str] = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         before = set(promised)
         promised += _killed_writer(path, chance.randrange(5), chance.uniform(0.0, 0.05))
         with Store.open(path) as store:
@@ -92,15 +93,15 @@ def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path) -> None
         assert store.integrity(contents=True) == ()
 
 
-@pytest.mark.timeout(60 + 3 * ROUNDS)
-def test_a_killed_creation_leaves_a_store_or_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", repetitions(gate=10, soak=200))
+def test_a_killed_creation_leaves_a_store_or_nothing(tmp_path: Path, rounds: int) -> None:
     # The creation takes some 50 ms after the libraries are loaded: kills all over it.
     program = (
         "import sys, alembic.command, trimtab.record.store as s; print('started', flush=True)\n"
         "s.Store.open(sys.argv[1]); print('made', flush=True); sys.stdin.read()"
     )
     chance = random.Random(20261121)
-    for number in range(ROUNDS // 2):
+    for number in range(rounds):
         path = tmp_path / str(number) / "trimtab.db"
         maker = subprocess.Popen(
             [sys.executable, "-c", program, path],

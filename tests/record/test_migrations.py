@@ -125,6 +125,7 @@ def _open_at(path: Path, scripts: Path, barrier: object) -> None:
         assert len(store.runs()) == 1
 
 
+@pytest.mark.system
 def test_two_processes_migrate_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store" / "t.db"
     with Store.open(path) as store:

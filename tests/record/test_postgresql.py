@@ -13,6 +13,8 @@ from trimtab.record import schema
 from trimtab.record.location import locate
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 
 def _execute(url: str, *statements: str) -> None:
     import psycopg

@@ -82,6 +82,7 @@ def test_the_file_is_durable_and_nobody_elses(path: Path) -> None:
     assert sorted(one.name for one in path.parent.iterdir()) == ["raw", "trimtab.db"]
 
 
+@pytest.mark.system
 def test_opening_an_up_to_date_store_imports_no_alembic(path: Path) -> None:
     program = (
         "import sys; from trimtab.record.store import Store; Store.open(sys.argv[1]).close(); "
@@ -295,7 +296,7 @@ def _add_until_refused(store: Store, runs: Iterator[Run]) -> tuple[list[Run], Un
     raise AssertionError("the disk never filled up")
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_disk_that_fills_up_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     big = os.urandom(30_000)
     runs = (a_run(n, outputs=(an_output(big + bytes([n])),)) for n in range(200))
@@ -318,7 +319,7 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_kept(tmp_path: Path) -> Non
             assert store.run(kept[-1].id, outputs=True) == kept[-1]
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_full_disk_under_the_database_alone(tmp_path: Path) -> None:
     runs = (a_run(n, problem="x" * 20_000) for n in range(200))
     with (
@@ -337,7 +338,7 @@ def test_a_full_disk_under_the_database_alone(tmp_path: Path) -> None:
         assert store.integrity(contents=True) == ()
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.parametrize("leave_bytes", [0, 8192, 40_960, 81_920])
 def test_a_store_cannot_be_created_on_a_full_disk(tmp_path: Path, leave_bytes: int) -> None:
     with _tiny_disk(tmp_path / "disk") as disk:
@@ -352,7 +353,7 @@ def test_a_store_cannot_be_created_on_a_full_disk(tmp_path: Path, leave_bytes: i
         Store.open(disk / "t.db").close()
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_a_read_only_disk(tmp_path: Path) -> None:
     with _tiny_disk(tmp_path / "disk") as disk:
         with Store.open(disk / "t.db") as store:
@@ -400,7 +401,7 @@ def open_directory(tmp_path: Path) -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_another_user_without_permission(open_directory: Path) -> None:
     path = open_directory / "private" / "t.db"
     with Store.open(path) as store:
@@ -413,7 +414,7 @@ def test_another_user_without_permission(open_directory: Path) -> None:
     assert "Permission denied" in said
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 def test_another_user_may_not_write(open_directory: Path) -> None:
     path = open_directory / "t.db"
     with Store.open(path) as store:
@@ -455,7 +456,7 @@ def test_what_the_store_lies_on_is_asked_before_it_is_touched(tmp_path: Path) ->
     assert new.exists()
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.parametrize("mute", [False, True])
 def test_a_store_on_a_file_system_that_does_not_answer(tmp_path: Path, mute: bool) -> None:
     dead = tmp_path / "dead"
@@ -539,6 +540,7 @@ def _create_and_add(path: Path, barrier: object, count: int) -> None:
                 store.add_snapshot("scratch", a_snapshot(number))
 
 
+@pytest.mark.system
 def test_processes_create_one_store_at_once_and_fill_it_together(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     path, barrier = tmp_path / "new" / "t.db", context.Barrier(2)
@@ -561,6 +563,7 @@ def _create(path: Path, barrier: object) -> None:
     Store.open(path).close()
 
 
+@pytest.mark.system
 def test_many_creations_at_once_make_one_store(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     for round_ in range(5):

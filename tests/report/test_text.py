@@ -45,6 +45,7 @@ def test_very_long_text_is_cut_and_says_so() -> None:
     assert printable("x" * 10_000).endswith("… (6,000 more characters)")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @settings(max_examples=25, deadline=None)
 @given(ARGUMENTS)

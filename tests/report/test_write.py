@@ -79,7 +79,7 @@ def test_a_name_that_is_not_text_is_as_good_as_any(tmp_path: Path) -> None:
     assert caught.value.message.isprintable()
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.parametrize("mute", [False, True])
 @pytest.mark.parametrize("name", ["dead", "dead/report.html", "link.html", "through/report.html"])
 def test_a_file_system_that_does_not_answer_is_said_to(

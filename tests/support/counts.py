@@ -1,15 +1,45 @@
-"""How often a randomised test repeats: few times in the gate, many under ``make soak``."""
+"""How often a randomised test repeats: few times in its own tier, many in the tier ``soak``."""
 
 from __future__ import annotations
 
 import os
 import random
 import subprocess
+from functools import cache
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+SOAK_TIMEOUT_S = 7200
 
 
-def repetitions(gate: int, soak: int) -> int:
-    """Return ``soak`` under ``make soak``, else ``gate``."""
-    return soak if os.environ.get("TRIMTAB_SOAK") else gate
+def repetitions(
+    gate: int, soak: int, *marks: pytest.MarkDecorator
+) -> tuple[ParameterSet, ParameterSet]:
+    """Return the parameters of a test that repeats ``gate`` times, and ``soak`` times in ``soak``.
+
+    Parameters
+    ----------
+    marks
+        Of the few repetitions: another tier than that of the file.
+    """
+    return (
+        pytest.param(gate, id="gate", marks=marks),
+        pytest.param(
+            soak, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(SOAK_TIMEOUT_S))
+        ),
+    )
+
+
+def series_counts(gate: int, soak: int) -> Any:
+    """Return a fixture ``trials``: how many simulated series a test of the calibration judges."""
+
+    @pytest.fixture(params=repetitions(gate, soak, pytest.mark.calibration))
+    def trials(request: pytest.FixtureRequest) -> int:
+        return request.param
+
+    return trials
 
 
 def seeded(name: str) -> random.Random:
@@ -17,10 +47,13 @@ def seeded(name: str) -> random.Random:
 
     Set ``TRIMTAB_SEED`` to repeat a failure; its seed is the commit's full hash.
     """
-    seed = os.environ.get("TRIMTAB_SEED")
-    if seed is None:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
-        seed = commit.stdout.strip()
+    seed = os.environ.get("TRIMTAB_SEED") or _commit()
     return random.Random(f"{seed}:{name}")
+
+
+@cache
+def _commit() -> str:
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return commit.stdout.strip()

@@ -6,7 +6,7 @@ device, so a shared device would carry one test's damage into the next.
 
 Usage::
 
-    pytestmark = [pytest.mark.kernel, loopback.needs_loop_devices()]
+    pytestmark = [pytest.mark.system, loopback.needs_loop_devices()]
 
     def test_something(tmp_path):
         with loopback.mounted(tmp_path, fs="ext4") as scratch:

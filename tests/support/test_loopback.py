@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 
-pytestmark = [pytest.mark.kernel, loopback.needs_loop_devices("ext4")]
+pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
 
 def _used_fraction(mount_point: Path) -> float:

@@ -4,14 +4,16 @@ import math
 
 import pytest
 from tests.support.command import trimtab
-from tests.support.counts import repetitions
 
 from trimtab.errors import UsageError
 from trimtab.twin.amplification import Terms, simulate
-from trimtab.twin.drives import PRESETS, preset
 from trimtab.twin.formulas import greedy
+from trimtab.twin.scenario.drives import PRESETS, preset
 
-UNITS = (64, 128, 256, 512, 1024, 4096)[: repetitions(gate=1, soak=6)]
+UNITS = (
+    64,
+    *(pytest.param(units, marks=pytest.mark.soak) for units in (128, 256, 512, 1024, 4096)),
+)
 SPARES = (0.0654, 0.07, 0.10, 0.12, 0.127, 0.15, 0.20, 0.25, 0.272, 0.28, 0.30, 0.50)
 
 
@@ -72,6 +74,7 @@ def test_no_such_drive() -> None:
 # The command
 
 
+@pytest.mark.cli
 def test_the_command_prints_both(tmp_path) -> None:
     ended = trimtab(
         "twin", "wa", "--spare", "12%", "--pages-per-block", 64, "--json", store=tmp_path / "t.db"
@@ -99,6 +102,7 @@ def test_the_command_prints_both(tmp_path) -> None:
     assert "formula" in text.stdout
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -119,7 +119,7 @@ def test_onset_and_distance_are_those_of_the_rows() -> None:
     }
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_what_is_written_takes_as_many_blocks_of_both(tmp_path) -> None:
     found = compare.run(tmp_path, size_bytes=2 * GIB, steps=[0.1], churn=0.02, seed=1, writes=True)
@@ -129,7 +129,7 @@ def test_what_is_written_takes_as_many_blocks_of_both(tmp_path) -> None:
     assert found["host_bytes"] > 2 * GIB - free * 4096 - 0.02 * GIB, "it was written"
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_file_system_without_lists_is_refused(tmp_path) -> None:
     with pytest.raises(ToolError, match="without lists"):
@@ -137,7 +137,7 @@ def test_a_file_system_without_lists_is_refused(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_kernel_and_model_follow_the_same_trace(tmp_path) -> None:
     found = compare.run(tmp_path, size_bytes=3 * GIB, steps=STEPS, churn=0.1, seed=1)

@@ -63,9 +63,13 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@terms(max_examples=repetitions(gate=4, soak=60), deadline=None)
-@given(SETTINGS, st.sampled_from([0.0, 0.1, 0.6, 0.97]), ASKED)
-def test_the_miniature_does_what_the_slow_one_does(settings, full, asked) -> None:
+@pytest.mark.parametrize("examples", repetitions(gate=4, soak=60))
+def test_the_miniature_does_what_the_slow_one_does(examples) -> None:
+    property_test = given(SETTINGS, st.sampled_from([0.0, 0.1, 0.6, 0.97]), ASKED)
+    terms(max_examples=examples)(property_test(check_against_the_slow_one))()
+
+
+def check_against_the_slow_one(settings, full, asked) -> None:
     fleet = OstFleet(1, threads=1, **settings)
     slow = SlowOst(**settings)
     fleet.fill([full], churn=0.05)

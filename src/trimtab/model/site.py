@@ -36,12 +36,14 @@ from trimtab.config.problems import BadValue
 from trimtab.config.schedule import find_zone, parse_schedule
 from trimtab.config.schema import key, table, tables
 from trimtab.config.targets import fold_targets, unfold_targets
+from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.visible import visible
 
 COMMAND_TIMEOUT_S: Final = 3600.0
 """Of a probe that is one command, where the site file names none."""
-DriverKind = Literal["local", "lustre", "twin"]
+DriverKind = str
+"""A key of `trimtab.model.driver.DRIVERS`."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_./-]+")
 _WORDS_HINT: Final = 'write ["one", "two"]'
@@ -387,7 +389,7 @@ class Site:
 
     name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
     driver: DriverKind = key(
-        choice(("local", "lustre", "twin")),
+        choice(tuple(DRIVERS)),
         "How it is reached: local, lustre or twin.",
         example='"lustre"',
     )

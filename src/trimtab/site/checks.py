@@ -11,6 +11,7 @@ from trimtab.config.problems import Problem, name_problems
 from trimtab.config.schedule import parse_schedule
 from trimtab.measure.table import names, pinnable
 from trimtab.message import Message
+from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
@@ -76,14 +77,15 @@ def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
 
 def warnings(site: Site) -> Iterator[Message]:
     """Yield what is allowed and probably not intended."""
-    if site.driver == "lustre":
-        yield from _lustre_warnings(site)
-    if site.driver != "twin" and site.scenario is not None:
+    driver = DRIVERS[site.driver]
+    if driver.has_servers:
+        yield from _server_warnings(site)
+    if not driver.simulated and site.scenario is not None:
         yield Message(
             "key-unused",
             f"[site] scenario is not used: it is of the twin, and driver is {site.driver!r}",
         )
-    if site.driver != "lustre" and site.file_system is not None:
+    if not driver.named and site.file_system is not None:
         yield Message(
             "key-unused",
             f"[site] file_system is not used: it is of Lustre, and driver is {site.driver!r}",
@@ -298,7 +300,7 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         ("target_pinning", probe.target_pinning),
         ("stripe_count", probe.stripe_count is not None),
     ):
-        if asked and site.driver != "lustre":
+        if asked and not DRIVERS[site.driver].places_files:
             yield Problem(
                 (*table, key),
                 "only files on Lustre have a place",
@@ -372,7 +374,7 @@ def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         )
 
 
-def _lustre_warnings(site: Site) -> Iterator[Message]:
+def _server_warnings(site: Site) -> Iterator[Message]:
     if not site.servers.names:
         yield Message(
             "servers-missing",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from trimtab.config.schema import Entry, Table
 from trimtab.config.writer import Comments, Writer
 from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SitePolicy, SiteProbe, Ssh
 from trimtab.site.load import parse_site
@@ -70,9 +71,10 @@ def _is_skipped(entry: Table | Entry, whole: Any) -> bool:
         return _is_skipped_in_probe(entry.location[-1], whole)
     if not isinstance(whole, Site):
         return False
+    driver = DRIVERS[whole.driver]
     match entry.location:
         case ("servers", *rest):
-            unused = whole.driver != "lustre" and whole.servers == Servers()
+            unused = not driver.has_servers and whole.servers == Servers()
             local = whole.servers.reach == "local" and whole.servers.ssh == Ssh()
             return unused or (rest == ["ssh"] and local)
         case ("hardware",):
@@ -80,9 +82,9 @@ def _is_skipped(entry: Table | Entry, whole: Any) -> bool:
         case ("hardware", name):
             return getattr(whole.hardware, name) is None
         case ("site", "file_system"):
-            return whole.driver != "lustre" and whole.file_system is None
+            return not driver.named and whole.file_system is None
         case ("site", "scenario"):
-            return whole.driver != "twin" and whole.scenario is None
+            return not driver.simulated and whole.scenario is None
         case _:
             return False
 

@@ -10,7 +10,7 @@ from tests.support import silent_fuse
 from tests.support.command import trimtab
 
 pytestmark = [
-    pytest.mark.kernel,
+    pytest.mark.system,
     pytest.mark.skipif(silent_fuse.why_not() is not None, reason=silent_fuse.why_not() or ""),
 ]
 

@@ -9,6 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 DIRECTORIES, FILES = 40, 50
 
 

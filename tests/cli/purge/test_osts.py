@@ -27,7 +27,7 @@ OST_BYTES = 10 * MIB
 OSTS = range(8)
 MINIMUM_DAYS = 112
 """Eight weeks, twice, since reads do not count."""
-pytestmark = [pytest.mark.kernel]
+pytestmark = [pytest.mark.system]
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def opened() -> Callable[[], list[str]]:
     return stop
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_snapshot_never_opens_mb_groups(opened: Callable[[], list[str]], tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
@@ -185,7 +185,7 @@ def test_a_snapshot_never_opens_mb_groups(opened: Callable[[], list[str]], tmp_p
         assert not any(path.endswith("mb_groups") for path in seen)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_useless_loops_are_counted_while_it_counts(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, size_bytes=3 * loopback.GIB) as scratch:
@@ -214,7 +214,7 @@ def test_useless_loops_are_counted_while_it_counts(tmp_path: Path) -> None:
         assert setting.read_text().strip() == "0"
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_e2freefrag_counts_the_holes_when_asked(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:

@@ -310,7 +310,7 @@ def test_the_active_scheduler(text: str | None, choice: str | None) -> None:
     assert active_choice(text) == choice
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 @pytest.mark.parametrize("rotational", [0, 1])
 @pytest.mark.parametrize("direct_io", [False, True])

@@ -262,7 +262,7 @@ def test_a_partition_of_a_multipath_drive_that_counts_nothing(tmp_path: Path) ->
     assert "only the paths of nvme0n1 count" in answer.reason
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_real_device_that_is_told_not_to_count(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
@@ -273,7 +273,7 @@ def test_a_real_device_that_is_told_not_to_count(tmp_path: Path) -> None:
         assert one.reason == f"{scratch.device.name} counts nothing: queue/iostats is 0"
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_the_counters_of_a_real_device(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
@@ -289,7 +289,7 @@ def test_the_counters_of_a_real_device(tmp_path: Path) -> None:
         assert after.discarded_bytes == before.discarded_bytes == 0
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @pytest.mark.skipif(silent_fuse.why_not() is not None, reason=silent_fuse.why_not() or "")
 def test_a_mount_that_never_answers_is_given_up(tmp_path: Path) -> None:
     """Opening the driver on a dead mount ends at the deadline; its neighbour is served."""

@@ -235,7 +235,7 @@ STATES: dict[str, tuple[Callable[[Path], object], float]] = {
 """How each state is made, and how much of its free space must be seen as fragmented at least."""
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_proved_agrees_with_e2freefrag(state: str, tmp_path: Path) -> None:

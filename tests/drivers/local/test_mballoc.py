@@ -216,7 +216,7 @@ def test_recorded_e2freefrag() -> None:
     assert extents.extents == 1173
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_this_kernels_own_files_are_read(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, size_bytes=3 * loopback.GIB) as scratch:

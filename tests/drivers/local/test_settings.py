@@ -116,7 +116,7 @@ def test_a_value_that_does_not_stick_is_an_error(
         raid.set("/scratch", "block/nvme0n1/queue/wbt_lat_usec", "7")
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_real_kernels_settings(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:

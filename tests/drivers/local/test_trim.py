@@ -262,7 +262,7 @@ def test_recorded_fstrim_outputs() -> None:
     assert isinstance(found["fstrim_n_ost0.out"], NotAvailable)
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_directory_that_is_no_mount_point_any_more_is_not_trimmed(tmp_path: Path) -> None:
     """On a mere directory fstrim would trim the file system that the directory lies in."""
@@ -278,7 +278,7 @@ def test_a_directory_that_is_no_mount_point_any_more_is_not_trimmed(tmp_path: Pa
         assert snapshot.targets[0].value("used_bytes") is None
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_mount_over_it_is_not_trimmed_in_its_place(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch, loopback.mounted(tmp_path) as other:
@@ -290,7 +290,7 @@ def test_a_mount_over_it_is_not_trimmed_in_its_place(tmp_path: Path) -> None:
             driver.trim(str(scratch.mount_point))
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_device_without_discard_is_not_available(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, discard=False) as scratch:
@@ -301,7 +301,7 @@ def test_a_device_without_discard_is_not_available(tmp_path: Path) -> None:
         assert driver.description.devices[0].discard_max_bytes == 0
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_trim_is_on_record_afterwards(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
@@ -317,7 +317,7 @@ def test_trim_is_on_record_afterwards(tmp_path: Path) -> None:
         assert (after.discarded_bytes or 0) > 100 * loopback.MIB
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_trim_is_on_record_though_the_device_counts_nothing(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
@@ -332,7 +332,7 @@ def test_trim_is_on_record_though_the_device_counts_nothing(tmp_path: Path) -> N
         assert practice.trimmed_since_mount is True
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_the_discard_mount_option_is_seen(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, options="discard") as scratch:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.drivers.hosts import HOSTS, host, no_tools
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.allocator import Ext4, read_free_space, read_statistics
-from trimtab.drivers.local.counters import read_bytes_of, read_cpu_times
+from trimtab.drivers.local.counters import DeviceBytes, read_bytes_of, read_cpu_times
 from trimtab.drivers.local.describe import describe_mount, mount_table
 from trimtab.drivers.local.devices import devices_beneath
 from trimtab.drivers.local.settings import read_settings
@@ -59,40 +59,66 @@ def collected(root: str | Path, request: Mapping[str, Any] = REQUEST) -> Collect
     return CollectedHost(answer=answer, request=request)
 
 
+def facts(host: Host | CollectedHost) -> dict[str, dict[str, Any]]:
+    """Return all that is read of a host: of each mount by its number, and of the host itself."""
+    mounts = mount_table(host)
+    read: dict[str, dict[str, Any]] = {
+        "": {"cron": cron_files(host), "cpu": type(read_cpu_times(host))}
+    }
+    for mount in mounts:
+        paths = {"path": mount.mount_point, "real_path": mount.mount_point}
+        description = describe_mount(host, mount, execute=no_tools, **paths)
+        of_mount: dict[str, Any] = {
+            "mount": mount,
+            "devices": devices_beneath(host, mounts, mount),
+            "description": replace(description, notes=()),
+            "notes": description.notes,
+        }
+        if kind_of(mount.fs_type) == "local":
+            ext4 = Ext4(mount.source.rpartition("/")[2])
+            of_mount |= {
+                "settings": read_settings(host, description, ext4),
+                "statistics": read_statistics(host, ext4),
+                "free space": read_free_space(host, ext4, space=SPACE, device_bytes=10**12),
+                "bytes": [
+                    read_bytes_of(host, device, description.devices)
+                    for device in description.devices
+                ],
+                "timer": timer_covers(host, description),
+                "trimmed": trimmed_since_mount(host, description, 0)[0],
+            }
+        read[f"{mount.mount_point} {mount.source}"] = of_mount
+    return read
+
+
 def same(real: Host, copy: CollectedHost) -> int:
     """Assert that all that reads a host reads the same from both; return how many devices."""
-    mounts = mount_table(real)
-    assert mount_table(copy) == mounts
-    seen = 0
-    for mount in mounts:
-        assert devices_beneath(copy, mounts, mount) == devices_beneath(real, mounts, mount)
-        paths = {"path": mount.mount_point, "real_path": mount.mount_point}
-        description = describe_mount(real, mount, execute=no_tools, **paths)
-        again = describe_mount(copy, mount, execute=no_tools, **paths)
+    expected, collected_facts = facts(real), facts(copy)
+    for name, of_mount in expected.items():
         # Only this very host may ask blkid; all others say that udev does not know.
-        assert replace(again, notes=()) == replace(description, notes=())
-        assert not description.notes or again.notes
-        seen += len(description.devices)
-        if kind_of(mount.fs_type) != "local":
-            continue
-        ext4 = Ext4(mount.source.rpartition("/")[2])
-        assert read_settings(copy, description, ext4) == read_settings(real, description, ext4)
-        assert read_statistics(copy, ext4) == read_statistics(real, ext4)
-        free = [
-            read_free_space(one, ext4, space=SPACE, device_bytes=10**12) for one in (real, copy)
-        ]
-        assert free[0] == free[1]
-        for device in description.devices:
-            counted = [read_bytes_of(one, device, description.devices) for one in (real, copy)]
-            assert type(counted[0]) is type(counted[1])
-            if isinstance(counted[0], NotAvailable) or real.root != "/":
-                assert counted[0] == counted[1]
-        assert timer_covers(copy, description) == timer_covers(real, description)
-        trimmed = [trimmed_since_mount(one, description, 0) for one in (real, copy)]
-        assert trimmed[0] == trimmed[1]
-    assert cron_files(copy) == cron_files(real)
-    assert type(read_cpu_times(copy)) is type(read_cpu_times(real))
-    return seen
+        assert not of_mount.pop("notes", ()) or collected_facts[name]["notes"]
+        collected_facts[name].pop("notes", None)
+    assert collected_facts == expected
+    return sum(len(of_mount["description"].devices) for name, of_mount in expected.items() if name)
+
+
+def lies_within(value: Any, before: Any, after: Any) -> bool:
+    """Return whether a value lies between two others that were read before and after it.
+
+    Counters only grow. What is computed from several may move both ways, and is a float or the
+    reason why there is none.
+    """
+    if type(before) is type(after) is int:
+        return type(value) is int and before <= value <= after
+    if isinstance(before, float) or isinstance(after, float):
+        return isinstance(value, float | NotAvailable)
+    if is_dataclass(before) and type(before) is type(value) is type(after):
+        names = [field.name for field in fields(before)]
+        parts = ([getattr(of, name) for name in names] for of in (value, before, after))
+        return all(map(lies_within, *parts))
+    if isinstance(before, list | tuple) and len(before) == len(after):
+        return len(value) == len(before) and all(map(lies_within, value, before, after))
+    return value in (before, after)
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -102,7 +128,31 @@ def test_every_machine_reads_the_same_when_collected(name: str) -> None:
 
 
 def test_this_machine_reads_the_same_when_collected() -> None:
-    same(Host(), collected("/"))
+    """Others use the machine meanwhile: its counters move, and mounts come and go."""
+    before, copy, after = facts(Host()), facts(collected("/")), facts(Host())
+    lasting = before.keys() & after.keys()
+    assert lasting <= copy.keys()
+    assert len(lasting) > 1
+    for name in lasting:
+        for fact, value in copy[name].items():
+            if fact == "notes":
+                continue
+            bounds = before[name][fact], after[name][fact]
+            assert lies_within(value, *bounds), (name, fact, value, *bounds)
+
+
+@pytest.mark.parametrize(
+    ("value", "within"),
+    [
+        (DeviceBytes(5, 7, 0), True),
+        (DeviceBytes(3, 7, 0), False),
+        (DeviceBytes(5, 9, 0), False),
+        (NotAvailable("off"), False),
+    ],
+)
+def test_a_counter_lies_between_two_readings(value: object, within: bool) -> None:
+    before, after = DeviceBytes(4, 7, 0), DeviceBytes(6, 8, 0)
+    assert lies_within([value], [before], [after]) is within
 
 
 @pytest.mark.parametrize("name", MACHINES)

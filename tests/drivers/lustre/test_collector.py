@@ -179,6 +179,7 @@ def test_the_limit_leaves_out_files_and_says_so(server: Path) -> None:
     assert len(answer.files) + len(answer.skipped) == 10
 
 
+@pytest.mark.system
 def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
     (server / "proc/mute").mkdir()
     with silent_mount(server / "proc/mute", mute=True):
@@ -197,6 +198,7 @@ def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
     assert answer.commands[0].stdout == "here\n"
 
 
+@pytest.mark.system
 def test_files_that_never_answer_stop_at_the_deadline(server: Path) -> None:
     (server / "proc/mute").mkdir()
     files = [f"/proc/mute/{number}" for number in range(50)]
@@ -245,6 +247,7 @@ def test_what_a_command_starts_ends_with_it(server: Path, tmp_path: Path) -> Non
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
+@pytest.mark.system
 def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -> None:
     mute = tmp_path / "mute"
     mute.mkdir()
@@ -259,6 +262,7 @@ def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -
     assert fine.stdout == "fine\n"
 
 
+@pytest.mark.system
 def test_a_tool_of_which_many_hang_already_is_not_started_again(
     server: Path, tmp_path: Path
 ) -> None:
@@ -377,6 +381,7 @@ def test_sudo_is_for_those_who_are_not_root(
     assert [command["argv"] for command in commands] == [[*before, "a"], ["b"]]
 
 
+@pytest.mark.system
 def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
     request = program({"format": 1, "files": ["/proc/uptime"]})
     with subprocess.Popen(
@@ -395,6 +400,7 @@ def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
         assert child.wait() == 0
 
 
+@pytest.mark.system
 def test_more_than_a_pipe_holds_is_written_whatever_the_pipe_is(server: Path) -> None:
     (server / "proc/large").write_text("x" * 3_000_000)
     reading, writing = os.pipe()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 from statistics import median
 
 import pytest
 from tests.judge.ladder.rungs import rung, track
+from tests.support.counts import series_counts
 
 from trimtab.judge.ladder.estimates import of_figure, of_values, ratio, scaled
 from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import Basis, LimitKind
 
-SERIES = 4000 if os.environ.get("TRIMTAB_SOAK") else 400
+trials = series_counts(gate=400, soak=4000)
 
 
 def drawn(n: int, spread: float, seed: int, middle: float = 1.0) -> list[float]:
@@ -74,9 +74,9 @@ def test_a_measured_rate_against_a_printed_one_takes_both_bounds() -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (3, 7), (5, 5), (12, 12), (24, 5)])
-def test_the_interval_of_a_ratio_holds_the_true_one(n: int, m: int) -> None:
+def test_the_interval_of_a_ratio_holds_the_true_one(n: int, m: int, trials: int) -> None:
     """Nominal 5 % of intervals miss; medians of few numbers make it cautious, never careless."""
-    series = SERIES if min(n, m) < 8 else SERIES // 4
+    series = trials if min(n, m) < 8 else trials // 4
     missed = 0
     for seed in range(series):
         found = ratio(
@@ -97,19 +97,19 @@ def _kind(efficiency: float, n: int, seed: int, spread: float = 0.04):
     return found.limit
 
 
-def test_false_alarms_where_a_layer_loses_just_the_margin() -> None:
+def test_false_alarms_where_a_layer_loses_just_the_margin(trials: int) -> None:
     """At exactly 90 % neither answer is right; each may come up in 2.5 % of series."""
-    limits = [_kind(0.9, 5, seed) for seed in range(SERIES)]
+    limits = [_kind(0.9, 5, seed) for seed in range(trials)]
     lost = sum(one.kind is LimitKind.LAYER and one.layer == "client" for one in limits)
     kept = sum(one.kind is LimitKind.DRIVES for one in limits)
-    allowed = 0.025 * SERIES + 3 * math.sqrt(0.025 * SERIES)
+    allowed = 0.025 * trials + 3 * math.sqrt(0.025 * trials)
     assert lost <= allowed
     assert kept <= allowed
 
 
-def test_false_alarms_where_nothing_is_lost() -> None:
-    limits = [_kind(1.0, 5, seed) for seed in range(SERIES)]
-    assert sum(one.kind is LimitKind.LAYER for one in limits) <= 0.01 * SERIES
+def test_false_alarms_where_nothing_is_lost(trials: int) -> None:
+    limits = [_kind(1.0, 5, seed) for seed in range(trials)]
+    assert sum(one.kind is LimitKind.LAYER for one in limits) <= 0.01 * trials
     assert sum(one.kind is LimitKind.NETWORK for one in limits) == 0
 
 

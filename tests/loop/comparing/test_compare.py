@@ -425,6 +425,7 @@ def test_a_file_of_rubbish_is_refused(tmp_path_factory, content):
 # The command
 
 
+@pytest.mark.cli
 def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
     ended = trimtab("compare", "alpha", "beta", store=store)
     assert ended.code == 0, ended.stderr
@@ -442,6 +443,7 @@ def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
     assert json.dumps(effect["before"]["from"]) == '"2026-03-02T00:00:00Z"'
 
 
+@pytest.mark.cli
 def test_the_command_refuses_with_what_to_do(store):
     ended = trimtab("compare", "alpha", "gamma", "--json", store=store)
     assert ended.code == 2

@@ -18,6 +18,7 @@ def doubted(run, reason):
     return replace(run, samples=(Sample("write_bandwidth", 1e9, 0, reason=reason),))
 
 
+@pytest.mark.cli
 def test_the_effect_that_was_measured_leads_and_the_assumption_follows(tmp_path):
     runs = hourly([1e9] * 20) + hourly([1.2e9] * 20, site="beta")
     kept(tmp_path / "t.db", runs)

@@ -9,18 +9,21 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support import counts
 from tests.support.command import TRIMTAB, trimtab
+from tests.support.counts import repetitions, seeded
+
+pytestmark = pytest.mark.cli
 
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("probe", ["builtin", "fio"])
-def test_a_stopped_check_leaves_nothing(probe: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trials", repetitions(gate=6, soak=100))
+def test_a_stopped_check_leaves_nothing(probe: str, trials: int, tmp_path: Path) -> None:
     if probe == "fio" and not _has_fio():
         pytest.skip("fio is not installed")
-    random = counts.seeded(f"interruption {probe}")
-    for trial in range(counts.repetitions(6, 100)):
+    random = seeded(f"interruption {probe}")
+    for trial in range(trials):
         target = tmp_path / f"target{trial}"
         target.mkdir()
         delay_s, number = random.uniform(0.05, 5.0), random.choice(SIGNALS)

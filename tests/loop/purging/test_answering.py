@@ -14,6 +14,8 @@ from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.importing import Said, import_index
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 
+pytestmark = pytest.mark.system
+
 
 @pytest.mark.parametrize("mute", [False, True])
 def test_a_root_that_hangs_is_told_within_the_deadline(tmp_path, mute):

@@ -174,6 +174,7 @@ print(sum(one.files for one in signs.found), peak_kib)
 """
 
 
+@pytest.mark.system
 def test_a_million_files_that_are_all_renewed_take_little_memory(tmp_path):
     """The worst there can be for it: everybody renews everything every week."""
     count, parts = 1_000_000, 10

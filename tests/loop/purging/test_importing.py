@@ -40,6 +40,7 @@ def test_a_file_of_names_that_is_none(tmp_path, text):
         names_of(Said("/r", "csv", column_map=NAMED, users=tmp_path / "nowhere"))
 
 
+@pytest.mark.system
 def test_a_real_list_of_find_drives_a_plan_once_its_facts_are_told(tmp_path):
     tree, file = tmp_path / "tree", tmp_path / "list"
     tree.mkdir()

@@ -13,7 +13,7 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.loop.purging.reads import _moved, read_recording
 from trimtab.model.site import Servers, Site
 
-pytestmark = [pytest.mark.kernel, loopback.needs_loop_devices("ext4")]
+pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
 
 @pytest.fixture(scope="module")

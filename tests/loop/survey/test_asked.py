@@ -42,6 +42,7 @@ def test_none_and_no_load_at_all_are_fine() -> None:
     Asked(way="server", load_bytes_per_s=0.0, deadline_s=1.0)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     "words",
     [

@@ -195,6 +195,7 @@ def wait_for(path: Path, text: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("number", "at", "outcome"),
     [
@@ -223,6 +224,7 @@ def test_a_survey_that_is_killed_leaves_nothing(
     check_clean(place, before)
 
 
+@pytest.mark.system
 def test_a_person_stops_it(place: Place) -> None:
     """As the fan-out does at SIGINT: its own end is killed, the survey over there runs on."""
     before = state_of(place)
@@ -263,6 +265,7 @@ def test_a_deadline_ends_it_on_the_server(place: Place) -> None:
     check_clean(place, before)
 
 
+@pytest.mark.system
 def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 0.5
@@ -349,6 +352,7 @@ def end(running: subprocess.Popen[bytes], directory: Path) -> None:
     shutil.rmtree(directory)
 
 
+@pytest.mark.system
 def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 60.0
@@ -378,6 +382,7 @@ def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> N
         end(running[0], directory)
 
 
+@pytest.mark.system
 def test_the_list_of_objects_stays_where_it_cannot_be_read(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 0.5
@@ -422,6 +427,7 @@ class KilledError(BaseException):
     """Stands for SIGKILL of Trimtab itself: nothing more is done."""
 
 
+@pytest.mark.system
 def test_after_trimtab_was_killed_its_note_leads_to_the_results(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 60.0

@@ -16,8 +16,9 @@ from tests.support.counts import repetitions, seeded
 from trimtab.record.slots import SlotState
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[3]
-KILLS = repetitions(4, 60)
 
 # A real clock and real sleeping; the probe takes a tenth of a second.
 WATCH = """
@@ -47,12 +48,12 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-@pytest.mark.timeout(60 + 10 * KILLS)
-def test_a_killed_watch_is_gone_on_with(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", repetitions(gate=4, soak=60))
+def test_a_killed_watch_is_gone_on_with(tmp_path: Path, kills: int) -> None:
     path, chance = tmp_path / "t.db", seeded("killed watch")
     log = (tmp_path / "log").open("w+")
     with log:
-        for _ in range(KILLS):
+        for _ in range(kills):
             watch = subprocess.Popen(
                 [sys.executable, "-c", WATCH, path], cwd=ROOT, stderr=log, start_new_session=True
             )
@@ -76,7 +77,7 @@ def test_a_killed_watch_is_gone_on_with(tmp_path: Path) -> None:
             assert slot.before
             assert slot.after
             assert len(slot.verdicts) == 4
-    assert Counter(one.state for one in ended)[SlotState.DONE] >= KILLS
+    assert Counter(one.state for one in ended)[SlotState.DONE] >= kills
 
 
 def _wait_for_a_slot(path: Path, watch: subprocess.Popen[bytes]) -> None:

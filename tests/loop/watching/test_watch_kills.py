@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.counts import repetitions, seeded
+from tests.support.counts import seeded
 from tests.support.killing import Killer, Killing
 from tests.support.memory_driver import MemoryDriver
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch
@@ -17,6 +17,7 @@ from trimtab.record.slots import Slot, SlotState
 from trimtab.record.store import Store
 
 WEEK_H = 168
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)))
 END = MONDAY + timedelta(hours=WEEK_H, minutes=10)
 
 
@@ -76,7 +77,7 @@ def _assert_kept_once(store: Store, slots: tuple[Slot, ...]) -> None:
     assert store.open_slots("scratch") == ()
 
 
-@pytest.mark.parametrize("seed", range(repetitions(1, 20)))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_week_of_kills_with_quick_restarts_loses_nothing(tmp_path: Path, seed: int) -> None:
     killer = Killer(seeded(f"week of kills {seed}"), every=12)
     with Store.open(tmp_path / "t.db") as store:
@@ -89,7 +90,7 @@ def test_a_week_of_kills_with_quick_restarts_loses_nothing(tmp_path: Path, seed:
     assert len(set(killer.kills)) >= 10  # in all kinds of calls
 
 
-@pytest.mark.parametrize("seed", range(repetitions(1, 20)))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_week_of_kills_with_long_outages_says_what_is_missing(tmp_path: Path, seed: int) -> None:
     # So often that a life ends within a few slots, each of which asks the store some ten times.
     killer = Killer(seeded(f"week of outages {seed}"), every=40)

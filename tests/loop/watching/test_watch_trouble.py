@@ -428,9 +428,9 @@ def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
     assert store.open_slots("scratch") == ()
 
 
-def test_memory_stays_flat_over_weeks(store: Store) -> None:
+@pytest.mark.parametrize("days", repetitions(gate=15, soak=365))
+def test_memory_stays_flat_over_weeks(store: Store, days: int) -> None:
     clock = Moving()
-    days = repetitions(15, 365)
     sizes: list[int] = []
     site = a_site(snapshots="every 6h", store=SiteStore(retention_s=3 * 86400.0))
     log = a_log()[0]

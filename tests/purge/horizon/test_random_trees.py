@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.counts import repetitions
@@ -163,15 +164,14 @@ def scanned(root: str, index: Path) -> tuple[list[str], int]:
     return [str(index / name) for name in result.shards], result.ended_ns // 10**9
 
 
-@given(made_files, policies, st.integers(0, 10**6), st.integers(1, 10**7))
-@settings(
-    max_examples=repetitions(25, 400),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-def test_the_horizon_of_a_tree_is_the_one_that_a_loop_over_its_files_finds(
-    files: list[Made], policy: Policy, rest_bytes: int, available_bytes: int
-) -> None:
+@pytest.mark.parametrize("examples", repetitions(gate=25, soak=400))
+def test_the_horizon_of_a_tree_is_the_one_that_a_loop_over_its_files_finds(examples: int) -> None:
+    property_test = given(made_files, policies, st.integers(0, 10**6), st.integers(1, 10**7))
+    terms = settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
+    terms(property_test(check_horizon))()
+
+
+def check_horizon(files: list[Made], policy: Policy, rest_bytes: int, available_bytes: int) -> None:
     now_s = int(datetime.now(UTC).timestamp())
     with tempfile.TemporaryDirectory() as aside:
         root = Path(aside, "tree")

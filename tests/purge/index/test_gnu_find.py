@@ -27,6 +27,7 @@ def _printed(root: bytes, *options: str) -> bytes:
     return subprocess.run(argv, check=True, capture_output=True).stdout
 
 
+@pytest.mark.system
 def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
     script = gnu_find.script(os.fsdecode(root))
@@ -49,6 +50,7 @@ def test_a_complete_list_of_a_known_file_system_can_delete(tmp_path: Path) -> No
     assert (manifest.started_ns, manifest.ended_ns) == (5 * 10**9, 7 * 10**9 - 1)
 
 
+@pytest.mark.system
 def test_the_short_format_of_regular_files_is_known(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
     content = _printed(root, "-xdev", "-type", "f", "-printf", gnu_find.SHORT)
@@ -63,6 +65,7 @@ def test_the_short_format_of_regular_files_is_known(tmp_path: Path) -> None:
     assert not manifest.can_delete
 
 
+@pytest.mark.system
 def test_directories_without_types_are_found_out(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
     content = _printed(root, "-mindepth", "1", "-printf", gnu_find.SHORT)
@@ -71,6 +74,7 @@ def test_directories_without_types_are_found_out(tmp_path: Path) -> None:
     assert not (tmp_path / "index").exists()
 
 
+@pytest.mark.system
 def test_relative_paths_are_beneath_the_root(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
     argv = ["find", ".", "-printf", gnu_find.FULL]
@@ -80,6 +84,7 @@ def test_relative_paths_are_beneath_the_root(tmp_path: Path) -> None:
     assert manifest.refused == 0  # the root itself is no trouble
 
 
+@pytest.mark.system
 def test_a_format_of_ones_own_is_read(tmp_path: Path) -> None:
     form = r"%U\t%m\t%s\t%T@\t%p\0"
     root = hostile_tree(tmp_path / "tree")

@@ -43,14 +43,18 @@ def _list(rows: int) -> bytes:
     return b"trimtab-list 1 started=5\0" + body + b"trimtab-end ended=6\0"
 
 
-def test_an_import_that_is_killed_leaves_nothing_or_everything(tmp_path: Path) -> None:
+@pytest.mark.system
+@pytest.mark.parametrize("imports", repetitions(gate=5, soak=100))
+def test_an_import_that_is_killed_leaves_nothing_or_everything(
+    tmp_path: Path, imports: int
+) -> None:
     file, rows = tmp_path / "list", 1500
     file.write_bytes(_list(rows))
     chance = seeded("import killed")
     argv = [sys.executable, "-c", CHILD, str(file)]
     whole_s = _timed([*argv, str(tmp_path / "first")])
     ended = 0
-    for number in range(repetitions(gate=5, soak=100)):
+    for number in range(imports):
         index = tmp_path / f"index {number}"
         while True:
             child = subprocess.Popen([*argv, str(index)], stdout=subprocess.PIPE)

@@ -275,6 +275,7 @@ def _scripted(tmp_path: Path, root: bytes, code: int = 0) -> bytes:
     return subprocess.run(argv, capture_output=True, check=False, env=environment).stdout
 
 
+@pytest.mark.system
 def test_a_real_tree_becomes_what_lstat_says_whatever_its_names(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "my tree")
     manifest, rows = imported(tmp_path, _scripted(tmp_path, root), Source.LFS_FIND, root=root)
@@ -286,6 +287,7 @@ def test_a_real_tree_becomes_what_lstat_says_whatever_its_names(tmp_path: Path) 
     assert manifest.started_ns is not None
 
 
+@pytest.mark.system
 def test_a_script_whose_lfs_failed_prints_no_end(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
     first, second = (_scripted(tmp_path, root, code) for code in (13, 0))

@@ -133,6 +133,7 @@ def message_id(data: bytes) -> str:
     return str(email.message_from_bytes(data)["Message-ID"])
 
 
+@pytest.mark.system
 def test_no_server_is_found_out_soon(plan: LoadedPlan, site: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

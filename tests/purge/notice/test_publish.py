@@ -282,6 +282,7 @@ def test_an_empty_plan_is_published_to_nobody(tmp_path: Path, site: Path) -> Non
     assert run(loaded, site).publication.lists == ()
 
 
+@pytest.mark.system
 def test_a_user_reads_the_own_list_and_no_other(plan: LoadedPlan, site: Path) -> None:
     """By a process of that user: permissions are the kernel's, not ours."""
     run(plan, site)
@@ -307,6 +308,7 @@ def test_a_user_reads_the_own_list_and_no_other(plan: LoadedPlan, site: Path) ->
     assert seen.stdout.split() == ["1", "0", "0", "0", "0"]
 
 
+@pytest.mark.system
 def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
     """The command that lists tell, on real files with names of every kind."""
     root = tmp_path / "root"
@@ -332,7 +334,9 @@ def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
             assert content.read() == name
 
 
-def test_memory_does_not_grow_with_the_list(tmp_path: Path) -> None:
+@pytest.mark.system
+@pytest.mark.parametrize("rows", repetitions(gate=250_000, soak=2_000_000))
+def test_memory_does_not_grow_with_the_list(tmp_path: Path, rows: int) -> None:
     """Two plans, one three times the other, each by a process of its own."""
     code = (
         "import sys; from pathlib import Path; from tests.purge.notice import test_publish as t\n"
@@ -340,7 +344,7 @@ def test_memory_does_not_grow_with_the_list(tmp_path: Path) -> None:
         "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0])\n"
     )
     peaks_kib = []
-    for size in (repetitions(250_000, 2_000_000), repetitions(750_000, 6_000_000)):
+    for size in (rows, 3 * rows):
         for site in open_directory():
             loaded = make(tmp_path / f"plan-{size}", many(size))
             seen = subprocess.run(
@@ -372,7 +376,11 @@ def test_progress_is_told(plan: LoadedPlan, site: Path) -> None:
     assert seen[-1] == (5, 5)
 
 
-def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(tmp_path: Path) -> None:
+@pytest.mark.system
+@pytest.mark.parametrize("kills", repetitions(gate=5, soak=200))
+def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(
+    tmp_path: Path, kills: int
+) -> None:
     """``kill -9`` of a real process, then again to its end."""
     random = seeded("publish")
     code = (
@@ -380,7 +388,7 @@ def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(tmp_path: 
         "t.in_child(Path(sys.argv[1]), Path(sys.argv[2]))\n"
     )
     rows = [Row(b"u%d/f%d" % (n % 50, n), 20_000 + n % 50, BEFORE_S - n - 1) for n in range(5000)]
-    for number in range(repetitions(5, 200)):
+    for number in range(kills):
         for site in open_directory():
             loaded = make(tmp_path / f"plan-{number}", rows)
             argv = [sys.executable, "-c", code, str(loaded.directory), str(site)]

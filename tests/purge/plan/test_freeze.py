@@ -242,11 +242,13 @@ def test_a_time_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
         make(tmp_path / "plan", [Row(b"x", last_use_s=-(2**62))])
 
 
-def test_a_plan_killed_at_any_moment_is_whole_or_not_there(tmp_path: Path) -> None:
+@pytest.mark.system
+@pytest.mark.parametrize("kills", repetitions(gate=5, soak=200))
+def test_a_plan_killed_at_any_moment_is_whole_or_not_there(tmp_path: Path, kills: int) -> None:
     """``kill -9`` of a real process; the next attempt removes what it left."""
     random = seeded("freeze")
     code = "import sys; from tests.purge.plan import test_freeze as t; t.in_child(sys.argv[1])"
-    for number in range(repetitions(5, 200)):
+    for number in range(kills):
         out = tmp_path / f"plan-{number}"
         child = subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE)
         assert child.stdout is not None

@@ -71,6 +71,7 @@ def test_what_escape_does_not_write_is_refused(text: str) -> None:
         unescape(text)
 
 
+@pytest.mark.system
 def test_bash_turns_it_back_as_the_lists_say() -> None:
     for name in HOSTILE:
         if b"\0" in name:  # no file has such a name, and no argument either

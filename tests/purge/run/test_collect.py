@@ -163,6 +163,7 @@ def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
     assert "failed" in (canary(str(tmp_path / "none")).trouble or "")
 
 
+@pytest.mark.system
 def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp_path):
     tmp_path.chmod(0o777)
     process = os.fork()
@@ -175,7 +176,7 @@ def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.kernel
+@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_of_a_real_mount_all_is_told(tmp_path):
     with loopback.mounted(tmp_path, fs="ext4") as scratch:

@@ -233,6 +233,7 @@ def test_a_damaged_journal_deletes_nothing_more(tmp_path):
         spent_since(tmp_path, PLAN.file_system, AT)
 
 
+@pytest.mark.system
 def test_two_runs_at_once_are_refused(tmp_path):
     script = (
         "import sys\n"

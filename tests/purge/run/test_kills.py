@@ -73,9 +73,10 @@ def test_killed_at_every_call_a_run_can_be_gone_on_with(server, tmp_path):
     pytest.fail("a run of a few files makes hundreds of calls")
 
 
-def test_killed_again_and_again_at_any_call_it_adds_up(server, tmp_path):
+@pytest.mark.parametrize("worlds", repetitions(gate=12, soak=400))
+def test_killed_again_and_again_at_any_call_it_adds_up(server, tmp_path, worlds):
     chance = seeded("purge kills at calls")
-    for number in range(repetitions(12, 400)):
+    for number in range(worlds):
         place = f"again-{number}"
         world = world_of(tmp_path / place, SMALL)
         kills = 0
@@ -89,13 +90,14 @@ def test_killed_again_and_again_at_any_call_it_adds_up(server, tmp_path):
         check(world, kills)
 
 
-def test_killed_at_random_moments_it_adds_up(tmp_path):
-    files = repetitions(4000, 100_000)
-    kills, wanted = 0, repetitions(20, 200)
+@pytest.mark.parametrize("kills_wanted", repetitions(gate=20, soak=200))
+def test_killed_at_random_moments_it_adds_up(tmp_path, kills_wanted):
+    files = 4000 if kills_wanted <= 20 else 100_000
+    kills = 0
     chance = seeded("purge kills at moments")
     world = world_of(tmp_path / "world", files)
     server = Server(tmp_path, files, rows=64, delay_s=5e-5)
-    while kills < wanted:
+    while kills < kills_wanted:
         process = server.start("world")
         time.sleep(chance.uniform(0.0, 0.15))
         with contextlib.suppress(ProcessLookupError):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 from tests.purge.run.world import CODE_OF, CODES, NOW_S, Answer, Table, policy, situation, with_plan
 from tests.support.counts import repetitions, seeded
 
@@ -336,12 +337,13 @@ def live(seed: str, directory) -> Weeks:
     return weeks
 
 
-def test_whatever_happens_in_weeks_what_must_not_happen_does_not(tmp_path, monkeypatch):
+@pytest.mark.parametrize("worlds", repetitions(gate=25, soak=3000))
+def test_whatever_happens_in_weeks_what_must_not_happen_does_not(tmp_path, monkeypatch, worlds):
     # The disk is not what is tried here, and thousands of fsyncs are minutes.
     monkeypatch.setattr(os, "fsync", lambda _file: None)
     name = seeded("weeks of a purge").random()
     deleted = kept = 0
-    for number in range(repetitions(25, 3000)):
+    for number in range(worlds):
         seed = f"{name}:{number}"
         try:
             weeks = live(seed, tmp_path / str(number))

@@ -13,7 +13,7 @@ from tests.support.command import trimtab
 from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenario_of, state_of
 
 from trimtab.explain.causes import TABLE
-from trimtab.loop.explaining.run_facts import run_fact
+from trimtab.loop.explaining.parallel import run_fact
 from trimtab.model.event import EventKind
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
@@ -201,6 +201,7 @@ def fortnight(path) -> None:
         writer.event(changed_at, EventKind.CONFIG_CHANGE, "checksums on for all clients")
 
 
+@pytest.mark.cli
 def test_a_fortnight_is_judged_and_explained(tmp_path):
     path = tmp_path / "toy.db"
     fortnight(path)

@@ -192,6 +192,7 @@ def test_a_life_that_was_killed_while_it_was_made_is_refused(tmp_path: Path) -> 
     assert str(tmp_path) in str(refused.value.hint)
 
 
+@pytest.mark.system
 def test_a_second_process_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     name = scenario_file(tmp_path)
     driver = TwinDriver(Life.open(tmp_path, name), "/twin")

@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from dataclasses import replace
 
-import jsonschema
 import pytest
 from tests.support.command import trimtab
-from tests.support.counts import repetitions
+from tests.support.documents import misfits
 
 from trimtab.loop.workers import one_by_one, side_by_side
-from trimtab.report.documents.reproduce import ReproduceDocument, reproduction_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.simulated import ReproduceDocument
 from trimtab.report.reproduce import render_reproduction, sections
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.stack.predict import layer_rows
@@ -119,12 +119,13 @@ def test_the_page_stands_by_itself_and_is_the_same_twice(short) -> None:
 
 
 def test_the_document_fits_its_schema(short) -> None:
-    document = json.loads(reproduction_document(short).to_json())
-    jsonschema.validate(document, ReproduceDocument.model_json_schema(mode="serialization"))
+    document = json.loads(to_json(ReproduceDocument(short)))
+    assert misfits(document, "reproduce") == []
     for row in document["rows"]:
         assert (row["error"] is None) == (row["reason"] is not None), row["id"]
 
 
+@pytest.mark.cli
 def test_the_command_end_to_end(tmp_path) -> None:
     page = tmp_path / "page.html"
     arguments = ("reproduce", "hpe25", "eth21", "--until", "2d", "--seeds", 1, "--report", page)
@@ -140,6 +141,7 @@ def test_the_command_end_to_end(tmp_path) -> None:
     assert {row["seed"] for row in again.document["rows"]} == {"004"}
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -156,24 +158,25 @@ def test_wrong_use_is_refused_before_anything_runs(arguments, said, tmp_path) ->
     assert said in ended.stderr
 
 
-if repetitions(gate=0, soak=1):  # three lives of nine months: no test that the gate would skip
-
-    def test_nine_months_meet_what_the_table_says_they_meet() -> None:
-        with side_by_side(2, hint="") as together:
-            found = reproduce(Terms(documents=("nersc24",)), together)
-        by_id = {one.row.id: one.row for one in found.rows}
-        for id in (
-            "23-first",
-            "19-knee",
-            "17-throttling",
-            "36-240h",
-            "37-240h-ratio",
-            "46-fullness",
-        ):
-            assert not by_id[id].missed, id
-        # Signs and orders, whatever the size.
-        assert by_id["23-ratio"].twin is not None
-        assert by_id["23-ratio"].twin > 0.15
-        assert by_id["25-median"].twin is not None
-        assert by_id["25-median"].twin > 0.15
-        assert by_id["25-tail"].twin == 0.0
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_nine_months_meet_what_the_table_says_they_meet() -> None:
+    """Three lives of nine months."""
+    with side_by_side(2, hint="") as together:
+        found = reproduce(Terms(documents=("nersc24",)), together)
+    by_id = {one.row.id: one.row for one in found.rows}
+    for id in (
+        "23-first",
+        "19-knee",
+        "17-throttling",
+        "36-240h",
+        "37-240h-ratio",
+        "46-fullness",
+    ):
+        assert not by_id[id].missed, id
+    # Signs and orders, whatever the size.
+    assert by_id["23-ratio"].twin is not None
+    assert by_id["23-ratio"].twin > 0.15
+    assert by_id["25-median"].twin is not None
+    assert by_id["25-median"].twin > 0.15
+    assert by_id["25-tail"].twin == 0.0
