@@ -1,4 +1,11 @@
-"""Compare two sides: effect, interval, and the answer."""
+"""Compare two sides: effect, interval, and the answer.
+
+With `bootstrap.N_MINIMUM` values per side the interval is that of `bootstrap.ratio_interval`,
+with fewer that of `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval
+excludes 1 and is not wholly within the margin; ``no_difference``: it is; else
+``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
+vary by a fiftieth of the variation between days.
+"""
 
 from __future__ import annotations
 
@@ -98,14 +105,10 @@ def compare(
 
     Parameters
     ----------
-    before, after
-        The values of each side, in the metric's unit, with times where known.
-    metric
-        A key of `METRIC_UNITS`, or any name where ``unit`` is given.
-    basis
-        What the values were measured on.
-    terms
-        Margin, confidence level, wash-out, time zone and changed number of targets.
+    before, after, metric
+        Values of each side; a key of `METRIC_UNITS`, or any name where ``unit`` is given.
+    basis, terms
+        What the values were measured on; margin, confidence level and corrections.
     unit, more_is_better
         For a custom metric; ``None``: as in `METRIC_UNITS`.
 
@@ -120,14 +123,6 @@ def compare(
         The metric is unknown and no unit is given.
     ValueError
         A value is negative or not finite.
-
-    Notes
-    -----
-    With `bootstrap.N_MINIMUM` values per side the interval is that of `bootstrap.ratio_interval`,
-    with fewer that of `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval
-    excludes 1 and is not wholly within the margin; ``no_difference``: it is; else
-    ``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
-    vary by a fiftieth of the variation between days.
     """
     unit, more = sense_of(metric, unit, more_is_better)
     kept = _washed(before, after, terms.wash_out_s)

@@ -46,25 +46,18 @@ def judge_series(
     frame
         ``at`` (Datetime, UTC), ``value`` (in ``key.unit``; null for an unfinished run),
         ``unfinished``, and optionally ``run``; one row per run, in any order.
-    key
-        Names, unit and sense of the series.
-    goal
-        Highest COV allowed over ``window_s`` seconds, as a fraction.
-    window_s
-        Length of the window of the verdict, in seconds.
+    goal, window_s
+        Highest COV allowed, a fraction, over a window of this length in seconds.
     timezone
         IANA name of the site's time zone, for days and weeks.
     since, until
-        Report only this period. Runs after ``until`` are ignored; runs before ``since`` still
-        count for levels, seasonality and windows.
+        Report only this period. Runs before ``since`` still count for levels and windows.
     schedule
         Times at which runs were due; ``None`` where unknown.
     invalid
         Runs whose workload was not the requested one; removed from the frame.
-    asked
-        Parameters that distinguish the series from others of its probe.
-    changes
-        Change points of the same runs; detected here where ``None``.
+    asked, changes
+        Parameters that distinguish the series; change points, detected here where ``None``.
 
     Returns
     -------
@@ -80,8 +73,7 @@ def judge_series(
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
     reported = between(judged, since, None)
-    if changes is None:
-        changes = _changes_of(judged, key, timezone)
+    changes = changes or _changes_of(judged, key, timezone)
     levels = confirmed_times(changes.points)
     more = key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)

@@ -1,4 +1,8 @@
-"""Compare two published results from their means and standard deviations."""
+"""Compare two published results from their means and standard deviations.
+
+The interval is Fieller's (1954) for a ratio of two means, with the degrees of freedom of
+Welch and Satterthwaite. It assumes normal means, which hundreds of runs justify.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +54,6 @@ def compare_summaries(
     ------
     ValueError
         The units differ, or a value is not meaningful.
-
-    Notes
-    -----
-    The interval is Fieller's (1954) for a ratio of two means, with the degrees of freedom of
-    Welch and Satterthwaite. It assumes normal means, which hundreds of runs justify.
     """
     _require_summaries(before, after, autocorrelation)
     metric = before.metric or after.metric

@@ -1,4 +1,14 @@
-"""Verdicts: does the variability of a metric meet the goal? For repetitions and for history."""
+"""Verdicts: does the variability of a metric meet the goal? For repetitions and for history.
+
+``met``: the upper end of the interval is at or under the goal. ``missed``: the lower end is
+over it (for the coverage see `spread.cov_interval_of_history`). An unfinished run counts as
+bandwidth 0. In a time metric 0 would be the best value, so unfinished runs are excluded there
+and the verdict cannot be ``met``.
+
+Five back-to-back repetitions differed by 0.2 % (MLPerf Storage v1.0 results), while the same
+benchmarks differ by 10 to 20 % from day to day (TOKIO's year on Edison and Mira). Repetitions
+give the precision of this run, not the variability of the file system.
+"""
 
 from __future__ import annotations
 
@@ -104,12 +114,6 @@ def judge_repetitions(
         The metric is unknown.
     ValueError
         A value is not finite.
-
-    Notes
-    -----
-    Five back-to-back repetitions differed by 0.2 % (MLPerf Storage v1.0 results), while the same
-    benchmarks differ by 10 to 20 % from day to day (TOKIO's year on Edison and Mira). Repetitions
-    give the precision of this run, not the variability of the file system.
     """
     k = cov(values)
     n = len(values)
@@ -152,21 +156,15 @@ def judge_history(
     Parameters
     ----------
     points
-        Runs of one probe in any order. Other metrics are ignored and duplicates count once. Runs
-        with an invalid workload must be removed first.
+        Runs of one probe in any order, without invalid workloads. Duplicates count once.
     metric
         A key of `METRIC_UNITS`, or any name where ``unit`` is given.
-    probe
-        Name shown in the verdict.
-    goal
-        Highest COV allowed, as a fraction.
+    probe, target
+        Names shown in the verdict; ``target`` is ``None`` for the whole file system.
+    goal, level
+        Highest COV allowed, and confidence level of the intervals; fractions.
     window_s
-        Length of the window in seconds. It ends with the last run and excludes its own start, so
-        that consecutive windows share no run.
-    target
-        Name of the target measured; ``None``: the whole file system.
-    level
-        Confidence level of the intervals.
+        Length of the window, which ends with the last run and excludes its own start.
     unit, more_is_better
         For a custom metric; ``None``: as in `METRIC_UNITS`.
 
@@ -181,13 +179,6 @@ def judge_history(
         The metric is unknown and no unit is given.
     ValueError
         A value is not finite.
-
-    Notes
-    -----
-    ``met``: the upper end of the interval is at or under the goal. ``missed``: the lower end is
-    over it (for the coverage see `spread.cov_interval_of_history`). An unfinished run counts as
-    bandwidth 0. In a time metric 0 would be the best value, so unfinished runs are excluded there
-    and the verdict cannot be ``met``.
     """
     unit, more = sense_of(metric, unit, more_is_better)
     window = _window(points, metric, window_s)
