@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.loop.correlating import Correlated
+    from trimtab.model.correlation import Correlation
 
 
 @click.command("correlate")
@@ -15,7 +24,7 @@ from trimtab.cli import options
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @options.as_json
 @options.store
-def command(where: str, as_json: bool, store_url: str | None, **asked: str | None) -> None:
+def command(where: str, store_url: str | None, **asked: str | None) -> None:
     """Say which telemetry moves with performance, and how surely; never that it is the cause.
 
     The significance allows for the memory that both have, and for how much was asked at once.
@@ -25,29 +34,62 @@ def command(where: str, as_json: bool, store_url: str | None, **asked: str | Non
     from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     loaded = site_file(where)
     with (
         open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         found = correlate_site(store, place_of(store, where), progress=progress, **asked)
-    if as_json:
-        from trimtab.report.documents.correlate import CorrelateDocument, correlated_document
-
-        document = CorrelateDocument(
-            store=found.store,
-            site=found.site,
-            snapshots=found.snapshots,
-            series=tuple(
-                correlated_document(
-                    one.key, one.correlations, runs=one.runs, from_=one.from_, to=one.to
+    show(
+        lambda: documents.judged.CorrelateDocument(
+            found.store,
+            found.site,
+            found.snapshots,
+            tuple(
+                documents.judged.CorrelatedSeries(
+                    series.key, series.runs, series.from_, series.to, series.correlations
                 )
-                for one in found.series
+                for series in found.series
             ),
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.correlate import print_correlated
+        ),
+        lambda: print_correlated(found),
+    )
 
-        print_correlated(found)
+
+_SHOWN = 10
+
+
+def print_correlated(found: Correlated) -> None:
+    """Print the telemetry that moves with each series, the surest first."""
+    out = console()
+    out.print(f"{visible(found.site)}, {found.snapshots:,} snapshots", style="bold")
+    for series in found.series:
+        key = series.key
+        out.print()
+        out.print(
+            f"{key.metric} of {visible(key.probe)} ({visible(key.kind)}), {series.runs:,} runs, "
+            f"{moment(series.from_)} to {moment(series.to)}",
+            style="bold",
+        )
+        moving = [one for one in series.correlations if one.moves_with]
+        for one in moving[:_SHOWN]:
+            out.print(f"  {_line(one)}", soft_wrap=True)
+        if not moving:
+            out.print("  nothing moves with it beyond what chance makes of so many")
+        rest = len(series.correlations) - min(len(moving), _SHOWN)
+        more = " more" if moving else ""
+        out.print(f"  {rest}{more} were held against it: --json", style="dim")
+    out.print()
+    out.print("What moves together need not be cause and effect: the same load may make both.")
+
+
+def _line(one: Correlation) -> str:
+    rho = "" if one.rho is None else f"{one.rho:+.2f}"
+    facts = [] if one.q_value is None else [f"q {one.q_value:.2g}"]
+    few = one.n_effective is not None and one.n_effective < 0.8 * one.n
+    facts.append(f"{one.n} runs" + (f" that count as {one.n_effective:.0f}" if few else ""))
+    if one.beside is not None and one.rho_beside is not None:
+        facts.append(f"{one.rho_beside:+.2f} beside {one.beside}")
+    return f"{rho:>6}  {visible(one.name)}: {visible(', '.join(facts))}"

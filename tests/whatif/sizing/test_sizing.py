@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
-from trimtab.twin.drives import preset
+from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Raid
 from trimtab.whatif.sizing import metadata, speed, trimming
 from trimtab.whatif.sizing.amplifying import Miniature
