@@ -236,7 +236,7 @@ def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -
     out.print(f"what matters for {metric_text(metric)}", style="bold")
     for one in effects:
         ratio = "" if one.ratio is None else f", best over worst level {one.ratio:.2f}"
-        word = {True: "matters", False: "cannot be told from chance", None: "cannot tell"}
+        word = {True: "matters", False: "not significant", None: "cannot tell"}
         out.print(
             f"  {visible(' x '.join(one.factors))}: {format_percent(one.share)} of the scatter"
             f"{ratio}: {word[one.matters]}"
