@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from tests.support.each import for_each
 
 from trimtab.judge.credibility import RULES, RepetitionFacts, reason_not_to_believe
 
@@ -134,12 +135,12 @@ NOT_BELIEVED = {
 }
 
 
-@pytest.mark.parametrize(("facts", "changes"), BELIEVED.values(), ids=BELIEVED)
+@for_each("facts, changes", BELIEVED.values(), ids=BELIEVED)
 def test_believed(facts, changes):
     assert reason_not_to_believe(dataclasses.replace(facts, **changes)) is None
 
 
-@pytest.mark.parametrize(("facts", "changes", "said"), NOT_BELIEVED.values(), ids=NOT_BELIEVED)
+@for_each("facts, changes, said", NOT_BELIEVED.values(), ids=NOT_BELIEVED)
 def test_not_believed(facts, changes, said):
     reason = reason_not_to_believe(dataclasses.replace(facts, **changes))
     assert reason is not None

@@ -21,6 +21,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError, ToolError, UsageError
 from trimtab.measure.mdtest import FORMAT, MdtestSpec, command, version
@@ -33,10 +34,8 @@ from trimtab.model.telemetry import NotAvailable
 KEPT = sorted((FIXTURES / "mdtest").glob("*/*.out"))
 REAL = sorted((REAL_DATA / "lustre-2.17/ior").glob("mdtest_*.out"))
 VERSIONS = ["1.9.3", "1.9.3-ior-3.2.0", "3.3.0", "4.0.0", "4.1.0+dev"]
-each = pytest.mark.parametrize(
-    "path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
-each_version = pytest.mark.parametrize("folder", VERSIONS)
+each = for_each("path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path.stem}")
+each_version = for_each("folder", VERSIONS)
 
 
 def source(path: Path) -> Source:

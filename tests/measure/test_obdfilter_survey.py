@@ -22,6 +22,7 @@ from tests.measure.of_formats import (
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.measure.survey_files import survey_files
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
@@ -54,8 +55,8 @@ def results_in(folder: Path) -> list[Path]:
 
 REAL = results_in(REAL_DATA / "lustre-2.17" / "obdfilter_survey")
 ALL = [*results_in(HERE), *REAL]
-each = pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
-each_pair = pytest.mark.parametrize(
+each = for_each("path", ALL, ids=lambda path: path.name)
+each_pair = for_each(
     "path", [path for path in ALL if path.suffix == ".summary"], ids=lambda path: path.name
 )
 

@@ -9,6 +9,7 @@ from ClusterShell import NodeUtils
 from ClusterShell.NodeSet import set_std_group_resolver
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.site.nodes import fold_nodes, unfold_nodes
@@ -46,7 +47,7 @@ def test_folding_is_short_where_the_order_allows() -> None:
     assert fold_nodes(["b", "a"]) == "b,a"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

@@ -79,6 +79,7 @@ def test_a_node_that_was_slow_before_is_not_what_began() -> None:
     assert told(CAUSE, of(facts), "were slow before it began").found is Found.AGAINST
 
 
+@pytest.mark.calibration
 def test_chance_convicts_nobody() -> None:
     """Slow runs that have nothing to do with their nodes: a likelihood ratio is 1 on average.
 

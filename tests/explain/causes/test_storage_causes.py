@@ -28,6 +28,7 @@ from tests.explain.causes.contexts import (
     runs,
 )
 from tests.explain.causes.storage import sound
+from tests.support.each import for_each
 
 from trimtab.explain.causes import (
     allocator_loops,
@@ -60,7 +61,7 @@ MODULES = (
     writeback_throttling,
 )
 CAUSES = tuple(module.CAUSE for module in MODULES)
-every = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+every = for_each("cause", CAUSES, ids=lambda cause: cause.id)
 
 
 def test_each_file_holds_the_cause_of_its_name() -> None:
@@ -217,6 +218,7 @@ INCIDENTS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.calibration
 @every
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(

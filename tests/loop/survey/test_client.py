@@ -21,6 +21,8 @@ from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
 from trimtab.report.documents.survey import survey_document
 
+pytestmark = pytest.mark.system
+
 ASKED = Asked(
     way="client", size_bytes=16 * MIB, tasks=2, duration_s=0.3, direct=False, repetitions=1
 )
