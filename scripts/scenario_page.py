@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
 
-from trimtab.twin.drives import PRESETS
 from trimtab.twin.scenario import schema
+from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.keys import DRIVE, known_keys
 from trimtab.twin.scenario.kinds import OPERATIONS, RATE, SIZE
 from trimtab.twin.scenario.load import load_scenario, preset_names

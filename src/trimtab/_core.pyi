@@ -5,6 +5,8 @@ from os import PathLike
 from types import EllipsisType
 from typing import Any, Final
 
+from trimtab.twin.windows import WindowTerms
+
 __version__: Final[str]
 
 def ioload_main() -> int:
@@ -370,76 +372,8 @@ class OstFleet:
             ``wear_max`` in erasures of a superblock.
         """
 
-def run_window(
-    *,
-    write_bytes_per_s: float,
-    read_bytes_per_s: float,
-    write_iops: float,
-    read_iops: float,
-    amplification: float,
-    seed: int,
-    drives: int = 12,
-    data: int = 8,
-    parity: int = 2,
-    chunk_bytes: int = 131_072,
-    kind: str = "gridraid",
-    throttle: bool = True,
-    throttle_target_s: float = 0.002,
-    write_class: str = "plain",
-    queue_depth: int = 1023,
-    submitters: int = 8,
-    serial_s: float = 0.0,
-    write_latency_s: float = 25e-6,
-    read_latency_s: float = 100e-6,
-    transfer_bytes: int = 1_048_576,
-    depth: int = 256,
-    operations_per_s: float | None = None,
-    read_share: float = 0.0,
-    reads_per_s: float = 0.0,
-    read_bytes: int = 4096,
-    superblock_bytes: float | None = None,
-    urgency: float | None = None,
-    slice_s: float | None = None,
-    slice_hit: float | None = None,
-    erase_s: float | None = None,
-    erase_hit: float | None = None,
-    idle_s: float | None = None,
-    slow_drive: tuple[int, float] | None = None,
-    failed_drives: int = 0,
-    rebuild_share: float = 0.0,
-    warm_s: float = 1.0,
-    duration_s: float = 5.0,
-) -> dict[str, Any]:
+def run_window(terms: WindowTerms) -> dict[str, Any]:
     """Simulate seconds of one RAID group event by event, without the interpreter's lock.
-
-    Parameters
-    ----------
-    write_bytes_per_s, read_bytes_per_s, write_iops, read_iops
-        Of one drive, as its data sheet says.
-    amplification
-        Units that the flash programs for each of the host; 1: it never collects.
-    drives, data, parity, chunk_bytes, kind
-        The group; mirrors (``raid10``) have parity 0.
-    throttle, throttle_target_s, write_class
-        Writeback throttling of each drive's queue, and what the RAID layer's writes are to it.
-    queue_depth
-        Requests that a drive's queue holds.
-    submitters
-        Threads that hand requests down; one that sleeps for one drive serves no other.
-    serial_s
-        Seconds that each operation takes one after another in the whole group.
-    transfer_bytes, depth, operations_per_s
-        Size of an operation and how many are outstanding; with a rate they come by chance.
-    read_share, reads_per_s, read_bytes
-        Part of the operations that reads; other reads a second; bytes of a read of either kind.
-    superblock_bytes, urgency, slice_s, slice_hit, erase_s, erase_hit, idle_s
-        How drives collect; ``None``: as ``flash::window::Collection`` has it.
-    slow_drive
-        Number of a drive and the part of its speed that is left.
-    failed_drives, rebuild_share
-        Drives that are lost, and the part of every drive's speed that goes into rebuilding.
-    warm_s, duration_s
-        Seconds that are not counted, and those that are.
 
     Returns
     -------
@@ -457,25 +391,13 @@ def run_window(
         There can be no such group or load; the message names the key.
     """
 
-def raid_write_ceiling(
-    *,
-    write_bytes_per_s: float,
-    read_bytes_per_s: float,
-    write_iops: float,
-    read_iops: float,
-    drives: int = 12,
-    data: int = 8,
-    parity: int = 2,
-    chunk_bytes: int = 131_072,
-    kind: str = "gridraid",
-    transfer_bytes: int = 1_048_576,
-) -> float:
+def raid_write_ceiling(terms: WindowTerms) -> float:
     """Return the bytes a second that a group takes when every drive is busy and none collects.
 
     Raises
     ------
     ValueError
-        There can be no such group.
+        There can be no such group; the message names the key.
     """
 
 def raid_read_ceiling(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.cost import cost_of
+from trimtab.loop.status import cost_of
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.record.store import Store

@@ -20,7 +20,7 @@ from tests.support.command import TRIMTAB, Ended, trimtab
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import RefusedError
-from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.probe import RunContext
 from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sites import utc_now
 from trimtab.site.load import load_site

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import Interrupted, ToolError, UsageError
-from trimtab.loop.probing.probe import ProbeOutcome
-from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.sweep import SweepWork, state_of
 from trimtab.model.identifier import identifier_of

@@ -13,8 +13,7 @@ from trimtab.cli.main import main
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.judge.sweep import analyse_sweep, measured_points
 from trimtab.loop.excluded_runs import doubts
-from trimtab.loop.probing.probe import ProbeOutcome
-from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.sweep import SweepWork, points_of, state_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteLauncher, SiteProbe

@@ -14,6 +14,7 @@ from trimtab.errors import ToolError, UsageError
 from trimtab.measure import fio
 from trimtab.measure.fio.latency import upper_edges
 from trimtab.measure.fio.options import size_bytes
+from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
@@ -62,9 +63,10 @@ def test_command_of_a_read_neither_makes_nor_extends_files() -> None:
 def test_names_that_fio_reads_otherwise() -> None:
     argv = fio.command(SPEC, "write", program="fio", directory="/scratch/a:b")
     assert options(argv)["--directory"] == "/scratch/a\\:b"
-    with pytest.raises(UsageError, match="colon"):
+    with pytest.raises(UsageError) as caught:
         fio.command(SPEC, "write", program="fio", directory="/scratch/a\\:b")
-    with pytest.raises(UsageError, match="file per task"):
+    assert caught.value.code == "directory-unusable"
+    with pytest.raises(UsageError) as caught:
         fio.command(
             replace(SPEC, file_per_process=False), "write", program="fio", directory="/scratch"
         )
@@ -222,7 +224,7 @@ def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     document = json.loads(recorded.text)
     document["jobs"][0]["write"]["bw_bytes"] *= 1.1
     measured = fio.parse(replace(recorded.output, stdout=json.dumps(document).encode()))
-    assert "are not that" in (measured.samples[0].reason or "")
+    assert code_of(measured.samples[0].reason) == "figures-disagree"
 
 
 @each_single
@@ -241,7 +243,7 @@ def test_cut_in_the_last_of_several_documents_is_noticed() -> None:
     for length in range(start, len(output.stdout) - 3, 500):
         measured = fio.parse(replace(output, stdout=output.stdout[:length]))
         assert measured.status is RunStatus.PARTIAL
-        assert "did not finish" in (measured.problem or "")
+        assert measured.codes == ("earlier-part-read",)
 
 
 @each_single
@@ -262,14 +264,14 @@ def test_rubbish_is_named(rubbish: bytes) -> None:
     [
         (b"fio-3.33\n", "3.33"),
         (b"fio-3.36-12-gabc\n", "3.36-12-gabc"),
-        (b"fio-2.21\n", "before 3.0"),
-        (b"", "does not say"),
-        (b"something else\n", "does not say"),
+        (b"fio-2.21\n", "tool-too-old"),
+        (b"", "tool-not-recognised"),
+        (b"something else\n", "tool-not-recognised"),
     ],
 )
 def test_version(said: bytes, expected: str) -> None:
     found = fio.version(lambda argv: RawOutput("version", argv, said), "/usr/bin/fio")
-    assert expected in (found.reason if isinstance(found, NotAvailable) else found)
+    assert expected == (code_of(found.reason) if isinstance(found, NotAvailable) else found)
     assert isinstance(found, NotAvailable) == (not expected[0].isdigit())
 
 

@@ -70,8 +70,9 @@ def test_writing_must_be_asked_for_by_name() -> None:
         lambda **more: device_command(TWO, "write", program="fio", **more),
         lambda **more: device_job_file(TWO, "write", **more),
     ):
-        with pytest.raises(RefusedError, match="/dev/nvme0n1, /dev/nvme1n1 destroys"):
+        with pytest.raises(RefusedError, match="/dev/nvme0n1, /dev/nvme1n1") as caught:
             make()
+        assert caught.value.code == "device-write-refused"
         assert make(destroy=True)
     argv = device_command(TWO, "write", program="fio", destroy=True)
     assert "--readonly" not in argv

@@ -13,6 +13,7 @@ from tests.support.each import for_each
 
 from trimtab.errors import ToolError
 from trimtab.measure import ioload
+from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
@@ -98,7 +99,9 @@ def test_buffered_instead_of_direct_is_said() -> None:
     document["direct"] = {"asked": True, "used": False, "reason": "tmpfs ignores it"}
     measured = parsed(document)
     assert measured.phases[0].direct is False
-    assert measured.warnings == ("buffered instead of O_DIRECT: tmpfs ignores it",)
+    (warning,) = measured.warnings
+    assert code_of(warning) == "direct-not-used"
+    assert warning.endswith("tmpfs ignores it")
 
 
 def test_data_that_came_back_wrong_is_a_failure() -> None:
@@ -106,7 +109,7 @@ def test_data_that_came_back_wrong_is_a_failure() -> None:
     document["phases"][0]["verify"] = {"checked_bytes": 1, "mismatches": 2, "first_mismatch": None}
     measured = parsed(document)
     assert measured.status is RunStatus.FAILED
-    assert "not what was written" in (measured.problem or "")
+    assert measured.codes == ("data-corrupt",)
     assert not measured.samples[0].believed
 
 
@@ -170,11 +173,15 @@ def test_rubbish_is_named(rubbish: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [(b"ioload 0.1.0\n", "0.1.0"), (b"", "it says nothing"), (b"rubbish", "does not say")],
+    [
+        (b"ioload 0.1.0\n", "0.1.0"),
+        (b"", "tool-not-recognised"),
+        (b"rubbish", "tool-not-recognised"),
+    ],
 )
 def test_version(said: bytes, expected: str) -> None:
     found = ioload.version(lambda argv: RawOutput("version", argv, said), "/x/trimtab-ioload")
-    assert expected in (found.reason if isinstance(found, NotAvailable) else found)
+    assert expected == (code_of(found.reason) if isinstance(found, NotAvailable) else found)
 
 
 def test_version_of_what_cannot_be_started() -> None:

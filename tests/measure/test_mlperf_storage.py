@@ -18,6 +18,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mlperf_storage import FORMAT
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
 REAL = REAL_DATA / "mlperf-storage-v1.0" / "results"
@@ -153,13 +154,16 @@ def test_a_run_of_our_own() -> None:
     assert len(total(run, "samples_rate")) == 2
     rates = zip(total(run, "read_bandwidth"), total(run, "samples_rate"), strict=True)
     assert all(moved == pytest.approx((rate or 0) * 400_000) for moved, rate in rates)
-    assert run.warnings[0].startswith("on 1 of 1 hosts the data fits into memory")
+    assert code_of(run.warnings[0]) == "data-fits-memory"
+    assert "1 of 1" in run.warnings[0]
 
 
 def test_a_run_of_our_own_that_kept_no_accelerator_busy() -> None:
     run = kept("below")
     assert run.status is RunStatus.FAILED
-    assert (run.problem or "").startswith("accelerator utilization 32.7 % is under the 90 %")
+    assert run.codes[0] == "utilization-too-low"
+    assert "32.7 %" in run.problems[0]
+    assert "90 %" in run.problems[0]
 
 
 def test_checkpoints_of_our_own() -> None:
@@ -259,7 +263,8 @@ def test_a_report_that_contradicts_itself_is_not_believed() -> None:
     document["runs"]["run-2"]["train_throughput_samples_per_second"] *= 1.01
     for run in FORMAT.read(Source("x.json", json.dumps(document).encode())):
         assert run.status is RunStatus.FAILED
-        assert "mean of samples_per_second" in (run.problem or "")
+        assert run.codes == ("figures-disagree",)
+        assert "samples_per_second" in (run.problem or "")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +286,8 @@ def test_below_the_rules_utilization_it_is_no_result(
     assert one.status is status
     assert one.asked["accelerator"] == "h100"
     if status is RunStatus.FAILED:
-        assert f"{share:.1f} % is under the" in (one.problem or "")
+        assert one.codes[0] == "utilization-too-low"
+        assert f"{share:.1f} %" in (one.problem or "")
         assert not any(sample.believed for sample in one.samples)
         assert [sample.value for sample in one.samples][:2] == [12.0, 8.0]
 
@@ -297,9 +303,10 @@ def test_without_a_configuration_its_own_word_is_taken() -> None:
     assert measured(small()).status is RunStatus.OK
     failed = measured(small(train_au_meet_expectation="fail"))
     assert failed.status is RunStatus.FAILED
-    assert "did not meet" in (failed.problem or "")
+    assert failed.codes[0] == "utilization-too-low"
     silent = measured(small(train_au_meet_expectation=None))
     assert silent.status is RunStatus.FAILED
+    assert silent.codes[0] == "utilization-unknown"
 
 
 def test_where_only_hydras_own_file_is_kept_it_names_the_workload() -> None:
@@ -316,13 +323,15 @@ def test_a_configuration_of_another_run_is_not_used() -> None:
     config = "workload:\n  model: resnet50\n  dataset:\n    num_files_train: 65\n"
     one = measured(small(), config=config)
     assert "model" not in one.asked
-    assert "num_files_train is 65 there, 64 here" in one.warnings[0]
+    assert code_of(one.warnings[0]) == "companion-of-another-run"
+    assert "num_files_train is 65" in one.warnings[0]
 
 
 def test_data_that_fits_into_memory_is_said() -> None:
     one = measured(small() | {"potential_caching": [1, 0]})
     assert one.status is RunStatus.OK
-    assert one.warnings[0].startswith("on 1 of 2 hosts")
+    assert code_of(one.warnings[0]) == "data-fits-memory"
+    assert "1 of 2" in one.warnings[0]
 
 
 def test_a_run_that_did_not_end_is_partial() -> None:
@@ -421,7 +430,7 @@ def test_what_is_no_summary_is_refused_with_its_line(content: str) -> None:
 
 def test_an_empty_summary_is_a_failure() -> None:
     one = measured({"metric": {}, "end": "2025-07-11T10:10:00"})
-    assert (one.status, one.problem) == (RunStatus.FAILED, "it holds no figures")
+    assert (one.status, one.codes) == (RunStatus.FAILED, ("no-result",))
 
 
 def test_foreign_and_rubbish() -> None:

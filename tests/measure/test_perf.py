@@ -21,6 +21,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.perf import FORMAT, read
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -133,8 +134,8 @@ def test_samples_are_counted(name: str, samples: int, prefetch: int, chains: boo
     assert sum(shares(one).values()) == pytest.approx(1.0, abs=1e-4)
     assert ("allocator_share_with_callees" in one.told) == chains
     assert one.status is RunStatus.PARTIAL  # perf script prints no end, and this is a part
-    assert one.problem is not None
-    assert f"{samples} samples" in one.problem
+    assert one.codes == ("end-unknown",)
+    assert f"{samples} samples" in one.problems[0]
 
 
 def test_samples_weigh_by_their_period() -> None:
@@ -185,8 +186,8 @@ def test_shares_of_more_than_all_are_not_believed() -> None:
     content = source("report").content.replace(b" 35.42%", b" 95.42%")
     (one,) = read(Source("x", content))
     assert one.status is RunStatus.FAILED
-    assert one.problem is not None
-    assert "159.9 %" in one.problem
+    assert one.codes == ("figures-disagree",)
+    assert "159.9 %" in one.problems[0]
     assert "shares" not in one.told
 
 
@@ -201,14 +202,16 @@ def test_events_of_a_group_are_not_told_apart() -> None:
         "#         Overhead  Command  Symbol\n    60.00%  50.00%  x  [k] ldiskfs_mb_scan\n"
     )
     for one in (Source("x", text.encode()), source("report-group")):
-        with pytest.raises(DataError, match="side by side"):
+        with pytest.raises(DataError, match="--no-group") as caught:
             read(one)
+        assert caught.value.code == "events-grouped"
 
 
 def test_lost_samples_are_told() -> None:
     content = source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234")
     (one,) = read(Source("x", content))
-    assert one.warnings == ("1234 samples were lost while it was recorded",)
+    assert [code_of(warning) for warning in one.warnings] == ["samples-lost"]
+    assert one.warnings[0].startswith("1234 ")
 
 
 def test_a_script_with_its_end() -> None:
@@ -222,8 +225,9 @@ def test_a_script_with_its_end() -> None:
 
 
 def test_sorted_without_functions() -> None:
-    with pytest.raises(DataError, match="not sorted by symbol"):
+    with pytest.raises(DataError) as caught:
         read(source("report-no-symbol"))
+    assert caught.value.code == "not-sorted-by-symbol"
 
 
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)

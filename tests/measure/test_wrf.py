@@ -16,6 +16,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.measure.wrf import FORMAT
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
 each = for_each("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
@@ -120,13 +121,14 @@ def test_adaptive_steps_other_streams_and_names_that_were_cut() -> None:
     assert found[None].told["steps"] == 3
     for one in found.values():
         assert one.status is RunStatus.PARTIAL
-        assert "SUCCESS COMPLETE WRF" in (one.problem or "")
+        assert one.codes == ("output-unfinished",)
 
 
 def test_io_servers_are_said() -> None:
     for one in streams(source("quilted")).values():
         assert one.status is RunStatus.OK
-        assert one.warnings[0].startswith("32 I/O servers write")
+        assert code_of(one.warnings[0]) == "quilting"
+        assert one.warnings[0].startswith("32 ")
         assert one.asked["io_servers"] == 32
 
 
@@ -137,7 +139,7 @@ def test_a_fatal_error_is_told_and_stars_are_no_number() -> None:
     assert "error opening wrfbdy_d01 for reading" in (whole.problem or "")
     (elapsed,) = (sample for sample in whole.samples if sample.metric == "elapsed")
     assert elapsed.value is None
-    assert "9999.99999" in (elapsed.reason or "")
+    assert code_of(elapsed.reason) == "time-overflowed"
     assert times(found["history"], "d01") == [2.2]
     assert "share" not in found["history"].told
 
@@ -152,7 +154,7 @@ def test_standard_output_and_error_in_one_file_count_once() -> None:
     copies = [line for line in once.text.splitlines(keepends=True) for _ in range(2)]
     found = FORMAT.read(Source("log", "".join(copies).encode()))
     assert of_formats.values(found) == of_formats.values(FORMAT.read(once))
-    assert found[0].warnings[0].startswith("lines stand in it twice")
+    assert code_of(found[0].warnings[0]) == "lines-doubled"
     halves = FORMAT.read(Source("log", once.content * 2))
     assert of_formats.values(halves) == of_formats.values(FORMAT.read(once))
 
@@ -176,6 +178,7 @@ def test_a_damaged_line_gives_no_number(line: str) -> None:
     good = lines(WRITE, STEP)
     found = streams(Source("rsl.out.0000", line.encode() + b"\n" + good.content))
     assert found["history"].status is RunStatus.PARTIAL
+    assert found["history"].codes == ("line-damaged",)
     assert "line 1" in (found["history"].problem or "")
     assert times(found["history"], "d01") == [2.0]
     assert times(found["history"], "d01", "sum") == []
@@ -196,7 +199,7 @@ def test_writing_before_the_first_step_ended_has_no_time_of_the_run() -> None:
     assert found["history"].status is RunStatus.PARTIAL
     assert times(found["history"], "d01") == [2.0]
     (elapsed,) = (sample for sample in found[None].samples if sample.metric == "elapsed")
-    assert "no step" in (elapsed.reason or "")
+    assert code_of(elapsed.reason) == "no-step"
 
 
 def test_which_files_are_read() -> None:

@@ -123,6 +123,27 @@ def test_shards_of_polars_are_counted(tmp_path: Path, codec: Any) -> None:
     assert sum(files for files, _ in counted.kept().values()) == 5000 - len(eligible(frame))
 
 
+@pytest.mark.parametrize(
+    ("key", "column", "ids"),
+    [
+        ("exempt_users", "uid", [1004, 1000, 1004, 1002]),
+        ("exempt_groups", "gid", [5004, 5000, 5004, 5002]),
+        ("exempt_projects", "project", [9, 0, 9, 4]),
+    ],
+)
+def test_exemptions_hold_in_any_order(
+    tmp_path: Path, key: str, column: str, ids: list[int]
+) -> None:
+    numbers = [min(ids) + row % 11 for row in range(500)]
+    frame = index(500, seed=3).with_columns(pl.Series(column, numbers, dtype=pl.UInt32))
+    frame.write_parquet(tmp_path / "a.parquet")
+    usual = {"old_enough_before_s": AS_OF_S + 1, "exempt_paths": [], "exempt_users": []}
+    counted = core.tally([tmp_path / "a.parquet"], rules(**(usual | {key: ids})))
+    kept = {reason: files for reason, (files, _) in counted.kept().items()}
+    exempt = sum(number in ids for number in numbers)
+    assert kept == {key.removesuffix("s"): exempt}
+
+
 def test_candidates_are_a_frame_in_order(tmp_path: Path) -> None:
     """The columns of the index, the oldest first, and the amounts of the curve."""
     frame = index(3000, seed=2)

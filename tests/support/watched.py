@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.support.memory_driver import MemoryDriver
 
-from trimtab.loop.probing.probe import ProbeOutcome
-from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteProbe

@@ -7,8 +7,8 @@ from tests.support.command import trimtab
 
 from trimtab.errors import UsageError
 from trimtab.twin.amplification import Terms, simulate
-from trimtab.twin.drives import PRESETS, preset
 from trimtab.twin.formulas import greedy
+from trimtab.twin.scenario.drives import PRESETS, preset
 
 UNITS = (
     64,

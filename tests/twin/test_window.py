@@ -11,6 +11,7 @@ from tests.support.counts import repetitions
 from tests.twin.slow_window import SlowWindow
 
 from trimtab._core import raid_read_ceiling, raid_write_ceiling, run_window
+from trimtab.twin.windows import WindowTerms
 
 PM1733: dict[str, Any] = {
     "write_bytes_per_s": 3.2e9,
@@ -21,7 +22,7 @@ PM1733: dict[str, Any] = {
 
 
 def window(**given_terms: Any) -> dict[str, Any]:
-    return run_window(**{**PM1733, "amplification": 1.0, "seed": 1, **given_terms})
+    return run_window(WindowTerms(**{**PM1733, "seed": 1, **given_terms}))
 
 
 def efficiency(found: dict[str, Any], amplification: float) -> float:
@@ -89,7 +90,7 @@ def test_the_fast_window_does_what_the_slow_one_does(examples) -> None:
 
 
 def check_against_the_slow_one(asked) -> None:
-    fast = run_window(**asked)
+    fast = run_window(WindowTerms(**asked))
     del fast["ceiling_bytes_per_s"]
     assert fast == SlowWindow(**asked).run()
 
@@ -112,7 +113,7 @@ def test_they_agree_where_the_throttle_goes_all_its_way() -> None:
         "duration_s": 0.9,
         "seed": 3,
     }
-    fast = run_window(**asked)
+    fast = run_window(WindowTerms(**asked))
     del fast["ceiling_bytes_per_s"]
     slow = SlowWindow(**asked)
     assert fast == slow.run()
@@ -196,7 +197,7 @@ def test_throttling_starves_drives_that_do_not_collect_through_threads_that_slee
 
 def test_operations_wait_for_the_slowest_of_their_drives() -> None:
     def median(**group: Any) -> float:
-        ceiling = raid_write_ceiling(**PM1733, **group)
+        ceiling = raid_write_ceiling(WindowTerms(**PM1733, **group))
         size = group["transfer_bytes"]
         found = window(
             amplification=1.7,
@@ -230,7 +231,7 @@ def test_ceilings_of_shared_drives() -> None:
         read_bytes_per_s=14e9, drives=32, shared=4, slot_bytes_per_s=7 * gib, controllers=2
     )
     assert 4 * four == pytest.approx(32 * 14e9)
-    assert math.isclose(raid_write_ceiling(**PM1733), 12 * 3.2e9 * 0.8)
+    assert math.isclose(raid_write_ceiling(WindowTerms(**PM1733)), 12 * 3.2e9 * 0.8)
 
 
 @pytest.mark.parametrize(

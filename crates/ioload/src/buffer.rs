@@ -1,5 +1,6 @@
 //! Memory that direct I/O accepts: page-aligned, faulted in before the clock starts.
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -22,20 +23,9 @@ impl AlignedBuffer {
     /// A buffer of `length_bytes` zeros with all its pages present; fails with ENOMEM.
     pub fn new(length_bytes: usize) -> io::Result<Self> {
         let mapped_bytes = length_bytes.max(1);
+        let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice aliases nothing.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let address = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, access, kind) }?;
         let start =
             NonNull::new(address.cast::<u8>()).expect("mmap never returns address 0 unasked");
         let mut buffer = Self { start, length_bytes, mapped_bytes };
@@ -63,7 +53,7 @@ impl DerefMut for AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new` and no reference outlives `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped_bytes) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped_bytes) };
     }
 }
 

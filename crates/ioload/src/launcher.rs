@@ -15,6 +15,12 @@ pub struct Rank {
 
 const ALONE: Rank = Rank { rank: 0, size: 1, source: None };
 
+impl Default for Rank {
+    fn default() -> Self {
+        ALONE
+    }
+}
+
 /// Pairs that an MPI launcher sets for each of its processes.
 const MPI_PAIRS: [(&str, &str, &str); 2] = [
     (

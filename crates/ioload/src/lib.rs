@@ -51,8 +51,7 @@ pub fn main_from_args<I: IntoIterator<Item = OsString>>(args: I) -> u8 {
         Err(error) => return complain(None, &error.report()),
     };
     let options = match request {
-        Request::Help => return print(args::HELP),
-        Request::Version => return print(&format!("ioload {VERSION}\n")),
+        Request::Print(text) => return print(&text),
         Request::Run(options) => options,
     };
     let handlers = Handlers::install();

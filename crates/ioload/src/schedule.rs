@@ -10,16 +10,17 @@
 use crate::pattern::mix64;
 
 /// One file for each task, or one that all tasks share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// IOR `-F`.
+    #[default]
     FilePerProcess,
     /// IOR's default.
     SharedFile,
 }
 
 /// Sizes of a run: what turns the number of a transfer into an offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of one read or write call.
     pub transfer_bytes: u64,

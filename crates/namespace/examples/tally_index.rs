@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use namespace::rules::{Counted, Rules};
+use namespace::rules::{Counted, Exemptions, Rules};
 use namespace::tally::{Options, tally};
 
 const AS_OF_S: i64 = 1_790_000_000;
@@ -33,10 +33,7 @@ fn main() -> ExitCode {
         as_of_s: AS_OF_S,
         old_enough_before_s: AS_OF_S - 56 * 86_400,
         minimum_size_bytes: 0,
-        exempt_paths: Vec::new(),
-        exempt_users: Vec::new(),
-        exempt_groups: Vec::new(),
-        exempt_projects: Vec::new(),
+        exempt: Exemptions::default(),
         linked: false,
     };
     for _ in 0..number(2, 1) {

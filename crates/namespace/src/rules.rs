@@ -18,6 +18,88 @@ impl Counted {
     pub const ALL: Self = Self { access: true, modification: true, change: true };
 }
 
+/// What the policy exempts, in any order and with repetitions; [`Exemptions`] is made of it.
+#[derive(Clone, Debug, Default)]
+pub struct Exempt {
+    /// What lies at or under one of these is retained; relative to the root, no leading slash.
+    pub paths: Vec<Vec<u8>>,
+    /// What belongs to one of these users is retained.
+    pub users: Vec<u32>,
+    /// What belongs to one of these groups is retained.
+    pub groups: Vec<u32>,
+    /// What belongs to one of these projects is retained.
+    pub projects: Vec<u32>,
+}
+
+/// Exemptions that can be searched: sorted and without repetitions, which only [`Exemptions::new`]
+/// can make. An unsorted list would exempt nobody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exemptions {
+    paths: Vec<Vec<u8>>,
+    users: Vec<u32>,
+    groups: Vec<u32>,
+    projects: Vec<u32>,
+}
+
+impl Exemptions {
+    /// Sorts exemptions and removes repetitions.
+    pub fn new(exempt: Exempt) -> Self {
+        Self {
+            paths: sorted(exempt.paths),
+            users: sorted(exempt.users),
+            groups: sorted(exempt.groups),
+            projects: sorted(exempt.projects),
+        }
+    }
+
+    /// The same with one more path.
+    pub fn with_path(mut self, path: &[u8]) -> Self {
+        self.paths.push(path.to_vec());
+        Self { paths: sorted(self.paths), ..self }
+    }
+
+    /// The exempt paths.
+    pub fn paths(&self) -> &[Vec<u8>] {
+        &self.paths
+    }
+
+    /// The exempt users.
+    pub fn users(&self) -> &[u32] {
+        &self.users
+    }
+
+    /// The exempt groups.
+    pub fn groups(&self) -> &[u32] {
+        &self.groups
+    }
+
+    /// The exempt projects.
+    pub fn projects(&self) -> &[u32] {
+        &self.projects
+    }
+
+    /// Whether a user is exempt.
+    pub fn has_user(&self, uid: u32) -> bool {
+        self.users.binary_search(&uid).is_ok()
+    }
+
+    /// Whether a group is exempt.
+    pub fn has_group(&self, gid: u32) -> bool {
+        self.groups.binary_search(&gid).is_ok()
+    }
+
+    /// Whether a project is exempt.
+    pub fn has_project(&self, project: u32) -> bool {
+        self.projects.binary_search(&project).is_ok()
+    }
+}
+
+fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
 /// Who may be deleted. Names are bytes, paths are relative to the root without a leading slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -29,14 +111,8 @@ pub struct Rules {
     pub old_enough_before_s: i64,
     /// Files of fewer bytes stay.
     pub minimum_size_bytes: u64,
-    /// What lies at or under one of these stays.
-    pub exempt_paths: Vec<Vec<u8>>,
-    /// What belongs to one of these users stays; sorted.
-    pub exempt_users: Vec<u32>,
-    /// What belongs to one of these groups stays; sorted.
-    pub exempt_groups: Vec<u32>,
-    /// What belongs to one of these projects stays; sorted.
-    pub exempt_projects: Vec<u32>,
+    /// What is retained whatever its age.
+    pub exempt: Exemptions,
     /// Whether files with several names may go; by default they stay.
     pub linked: bool,
 }
@@ -124,14 +200,13 @@ impl Rules {
         if self.is_exempt_path(parent, name) {
             return Err(Kept::ExemptPath);
         }
-        let among = |sorted: &[u32], id: u32| sorted.binary_search(&id).is_ok();
-        if among(&self.exempt_users, entry.uid) {
+        if self.exempt.has_user(entry.uid) {
             return Err(Kept::ExemptUser);
         }
-        if among(&self.exempt_groups, entry.gid) {
+        if self.exempt.has_group(entry.gid) {
             return Err(Kept::ExemptGroup);
         }
-        if entry.project.is_some_and(|project| among(&self.exempt_projects, project)) {
+        if entry.project.is_some_and(|project| self.exempt.has_project(project)) {
             return Err(Kept::ExemptProject);
         }
         if entry.links != 1 && !self.linked {
@@ -149,12 +224,12 @@ impl Rules {
 
     /// Whether a directory and everything in it is exempt.
     pub fn is_exempt_directory(&self, path: &[u8]) -> bool {
-        self.exempt_paths.iter().any(|exempt| is_at_or_under(path, exempt))
+        self.exempt.paths.iter().any(|exempt| is_at_or_under(path, exempt))
     }
 
     /// Whether one file is: its directory, or the file by its own name.
     pub fn is_exempt_path(&self, parent: &[u8], name: &[u8]) -> bool {
-        self.exempt_paths.iter().any(|exempt| {
+        self.exempt.paths.iter().any(|exempt| {
             is_at_or_under(parent, exempt)
                 || match (parent, exempt.strip_prefix(parent)) {
                     (b"", Some(rest)) => rest == name,
@@ -202,10 +277,12 @@ mod tests {
             as_of_s: 1000,
             old_enough_before_s: 500,
             minimum_size_bytes: 0,
-            exempt_paths: vec![b"home".to_vec(), b"a/b".to_vec(), b"a/file".to_vec()],
-            exempt_users: vec![7],
-            exempt_groups: vec![8],
-            exempt_projects: vec![9],
+            exempt: Exemptions::new(Exempt {
+                paths: vec![b"home".to_vec(), b"a/b".to_vec(), b"a/file".to_vec()],
+                users: vec![7],
+                groups: vec![8],
+                projects: vec![9],
+            }),
             linked: false,
         }
     }
@@ -257,8 +334,33 @@ mod tests {
         {
             assert!(!rules.is_exempt_path(parent.as_bytes(), name.as_bytes()), "{parent}/{name}");
         }
-        let all = Rules { exempt_paths: vec![Vec::new()], ..rules };
+        let all = Rules { exempt: Exemptions::default().with_path(b""), ..rules };
         assert!(all.is_exempt_path(b"", b"f") && all.is_exempt_path(b"x", b"f"));
+    }
+
+    #[test]
+    fn exemptions_hold_whatever_their_order() {
+        let ids = vec![900, 7, 30, 7, 1, 500];
+        let paths = ["z", "home", "a/b", "home"].map(|path| path.as_bytes().to_vec());
+        let exempt = Exemptions::new(Exempt {
+            paths: paths.to_vec(),
+            users: ids.clone(),
+            groups: ids.clone(),
+            projects: ids.clone(),
+        });
+        assert_eq!(exempt.users(), [1, 7, 30, 500, 900]);
+        let rules = Rules { exempt, ..rules() };
+        let judged = |entry: Entry| rules.judge(b"x", b"y", &entry).unwrap_err();
+        for id in ids {
+            assert_eq!(judged(Entry { uid: id, ..entry() }), Kept::ExemptUser);
+            assert_eq!(judged(Entry { gid: id, ..entry() }), Kept::ExemptGroup);
+            assert_eq!(judged(Entry { project: Some(id), ..entry() }), Kept::ExemptProject);
+        }
+        for path in paths {
+            assert_eq!(rules.judge(&path, b"y", &entry()), Err(Kept::ExemptPath));
+        }
+        let more = rules.exempt.with_path(b"m");
+        assert_eq!(more.paths(), [&b"a/b"[..], b"home", b"m", b"z"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use namespace::index::{Row, Shard};
+use namespace::rules::{Exempt, Exemptions};
 use namespace::tally::{Options, tally};
 use namespace::{ObjectId, Rules};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -189,10 +190,12 @@ fn rules() -> Rules {
         as_of_s: AS_OF_S,
         old_enough_before_s: AS_OF_S - 100,
         minimum_size_bytes: 100,
-        exempt_paths: vec![b"a/b".to_vec(), b"b/a".to_vec()],
-        exempt_users: vec![3],
-        exempt_groups: vec![2],
-        exempt_projects: vec![1],
+        exempt: Exemptions::new(Exempt {
+            paths: vec![b"a/b".to_vec(), b"b/a".to_vec()],
+            users: vec![3],
+            groups: vec![2],
+            projects: vec![1],
+        }),
         linked: true,
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use namespace::removal::Settings;
+use namespace::rules::{Exempt, Exemptions};
 use namespace::{Error, Root, Rules};
 use planned::{World, entry_of, files_below, names, rules, settings};
 
@@ -258,9 +259,12 @@ fn an_immutable_file_is_kept() {
 #[test]
 fn the_rules_are_asked_again() {
     let by = |rules: Rules| after_by(rules, settings(), |_, _| {});
-    assert_eq!(by(Rules { exempt_paths: vec![b"user".to_vec()], ..rules() }), ("exempt", true));
+    let by_exempt = |exempt| by(Rules { exempt: Exemptions::new(exempt), ..rules() });
+    let exempt = Exempt { paths: vec![b"user".to_vec()], ..Exempt::default() };
+    assert_eq!(by_exempt(exempt), ("exempt", true));
     let user = rustix::process::geteuid().as_raw();
-    assert_eq!(by(Rules { exempt_users: vec![user], ..rules() }), ("exempt", true));
+    let exempt = Exempt { users: vec![user + 1, user], ..Exempt::default() };
+    assert_eq!(by_exempt(exempt), ("exempt", true));
     assert_eq!(by(Rules { minimum_size_bytes: 8, ..rules() }), ("too_small", true));
     assert_eq!(by(Rules { old_enough_before_s: 1000, ..rules() }), ("too_young", true));
     let early = Settings { before_s: 1000, ..settings() };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use namespace::index::{Limits, Row, Shard, ShardWriter};
-use namespace::rules::Counted;
+use namespace::rules::{Counted, Exempt, Exemptions};
 use namespace::selection::select;
 use namespace::tally::{Options, Tally, tally};
 use namespace::{Kept, Rules};
@@ -106,10 +106,11 @@ fn usual(linked: bool) -> Rules {
         as_of_s: AS_OF_S,
         old_enough_before_s: AS_OF_S - 100,
         minimum_size_bytes: 0,
-        exempt_paths: vec![b"a/b".to_vec()],
-        exempt_users: vec![3],
-        exempt_groups: Vec::new(),
-        exempt_projects: Vec::new(),
+        exempt: Exemptions::new(Exempt {
+            paths: vec![b"a/b".to_vec()],
+            users: vec![3],
+            ..Exempt::default()
+        }),
         linked,
     }
 }
@@ -213,7 +214,10 @@ fn an_index_that_contradicts_itself_is_not_selected_from() {
     let rows: Vec<Row> =
         many(500).into_iter().filter(|row| row.entry.times.access_ns.is_some()).collect();
     let paths = write(directory.path(), &rows, 1, 500);
-    let rules = Rules { exempt_paths: Vec::new(), ..usual(false) };
+    let rules = Rules {
+        exempt: Exemptions::new(Exempt { users: vec![3], ..Exempt::default() }),
+        ..usual(false)
+    };
     // A list of candidates states the last use by its own rules: by others it says something else.
     let unread = Counted { access: false, ..Counted::ALL };
     let out = directory.path().join("by_other_rules");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use namespace::index::path_problem;
-use namespace::rules::{Counted, Rules as Core};
+use namespace::rules::{Counted, Exempt, Exemptions, Rules as Core};
 use pyo3::exceptions::{PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,10 +42,12 @@ impl Rules {
             as_of_s,
             old_enough_before_s,
             minimum_size_bytes,
-            exempt_paths,
-            exempt_users: sorted(exempt_users),
-            exempt_groups: sorted(exempt_groups),
-            exempt_projects: sorted(exempt_projects),
+            exempt: Exemptions::new(Exempt {
+                paths: exempt_paths,
+                users: exempt_users,
+                groups: exempt_groups,
+                projects: exempt_projects,
+            }),
             linked,
         }))
     }
@@ -65,12 +67,6 @@ fn counted_of(names: &[String]) -> PyResult<Counted> {
         }
     }
     Ok(counted)
-}
-
-fn sorted(mut ids: Vec<u32>) -> Vec<u32> {
-    ids.sort_unstable();
-    ids.dedup();
-    ids
 }
 
 /// An error of the core: a call that failed as `OSError`, wrong use as `ValueError`, a file that is

@@ -27,21 +27,9 @@ fn class_of(name: &str) -> PyResult<Class> {
     }
 }
 
-/// Simulates a window of one RAID group; returns its figures by name.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
-#[pyo3(signature = (
-    *, write_bytes_per_s, read_bytes_per_s, write_iops, read_iops, amplification, seed,
-    drives = 12, data = 8, parity = 2, chunk_bytes = 131_072, kind = "gridraid",
-    throttle = true, throttle_target_s = 0.002, write_class = "plain", queue_depth = 1023,
-    submitters = 8, serial_s = 0.0, write_latency_s = 25e-6, read_latency_s = 100e-6,
-    transfer_bytes = 1_048_576, depth = 256, operations_per_s = None, read_share = 0.0,
-    reads_per_s = 0.0, read_bytes = 4096, superblock_bytes = None, urgency = None, slice_s = None,
-    slice_hit = None, erase_s = None, erase_hit = None, idle_s = None, slow_drive = None,
-    failed_drives = 0, rebuild_share = 0.0, warm_s = 1.0, duration_s = 5.0,
-))]
-pub fn run_window(
-    py: Python<'_>,
+/// The attributes of `trimtab.twin.windows.WindowTerms`, which declares what they mean.
+#[derive(FromPyObject)]
+pub struct WindowTerms {
     write_bytes_per_s: f64,
     read_bytes_per_s: f64,
     write_iops: f64,
@@ -52,10 +40,10 @@ pub fn run_window(
     data: u32,
     parity: u32,
     chunk_bytes: u64,
-    kind: &str,
+    kind: String,
     throttle: bool,
     throttle_target_s: f64,
-    write_class: &str,
+    write_class: String,
     queue_depth: u32,
     submitters: u32,
     serial_s: f64,
@@ -79,41 +67,77 @@ pub fn run_window(
     rebuild_share: f64,
     warm_s: f64,
     duration_s: f64,
-) -> PyResult<Py<PyDict>> {
-    let usual = Collection::default();
-    let class = class_of(write_class)?;
-    let terms = Terms {
-        raid: Raid { kind: kind_of(kind)?, drives, data, parity, chunk_bytes },
-        drive: Ceilings { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops },
-        amplification,
-        collection: Collection {
-            superblock_bytes: superblock_bytes.unwrap_or(usual.superblock_bytes),
-            urgency: urgency.unwrap_or(usual.urgency),
-            slice_s: slice_s.unwrap_or(usual.slice_s),
-            slice_hit: slice_hit.unwrap_or(usual.slice_hit),
-            erase_s: erase_s.unwrap_or(usual.erase_s),
-            erase_hit: erase_hit.unwrap_or(usual.erase_hit),
-            idle_s: idle_s.unwrap_or(usual.idle_s),
-        },
-        write_latency_s,
-        read_latency_s,
-        throttling: throttle.then_some(Throttling { target_s: throttle_target_s, class }),
-        queue_depth,
-        submitters,
-        serial_s,
-        load: Load { transfer_bytes, depth, operations_per_s, read_share, reads_per_s, read_bytes },
-        slow_drive,
-        failed_drives,
-        rebuild_share,
-        warm_s,
-        duration_s,
-        seed,
-    };
-    let figures = py.detach(|| run(&terms)).map_err(refused)?;
-    told(py, &figures).map(Bound::unbind)
 }
 
-fn told<'py>(py: Python<'py>, figures: &Figures) -> PyResult<Bound<'py, PyDict>> {
+impl WindowTerms {
+    fn raid(&self) -> PyResult<Raid> {
+        let Self { drives, data, parity, chunk_bytes, .. } = *self;
+        Ok(Raid { kind: kind_of(&self.kind)?, drives, data, parity, chunk_bytes })
+    }
+
+    fn drive(&self) -> Ceilings {
+        let Self { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops, .. } = *self;
+        Ceilings { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops }
+    }
+
+    fn collection(&self) -> Collection {
+        let usual = Collection::default();
+        Collection {
+            superblock_bytes: self.superblock_bytes.unwrap_or(usual.superblock_bytes),
+            urgency: self.urgency.unwrap_or(usual.urgency),
+            slice_s: self.slice_s.unwrap_or(usual.slice_s),
+            slice_hit: self.slice_hit.unwrap_or(usual.slice_hit),
+            erase_s: self.erase_s.unwrap_or(usual.erase_s),
+            erase_hit: self.erase_hit.unwrap_or(usual.erase_hit),
+            idle_s: self.idle_s.unwrap_or(usual.idle_s),
+        }
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            transfer_bytes: self.transfer_bytes,
+            depth: self.depth,
+            operations_per_s: self.operations_per_s,
+            read_share: self.read_share,
+            reads_per_s: self.reads_per_s,
+            read_bytes: self.read_bytes,
+        }
+    }
+
+    fn terms(&self) -> PyResult<Terms> {
+        let class = class_of(&self.write_class)?;
+        let throttling = Throttling { target_s: self.throttle_target_s, class };
+        Ok(Terms {
+            raid: self.raid()?,
+            drive: self.drive(),
+            amplification: self.amplification,
+            collection: self.collection(),
+            write_latency_s: self.write_latency_s,
+            read_latency_s: self.read_latency_s,
+            throttling: self.throttle.then_some(throttling),
+            queue_depth: self.queue_depth,
+            submitters: self.submitters,
+            serial_s: self.serial_s,
+            load: self.load(),
+            slow_drive: self.slow_drive,
+            failed_drives: self.failed_drives,
+            rebuild_share: self.rebuild_share,
+            warm_s: self.warm_s,
+            duration_s: self.duration_s,
+            seed: self.seed,
+        })
+    }
+}
+
+/// Simulates a window of one RAID group; returns its figures by name.
+#[pyfunction]
+pub fn run_window(py: Python<'_>, terms: WindowTerms) -> PyResult<Py<PyDict>> {
+    let terms = terms.terms()?;
+    let figures = py.detach(|| run(&terms)).map_err(refused)?;
+    figures_by_name(py, &figures).map(Bound::unbind)
+}
+
+fn figures_by_name<'py>(py: Python<'py>, figures: &Figures) -> PyResult<Bound<'py, PyDict>> {
     let found = PyDict::new(py);
     found.set_item("write_bytes_per_s", figures.write_bytes_per_s)?;
     found.set_item("read_bytes_per_s", figures.read_bytes_per_s)?;
@@ -157,27 +181,10 @@ fn quantiles<'py>(
 
 /// Returns the bytes a second that a group takes when every drive is busy and none collects.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
-#[pyo3(signature = (
-    *, write_bytes_per_s, read_bytes_per_s, write_iops, read_iops, drives = 12, data = 8, parity = 2,
-    chunk_bytes = 131_072, kind = "gridraid", transfer_bytes = 1_048_576,
-))]
-pub fn raid_write_ceiling(
-    write_bytes_per_s: f64,
-    read_bytes_per_s: f64,
-    write_iops: f64,
-    read_iops: f64,
-    drives: u32,
-    data: u32,
-    parity: u32,
-    chunk_bytes: u64,
-    kind: &str,
-    transfer_bytes: u64,
-) -> PyResult<f64> {
-    let raid = Raid { kind: kind_of(kind)?, drives, data, parity, chunk_bytes };
+pub fn raid_write_ceiling(terms: WindowTerms) -> PyResult<f64> {
+    let raid = terms.raid()?;
     raid.check().map_err(refused)?;
-    let drive = Ceilings { write_bytes_per_s, read_bytes_per_s, write_iops, read_iops };
-    Ok(raid.write_ceiling(drive, transfer_bytes.max(1)))
+    Ok(raid.write_ceiling(terms.drive(), terms.transfer_bytes.max(1)))
 }
 
 /// Returns the bytes a second read from one OST of several that share their drives.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.measure.table import names
 
 
@@ -104,37 +105,33 @@ from trimtab.measure.table import names
     type=click.Choice(["missed"]),
     help="Exit with 10 when a verdict over history is missed.",
 )
-def command(as_json: bool, fail_on: str | None, **given: object) -> None:
+def command(fail_on: str | None, **given: object) -> None:
     """Measure PATH, keep the result, judge it, and say what is set up badly.
 
     Looks at the file system and the devices beneath it, runs a short write and read probe within
     a budget of time and space, keeps the run with its raw output, compares it with earlier ones,
     and writes a report. Files of the probe are removed in every case.
     """
+    from trimtab.cli.render.check import print_check
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
+    from trimtab.report import documents
 
     loaded, reach = site_file(str(given["path"])), THIS_HOST
     if loaded is not None:
         reach = reach_of(loaded.site)
-        refuse_wrong_place(loaded.site, None, reach)
+        refuse_wrong_mount(loaded.site, None, reach)
         given = of_site(loaded.site, given)
     wanted = CheckOptions(**given)  # type: ignore[arg-type]
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         outcome = check(wanted, progress=progress, reach=reach)
-    if as_json:
-        from trimtab.report.documents.check import check_document
-
-        click.echo(check_document(outcome.result, outcome.error).to_json())
-    else:
-        from trimtab.cli.render.check import print_check
-
-        print_check(outcome.result)
-    if outcome.error is not None:
-        outcome.error.reported = as_json
-        raise outcome.error
+    show(
+        lambda: documents.measured.CheckDocument(outcome.result, outcome.error),
+        lambda: print_check(outcome.result),
+        error=outcome.error,
+    )
     if fail_on and outcome.missed_history:
         raise click.exceptions.Exit(10)

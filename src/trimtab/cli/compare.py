@@ -9,6 +9,7 @@ import click
 from trimtab import units
 from trimtab.cli import options
 from trimtab.cli.options import Quantity
+from trimtab.cli.output import show
 
 
 def _rate(text: str) -> float:
@@ -67,7 +68,6 @@ def _rate(text: str) -> float:
 def command(
     before: str,
     after: str,
-    as_json: bool,
     store_url: str | None,
     **asked: Any,
 ) -> None:
@@ -78,9 +78,11 @@ def command(
     commas, or a published result: '673320±31779/240 MB/s' (mean, deviation, number of runs), or a
     TOML file of those.
     """
+    from trimtab.cli.render.compare import print_compare
     from trimtab.errors import UsageError
     from trimtab.judge.compare import CompareTerms
     from trimtab.loop.comparing.compare import Request, compare_sides
+    from trimtab.report import documents
 
     margin, wash_out_s = asked.pop("margin"), asked.pop("wash_out_s")
     if not 0 < margin < 1:
@@ -88,11 +90,4 @@ def command(
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
     request = Request(before, after, store_url=store_url, terms=terms, **asked)
     found = compare_sides(request)
-    if as_json:
-        from trimtab.report.documents.compare import compare_document
-
-        click.echo(compare_document(found).to_json())
-    else:
-        from trimtab.cli.render.compare import print_compare
-
-        print_compare(found)
+    show(lambda: documents.judged.CompareDocument(found), lambda: print_compare(found))

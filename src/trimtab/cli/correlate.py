@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("correlate")
@@ -15,39 +16,36 @@ from trimtab.cli import options
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @options.as_json
 @options.store
-def command(where: str, as_json: bool, store_url: str | None, **asked: str | None) -> None:
+def command(where: str, store_url: str | None, **asked: str | None) -> None:
     """Say which telemetry moves with performance, and how surely; never that it is the cause.
 
     The significance allows for the memory that both have, and for how much was asked at once.
     """
+    from trimtab.cli.render.correlate import print_correlated
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
     from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     loaded = site_file(where)
     with (
         open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         found = correlate_site(store, place_of(store, where), progress=progress, **asked)
-    if as_json:
-        from trimtab.report.documents.correlate import CorrelateDocument, correlated_document
-
-        document = CorrelateDocument(
-            store=found.store,
-            site=found.site,
-            snapshots=found.snapshots,
-            series=tuple(
-                correlated_document(
-                    one.key, one.correlations, runs=one.runs, from_=one.from_, to=one.to
+    show(
+        lambda: documents.judged.CorrelateDocument(
+            found.store,
+            found.site,
+            found.snapshots,
+            tuple(
+                documents.judged.CorrelatedSeries(
+                    series.key, series.runs, series.from_, series.to, series.correlations
                 )
-                for one in found.series
+                for series in found.series
             ),
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.correlate import print_correlated
-
-        print_correlated(found)
+        ),
+        lambda: print_correlated(found),
+    )

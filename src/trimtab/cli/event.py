@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.model.event import EventKind
 
 
@@ -31,11 +32,13 @@ def command() -> None:
 @click.option("--at", metavar="TIME", help="When it was or began. Default: now.")
 @click.option("--until", metavar="TIME", help="When it ended. Default: it was a moment.")
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
-def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: str | None) -> None:
+def add(where: str, detail: str, store_url: str | None, **said: str | None) -> None:
     """Write one thing that has happened: trimtab event add SITE --kind note "words"."""
+    from trimtab.cli.render.events import print_event
     from trimtab.loop.event_log import add_event
     from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     loaded = site_file(where)
     with open_store(with_store(loaded and loaded.site, store_url)) as store:
@@ -50,14 +53,7 @@ def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: s
             targets=said["targets"],
         )
         kept_in = str(store.location)
-    if as_json:
-        from trimtab.report.documents.events import EventsDocument, event_document
-
-        click.echo(EventsDocument(store=kept_in, events=(event_document(event),)).to_json())
-    else:
-        from trimtab.cli.render.events import print_event
-
-        print_event(event)
+    show(lambda: documents.kept.EventsDocument(kept_in, (event,)), lambda: print_event(event))
 
 
 @command.command("list")
@@ -66,13 +62,13 @@ def add(where: str, detail: str, as_json: bool, store_url: str | None, **said: s
 @options.store
 @click.option("--since", metavar="TIME", help="What began before is left out.")
 @click.option("--until", metavar="TIME", help="What began after is left out.")
-def list_(
-    where: str, as_json: bool, store_url: str | None, since: str | None, until: str | None
-) -> None:
+def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List what has happened, the oldest first."""
+    from trimtab.cli.render.events import print_events
     from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
     from trimtab.units import parse_moment
 
     loaded = site_file(where)
@@ -84,12 +80,6 @@ def list_(
             until=None if until is None else parse_moment(until, place.timezone),
         )
         kept_in = str(store.location)
-    if as_json:
-        from trimtab.report.documents.events import EventsDocument, event_document
-
-        document = EventsDocument(store=kept_in, events=tuple(map(event_document, events)))
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.events import print_events
-
-        print_events(events)
+    show(
+        lambda: documents.kept.EventsDocument(kept_in, tuple(events)), lambda: print_events(events)
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("hints")
@@ -53,25 +54,25 @@ from trimtab.cli import options
     help="Where the job writes, for the command that sets the stripes. It is not touched.",
 )
 @options.as_json
-def command(as_json: bool, directory: str, **job: Any) -> None:
+def command(directory: str, **job: Any) -> None:
     """Say how a job should stripe its files and tell its MPI-IO, and why.
 
     Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
     set and nothing is asked of the file system.
     """
+    from trimtab.cli.render.hints import print_hints
     from trimtab.errors import UsageError
-    from trimtab.explain.hints import JobRequest, Mpi, advise
+    from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
+    from trimtab.report import documents
 
     try:
         request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
     except ValueError as error:
         raise UsageError(str(error), hint="sizes and numbers are over 0") from error
     hints = advise(request)
-    if as_json:
-        from trimtab.report.documents.hints import hints_document
-
-        click.echo(hints_document(request, hints, directory).to_json())
-    else:
-        from trimtab.cli.render.hints import print_hints
-
-        print_hints(request, hints, directory)
+    show(
+        lambda: documents.judged.HintsDocument(
+            request, hints, setstripe_argv(hints, directory), paste_text(request, hints, directory)
+        ),
+        lambda: print_hints(request, hints, directory),
+    )

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 def command(
     files: tuple[str, ...],
-    as_json: bool,
     store_url: str | None,
     kind: str | None,
     dry_run: bool,
@@ -51,8 +50,7 @@ def command(
     is listed as unreadable. What was imported before is not kept twice.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.importing.importer import import_files
-    from trimtab.loop.importing.terms import check_kind, terms_of
+    from trimtab.loop.importing.importer import check_kind, import_files, terms_of
     from trimtab.loop.sites import with_store
     from trimtab.loop.stores import open_store
 
@@ -60,11 +58,11 @@ def command(
     terms, site = terms_of(**said)  # type: ignore[arg-type]
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally = _Tally()
-    with opened as store, progress_bar(silent=as_json) as progress:
+    with opened as store, progress_bar() as progress:
         found = tally.of(import_files(files, terms, store, kind=kind, progress=progress))
         where = None if store is None else str(store.location)
-        if as_json:
-            from trimtab.report.documents.imported import import_json
+        if options.wants_json():
+            from trimtab.report.documents.measured import import_json
 
             for piece in import_json(found, store=where, site=terms.site):
                 click.echo(piece, nl=False)
@@ -72,7 +70,7 @@ def command(
             from trimtab.cli.render.imported import print_imported
 
             print_imported(found, where)
-    tally.refuse_nothing(reported=as_json)
+    tally.refuse_nothing(reported=options.wants_json())
 
 
 @dataclass(slots=True)

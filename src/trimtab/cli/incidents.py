@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("incidents")
@@ -13,24 +14,24 @@ from trimtab.cli import options
 @click.option("--until", metavar="TIME", help="What came later is not looked at.")
 @options.as_json
 @options.store
-def command(
-    where: str, as_json: bool, store_url: str | None, since: str | None, until: str | None
-) -> None:
+def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """Say when a site was not well, how bad it was, and why, or that it is unexplained.
 
     Open incidents come first. Every cause stands with its evidence and with how likely it is; what
     was looked for and not found is named, and what would decide.
     """
+    from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.event_log import place_of
     from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
     from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     loaded = site_file(where)
     with (
         open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         found = incidents_of(
             store,
@@ -44,19 +45,14 @@ def command(
         unkept = keep_incidents(store, found) if whole else None
     if unkept is not None:
         click.echo(f"note: {unkept}", err=True)
-    if as_json:
-        from trimtab.report.documents.incidents import incidents_document
-
-        document = incidents_document(
+    show(
+        lambda: documents.judged.IncidentsDocument(
+            found.store,
             found.site,
+            found.judged_at,
+            found.judged_until,
             found.explanations,
             found.standing,
-            store=found.store,
-            judged_at=found.judged_at,
-            judged_until=found.judged_until,
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.incidents import print_incidents
-
-        print_incidents(found.explanations, found.standing)
+        ),
+        lambda: print_incidents(found.explanations, found.standing),
+    )

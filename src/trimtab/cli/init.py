@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.model.driver import DRIVERS
 
 
 @click.command("init")
@@ -15,7 +17,7 @@ from trimtab.cli import options
 @click.option("--name", help="Of the site. Default: the file system's name or mount point.")
 @click.option(
     "--driver",
-    type=click.Choice(["local", "lustre"]),
+    type=click.Choice([entry.name for entry in DRIVERS.values() if not entry.simulated]),
     help="How it is reached. Default: as it is mounted.",
 )
 @click.option(
@@ -28,9 +30,7 @@ from trimtab.cli import options
 @click.option(
     "--ssh", metavar="COMMAND", help="The program that reaches the servers. Default: ssh."
 )
-def command(
-    as_json: bool, out: str | None, replace: bool, ssh: str | None, **given: str | bool | None
-) -> None:
+def command(out: str | None, replace: bool, ssh: str | None, **given: str | bool | None) -> None:
     """Discover the file system mounted at PATH and write a site file for it.
 
     Finds targets, servers, versions and what can be read of them, asking each server once. Changes
@@ -39,8 +39,10 @@ def command(
     import shlex
     from pathlib import Path
 
+    from trimtab.cli.render.site import print_discovery
     from trimtab.errors import UsageError
     from trimtab.loop.initialise import Wanted, discover
+    from trimtab.report import documents
     from trimtab.site.write import site_text, write_site
     from trimtab.visible import visible
 
@@ -55,18 +57,9 @@ def command(
     text = site_text(found.site, found=remarks, comments=found.comments)
     if out is not None:
         write_site(Path(out), text, replace=replace)
-    if as_json:
-        from trimtab.report.documents.site import InitDocument
-
-        document = InitDocument(
-            site=found.site.name,
-            file=out,
-            text=text,
-            found=tuple(found.found),
-            not_found=tuple(found.not_found),
-        )
-        click.echo(document.to_json())
-        return
-    from trimtab.cli.render.site import print_discovery
-
-    print_discovery(found.site.name, text, out, found.found, found.not_found)
+    show(
+        lambda: documents.measured.InitDocument(
+            found.site.name, out, text, tuple(found.found), tuple(found.not_found)
+        ),
+        lambda: print_discovery(found.site.name, text, out, found.found, found.not_found),
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.errors import UsageError
 
 
@@ -39,7 +40,7 @@ from trimtab.errors import UsageError
 @click.option("--fail-on", type=click.Choice(["missed"]), help="Exit with 10 on a missed verdict.")
 @options.as_json
 @options.store
-def command(where: str | None, file: str | None, as_json: bool, **asked: Any) -> None:
+def command(where: str | None, file: str | None, **asked: Any) -> None:
     """Say what months of runs say: verdicts, changes of level, days, and slow targets.
 
     Of a SITE everything that is kept is judged. With --csv the same is said of any series of
@@ -47,14 +48,14 @@ def command(where: str | None, file: str | None, as_json: bool, **asked: Any) ->
     """
     if (where is None) == (file is None):
         raise UsageError("judge what?", hint="trimtab judge SITE, or trimtab judge --csv FILE")
-    judged = _of_file(file, asked) if file is not None else _of_site(str(where), asked, as_json)
-    _show(judged, asked["report"], as_json=as_json)
+    judged = _of_file(file, asked) if file is not None else _of_site(str(where), asked)
+    _answer(judged, asked["report"])
     missed = any(one.verdict.status.value == "missed" for one in judged.judgement.series)
     if missed and asked["fail_on"] == "missed":
         raise click.exceptions.Exit(10)
 
 
-def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
+def _of_site(where: str, asked: dict[str, Any]) -> Any:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.event_log import place_of
     from trimtab.loop.site_judgement import Terms, judge_site
@@ -77,7 +78,7 @@ def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
     loaded = site_file(where)
     with (
         open_store(with_store(loaded and loaded.site, asked["store_url"])) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         return judge_site(store, place_of(store, where), terms, progress=progress)
 
@@ -98,22 +99,18 @@ def _of_file(file: str, asked: dict[str, Any]) -> Any:
     return judge_file(file, terms, goal=asked["cov_goal"], window_s=asked["window_s"])
 
 
-def _show(judged: Any, report: str | None, *, as_json: bool) -> None:
+def _answer(judged: Any, report: str | None) -> None:
+    from trimtab.cli.render.judge import print_judgement
+    from trimtab.report import documents
+
     written = None
     if report is not None:
         from trimtab.report.judge import write_judge_report
 
         written = write_judge_report(report, judged.judgement, judged.frames, judged.surveys)
-    if as_json:
-        from trimtab.report.documents.judge import judge_document
-
-        document = judge_document(
-            judged.judgement, store=judged.store, file=judged.file, report=written
-        )
-        click.echo(document.to_json())
-        return
-    from trimtab.cli.render.judge import print_judgement
-
-    print_judgement(judged.judgement)
-    if written is not None:
-        click.echo(f"report    {written}")
+    show(
+        lambda: documents.judged.JudgeDocument(
+            judged.judgement, judged.store, judged.file, written
+        ),
+        lambda: print_judgement(judged.judgement, written),
+    )

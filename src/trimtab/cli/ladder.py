@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 if TYPE_CHECKING:
     from trimtab.judge.ladder.build import Scale
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 def command(
     where: str,
     *,
-    as_json: bool,
     store_url: str | None,
     margin: float,
     per: Scale | None,
@@ -59,8 +59,10 @@ def command(
     what is missing. A file of published figures is computed in the same way, and each value that
     it prints is held against the figures that it should follow from.
     """
+    from trimtab.cli.render.ladder import print_ladder
     from trimtab.errors import UsageError
     from trimtab.loop.ladder import ladder_of
+    from trimtab.report import documents
 
     if not 0 < margin < 1:
         raise UsageError("--margin has to be over 0 and under 100%")
@@ -70,11 +72,4 @@ def command(
         from trimtab.report.write import write_report
 
         write_report(report_path, render_ladder(found))
-    if as_json:
-        from trimtab.report.documents.ladder import ladder_document
-
-        click.echo(ladder_document(found).to_json())
-    else:
-        from trimtab.cli.render.ladder import print_ladder
-
-        print_ladder(found)
+    show(lambda: documents.judged.LadderDocument(found), lambda: print_ladder(found))

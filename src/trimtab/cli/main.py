@@ -7,7 +7,6 @@ Start-up is a feature: a subcommand's module is imported when it is called, so t
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import click
 
 from trimtab import __version__
 from trimtab.cli.lazy import LazyGroup
-from trimtab.errors import Interrupted, TrimtabError, UnreadableError
+from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.visible import visible
 
@@ -112,7 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = error.exit_code
         if "--json" in given:
-            _print_json(error.format_message(), None, code)
+            wrong_use = UsageError(error.format_message())
+            wrong_use.exit_code = code
+            _print_json(wrong_use)
     except (TrimtabError, Interrupted) as error:
         code = _report(error, as_json="--json" in given)
     except (KeyboardInterrupt, click.Abort):
@@ -146,13 +147,15 @@ def _report(error: TrimtabError | Interrupted, *, as_json: bool = False) -> int:
     if error.hint:
         click.echo(f"hint: {visible(error.hint)}", err=True)
     if as_json and not getattr(error, "reported", False):
-        _print_json(error.message, error.hint, error.exit_code)
+        _print_json(error)
     return error.exit_code
 
 
-def _print_json(message: str, hint: str | None, exit_code: int) -> None:
-    document = {"message": message, "hint": hint, "exit_code": exit_code}
-    click.echo(json.dumps({"error": document}))
+def _print_json(error: TrimtabError | Interrupted) -> None:
+    from trimtab.report.documents.encode import to_json
+    from trimtab.report.documents.measured import FailureDocument
+
+    click.echo(to_json(FailureDocument(error)))
 
 
 if __name__ == "__main__":

@@ -69,10 +69,26 @@ POSITIVE_DURATION = Quantity("duration", _positive_duration)
 FRACTION = Quantity("fraction", units.parse_fraction)
 
 
+_JSON = "trimtab.json"
+
+
 def as_json(function: Decorated) -> Decorated:
-    """Add ``--json``."""
+    """Add ``--json``; `wants_json` says whether it is given."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        context.meta[_JSON] = value
+
     text = "Print one JSON object on standard output."
-    return click.option("--json", "as_json", is_flag=True, help=text)(function)
+    option = click.option(
+        "--json", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=text
+    )
+    return option(function)
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs was given ``--json``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_JSON))
 
 
 def store(function: Decorated) -> Decorated:

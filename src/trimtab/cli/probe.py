@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("probe")
@@ -13,14 +14,15 @@ from trimtab.cli import options
 @options.as_json
 @options.store
 @click.option("--trim", is_flag=True, help="Trim every target first, where its driver can.")
-def command(name: str, where: str | None, as_json: bool, store_url: str | None, trim: bool) -> None:
+def command(name: str, where: str | None, store_url: str | None, trim: bool) -> None:
     """Run the probe NAME of a site file now, keep the run and judge it.
 
     On this host, as an MPI job or as a batch job, as its launcher says. Its files are removed in
     every case, and the nodes of a job are given back.
     """
+    from trimtab.cli.render.probe import print_probe
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
@@ -33,15 +35,16 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
         with_store,
     )
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     site = open_site(where).site if where is not None else only_site().site
     probe = probe_of(site, name)
     with (
         open_store(with_store(site, store_url), create=True) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         reach = reach_of(site)
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         made = probe_now(
             site,
@@ -54,23 +57,15 @@ def command(name: str, where: str | None, as_json: bool, store_url: str | None, 
             trim=trim,
         )
         place = str(store.location)
-    if as_json:
-        from trimtab.report.documents.probe import probe_document
-
-        document = probe_document(
+    show(
+        lambda: documents.measured.ProbeDocument(
             place,
-            made.run,
-            made.verdicts,
-            made.comparisons,
-            others=made.others,
-            notes=made.notes,
-            error=made.error,
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.probe import print_probe
-
-        print_probe(made, place)
-    if made.error is not None:
-        made.error.reported = as_json
-        raise made.error
+            (made.run, *made.others),
+            tuple(made.verdicts),
+            tuple(made.comparisons),
+            tuple(made.notes),
+            made.error,
+        ),
+        lambda: print_probe(made, place),
+        error=made.error,
+    )

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("reproduce")
-@click.argument("documents", metavar="[nersc24|sc21|eth21|hpe25]...", nargs=-1)
+@click.argument("names", metavar="[nersc24|sc21|eth21|hpe25]...", nargs=-1)
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
     help="Runs of each simulation; what they say lies between least and greatest.",
@@ -31,32 +32,28 @@ from trimtab.cli import options
 )  # fmt: skip
 @click.option("--report", metavar="FILE", help="Also write a page with charts.")
 @options.as_json
-def command(documents: tuple[str, ...], as_json: bool, report: str | None, **asked: Any) -> None:
+def command(names: tuple[str, ...], report: str | None, **asked: Any) -> None:
     """Set every printed number that lies in the model beside the twin's, and name the misses.
 
     nersc24 is NERSC's paper of nine months and its slides, sc21 Perlmutter's architecture, eth21
     ETH's move to flash, hpe25 the E2000. Without one it is all of them: a few minutes.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.reproduce import print_reproduction
     from trimtab.loop.reproduce import reproduced
+    from trimtab.report import documents
     from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
 
     terms = Terms(
-        documents=tuple(dict.fromkeys(documents)) or tuple(DOCUMENTS),
+        documents=tuple(dict.fromkeys(names)) or tuple(DOCUMENTS),
         seeds=asked["seeds"],
         until_s=asked["until"],
         classes=asked["classes"],
         layers_only=asked["layers_only"],
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         found = reproduced(terms, workers=asked["workers"], report=report, progress=progress)
-    if as_json:
-        from trimtab.report.documents.reproduce import reproduction_document
-
-        click.echo(reproduction_document(found, report=report).to_json())
-        return
-    from trimtab.cli.render.reproduce import print_reproduction
-
-    print_reproduction(found)
-    if report is not None:
-        click.echo(f"report    {report}")
+    show(
+        lambda: documents.simulated.ReproduceDocument(found, report),
+        lambda: print_reproduction(found, report),
+    )

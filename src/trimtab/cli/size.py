@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 if TYPE_CHECKING:
     from trimtab.twin.scenario.model import DriveModel, Raid
@@ -67,13 +68,15 @@ _RATE = options.Quantity("rate", _rate)
 )  # fmt: skip
 @click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
 @options.as_json
-def command(as_json: bool, explained: bool, **said: Any) -> None:
+def command(explained: bool, **said: Any) -> None:
     """Say how many drives and OSTs it takes, how long they last, how to trim, what fits.
 
     Write amplification is simulated on a miniature of one OST; it takes some ten seconds. Every
     figure is a simulation or a formula with its source (--explain), and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.size import print_sizing
+    from trimtab.report import documents
     from trimtab.whatif.sizing.asked import Asked
     from trimtab.whatif.sizing.sizing import size
 
@@ -96,23 +99,19 @@ def command(as_json: bool, explained: bool, **said: Any) -> None:
         years=said["years"],
         seed=said["seed"],
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         found = size(asked, progress)
-    if as_json:
-        from trimtab.report.documents.size import size_document
-
-        click.echo(size_document(found).to_json())
-    else:
-        from trimtab.cli.render.size import print_sizing
-
-        print_sizing(found, explained=explained)
+    show(
+        lambda: documents.simulated.SizeDocument(found),
+        lambda: print_sizing(found, explained=explained),
+    )
 
 
 def _drive(said: dict[str, Any]) -> DriveModel:
     """Return the drive that is named, with what is said of it in place of its own figures."""
     from dataclasses import replace
 
-    from trimtab.twin.drives import preset
+    from trimtab.twin.scenario.drives import preset
 
     own = {
         "capacity_bytes": said["drive_capacity"],

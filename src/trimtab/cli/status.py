@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("status")
@@ -24,7 +25,6 @@ from trimtab.cli import options
 )
 def command(
     where: str | None,
-    as_json: bool,
     store_url: str | None,
     cov_goal: float | None,
     window_s: float | None,
@@ -34,10 +34,12 @@ def command(
     Shows the last runs, and for each series of comparable runs its mean, COV with interval,
     verdict and trend. Measures nothing.
     """
+    from trimtab.cli.render.kept import print_status
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.status import status
     from trimtab.loop.stores import open_store
     from trimtab.model.site import SiteLimits
+    from trimtab.report import documents
 
     loaded = site_file(where)
     site = None if loaded is None else loaded.site
@@ -49,11 +51,4 @@ def command(
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
         )
-    if as_json:
-        from trimtab.report.documents.kept import status_document
-
-        click.echo(status_document(found).to_json())
-    else:
-        from trimtab.cli.render.kept import print_status
-
-        print_status(found)
+    show(lambda: documents.kept.StatusDocument(found), lambda: print_status(found))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from trimtab.cli import options
-
-if TYPE_CHECKING:
-    from trimtab.drivers.protocol import Driver
-    from trimtab.loop.survey.request import Prepared, Tools
-    from trimtab.model.survey import SurveyPlan
+from trimtab.cli.output import show
 
 _COUNT = click.IntRange(min=1)
 
@@ -83,9 +79,7 @@ _COUNT = click.IntRange(min=1)
 )
 @options.as_json
 @options.store
-def command(
-    where: str, apply: bool, as_json: bool, store_url: str | None, **asked_for: Any
-) -> None:
+def command(where: str, apply: bool, store_url: str | None, **asked_for: Any) -> None:
     """Measure every OST by itself, and show the slowest first.
 
     With --client, files of one stripe are written to each OST and read; where they really lie is
@@ -95,8 +89,13 @@ def command(
 
     Nothing is done without --apply.
     """
-    from trimtab.loop.sites import open_driver, open_site, reach_of
-    from trimtab.loop.survey.request import Asked, Tools, prepare
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.survey import print_plan, print_survey
+    from trimtab.loop.sites import open_driver, open_site, reach_of, with_store
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
+    from trimtab.model.survey import SLOW
+    from trimtab.report import documents
 
     if asked_for["size_bytes"] is not None:
         asked_for["size_bytes"] = int(asked_for["size_bytes"])
@@ -106,49 +105,24 @@ def command(
     tools = Tools(reach_of(site))
     prepared = prepare(site, driver, asked, tools)
     if not apply:
-        _print_plan(prepared.plan, as_json=as_json)
+        show(
+            lambda: documents.measured.SurveyDocument(
+                prepared.plan, applied=False, slow_under=SLOW, store=None
+            ),
+            lambda: print_plan(prepared.plan, applied=False),
+        )
         return
-    if not as_json:
-        from trimtab.cli.render.survey import print_plan
-
+    if not options.wants_json():
         print_plan(prepared.plan, applied=True)
-    _apply(prepared, driver, tools, store_url, as_json=as_json)
-
-
-def _print_plan(plan: SurveyPlan, *, as_json: bool) -> None:
-    if as_json:
-        from trimtab.report.documents.survey import plan_document
-
-        click.echo(plan_document(plan).to_json())
-    else:
-        from trimtab.cli.render.survey import print_plan
-
-        print_plan(plan, applied=False)
-
-
-def _apply(
-    prepared: Prepared, driver: Driver, tools: Tools, store_url: str | None, *, as_json: bool
-) -> None:
-    from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.sites import with_store
-    from trimtab.loop.stores import open_store
-    from trimtab.loop.survey.request import carry_out, error_of
-
     with (
         open_store(with_store(prepared.site, store_url), create=True) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         survey = carry_out(prepared, driver, store, progress=progress, tools=tools)
         place = str(store.location)
     error = error_of(survey)
-    if as_json:
-        from trimtab.report.documents.survey import survey_document
-
-        click.echo(survey_document(survey, place, error).to_json())
-    else:
-        from trimtab.cli.render.survey import print_survey
-
-        print_survey(survey, place)
-    if error is not None:
-        error.reported = as_json
-        raise error
+    show(
+        lambda: documents.measured.survey_document(survey, place, error),
+        lambda: print_survey(survey, place),
+        error=error,
+    )

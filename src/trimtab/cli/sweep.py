@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 if TYPE_CHECKING:
     from trimtab.loop.sweep import SweepState
     from trimtab.model.site import Site
-    from trimtab.model.sweep import Level
+    from trimtab.model.sweep import Level, SweepAnalysis
+    from trimtab.report.documents.judged import SweepDocument
     from trimtab.site.sweep_file import Sweep
 
 
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 def command(
     spec: str,
     *,
-    as_json: bool,
     store_url: str | None,
     now: tuple[str, ...],
     workload: tuple[str, ...],
@@ -56,6 +57,7 @@ def command(
     start it again to go on. What a person has to set first (NPS, CPT, a BIOS) waits until --now
     says that it is set.
     """
+    from trimtab.cli.render.sweep import print_sweep
     from trimtab.errors import UsageError
     from trimtab.judge.sweep import analyse_sweep, measured_points
     from trimtab.loop.sites import open_site, with_store
@@ -71,28 +73,43 @@ def command(
     if no_run:
         state, place = _kept(sweep, site, url)
     else:
-        state, place = _measured(sweep, site, url, levels, silent=as_json)
+        state, place = _measured(sweep, site, url, levels)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     if report_path is not None:
         from trimtab.report.sweep import render_sweep
         from trimtab.report.write import write_report
 
         write_report(report_path, render_sweep(sweep.name, site.name, analysis))
-    if as_json:
-        from trimtab.report.documents.sweep import Progress, sweep_document
+    show(
+        lambda: _document(state, analysis, place, site.name, sweep.name),
+        lambda: print_sweep(state, analysis, place),
+        error=state.error,
+    )
 
-        points = [(point.levels, point.round, point.run) for point in state.points]
-        doubts = [(one.reason, one.runs) for one in state.doubts]
-        progress_of = Progress(points, state.waiting, state.failures, doubts)
-        document = sweep_document(place, site.name, sweep.name, progress_of, analysis)
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.sweep import print_sweep
 
-        print_sweep(state, analysis, place)
-    if (error := state.error) is not None:
-        error.reported = as_json
-        raise error
+def _document(
+    state: SweepState, analysis: SweepAnalysis, place: str, site: str, name: str
+) -> SweepDocument:
+    from trimtab.report.documents.judged import SweepDocument, SweepDoubt, SweepPoint
+
+    return SweepDocument(
+        store=place,
+        site=site,
+        name=name,
+        points=tuple(
+            SweepPoint(
+                point.levels,
+                point.round,
+                None if point.run is None else point.run.id,
+                None if point.run is None else point.run.status,
+            )
+            for point in state.points
+        ),
+        waiting=tuple(state.waiting),
+        failures=tuple(state.failures),
+        doubts=tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in state.doubts),
+        analysis=analysis,
+    )
 
 
 def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
@@ -109,11 +126,11 @@ def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
 
 
 def _measured(
-    sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level], *, silent: bool
+    sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level]
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import kept_identity, know_site, reach_of
@@ -121,9 +138,9 @@ def _measured(
     from trimtab.loop.sweep import SweepWork
 
     probe = probe_of(site, sweep.probe)
-    with open_store(url, create=True) as store, progress_bar(silent=silent) as progress:
+    with open_store(url, create=True) as store, progress_bar() as progress:
         reach = reach_of(site)
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
         return work.run(levels, progress), str(store.location)

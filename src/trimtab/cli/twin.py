@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.group("twin")
@@ -60,16 +61,18 @@ class _Hot(click.ParamType):
 @click.option("--separate", is_flag=True, help="Copies fill superblocks of their own.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
-def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> None:
+def wa(drive: str | None, spare: float | None, **said: Any) -> None:
     """Say how many units a drive writes for each that it is given: its write amplification.
 
     Simulated until it no longer changes, beside what the formula says where there is one. The
     spare is what is usable: superblocks being filled, and one kept erased, come on top of it.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.twin import print_amplification
     from trimtab.errors import UsageError
+    from trimtab.report import documents
     from trimtab.twin.amplification import Terms, simulate
-    from trimtab.twin.drives import preset
+    from trimtab.twin.scenario.drives import preset
 
     if (drive is None) == (spare is None):
         raise UsageError(
@@ -86,61 +89,53 @@ def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> No
         separate=said["separate"],
         seed=said["seed"],
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         found = simulate(terms, progress)
-    if as_json:
-        from trimtab.report.documents.twin import amplification_document
-
-        name = None if assumed is None else assumed.name
-        click.echo(amplification_document(found, name).to_json())
-    else:
-        from trimtab.cli.render.twin import print_amplification
-
-        print_amplification(found, assumed)
+    name = None if assumed is None else assumed.name
+    show(
+        lambda: documents.simulated.AmplificationDocument(found, name),
+        lambda: print_amplification(found, assumed),
+    )
 
 
 @command.command("list")
 @options.as_json
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Say which scenarios come with Trimtab."""
+    from trimtab.cli.render.twin import print_scenarios
+    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
     scenarios = [load_scenario(name) for name in preset_names()]
-    if as_json:
-        from trimtab.report.documents.twin import scenarios_document
-
-        click.echo(scenarios_document(scenarios).to_json())
-    else:
-        from trimtab.cli.render.twin import print_scenarios
-
-        print_scenarios(scenarios)
+    show(
+        lambda: documents.simulated.ScenariosDocument(
+            tuple(map(documents.simulated.ScenarioSummary, scenarios))
+        ),
+        lambda: print_scenarios(scenarios),
+    )
 
 
 @command.command("show")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
 @options.as_json
-def show(scenario: str, as_toml: bool, as_json: bool) -> None:
+def show_(scenario: str, as_toml: bool) -> None:
     """Say what a scenario is built of, what happens to it, and what of it is assumed.
 
     SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
     """
+    from trimtab.cli.render.twin import print_scenario
     from trimtab.errors import UsageError
+    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario, scenario_text
 
-    if as_toml and as_json:
+    if as_toml and options.wants_json():
         raise UsageError("--toml and --json are two forms of one thing", hint="leave one out")
     found = load_scenario(scenario)
     if as_toml:
         click.echo(scenario_text(scenario), nl=False)
-    elif as_json:
-        from trimtab.report.documents.twin import scenario_document
-
-        click.echo(scenario_document(found).to_json())
-    else:
-        from trimtab.cli.render.twin import print_scenario
-
-        print_scenario(found)
+        return
+    show(lambda: documents.simulated.ScenarioDocument(found), lambda: print_scenario(found))
 
 
 @command.command("run")
@@ -169,7 +164,6 @@ def show(scenario: str, as_toml: bool, as_json: bool) -> None:
 @options.as_json
 def run(
     scenario: str,
-    as_json: bool,
     store_url: str | None,
     directory: str | None,
     seed: int | None,
@@ -187,20 +181,15 @@ def run(
     from pathlib import Path
 
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.twin import print_run
     from trimtab.loop.twin_run import Wanted, run_twin
+    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario
 
     found = load_scenario(scenario)
     if seed is not None:
         found = replace(found, seed=seed)
     wanted = Wanted(found, Path(directory or found.name), store_url, **said)
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         kept = run_twin(wanted, progress=progress)
-    if as_json:
-        from trimtab.report.documents.twin import run_document
-
-        click.echo(run_document(kept).to_json())
-    else:
-        from trimtab.cli.render.twin import print_run
-
-        print_run(kept)
+    show(lambda: documents.simulated.TwinRunDocument(kept), lambda: print_run(kept))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 if TYPE_CHECKING:
     from trimtab.model.run import Run
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @options.as_json
 @options.store
 @click.option("--once", is_flag=True, help="Do what is not yet done, then end.")
-def command(where: str, as_json: bool, store_url: str | None, once: bool) -> None:
+def command(where: str, store_url: str | None, once: bool) -> None:
     """Run a site's probes and take its snapshots on schedule, and judge each run.
 
     Runs in the foreground and logs to standard error, as JSON where that is no terminal. It may be
@@ -27,9 +28,10 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
 
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
+    from trimtab.cli.render.watch import print_slots
     from trimtab.errors import ToolError, UsageError
     from trimtab.launch.notify import from_environment
-    from trimtab.loop.probing.mount_check import refuse_wrong_place
+    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.site_probe import SiteProbeRunner
     from trimtab.loop.sites import (
         kept_identity,
@@ -43,8 +45,9 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.watch import Watch, items
+    from trimtab.report import documents
 
-    if as_json and not once:
+    if options.wants_json() and not once:
         raise click.UsageError("--json goes with --once: a watch has no end to print")
     loaded = site_file(where, only_sites=True) or open_site(where)
     site = loaded.site
@@ -58,7 +61,7 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        refuse_wrong_place(site, kept_identity(store, site), reach)
+        refuse_wrong_mount(site, kept_identity(store, site), reach)
         identity = know_site(store, site)
         watch = Watch(
             site,
@@ -74,18 +77,12 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
         slots = watch.run(once=once)
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
-    if as_json:
-        from trimtab.report.documents.site import watch_document
-
-        click.echo(watch_document(site.name, place, slots).to_json())
-    elif once:
-        from trimtab.cli.render.watch import print_slots
-
-        print_slots(site.name, place, slots, runs)
-    if failed := _failed(slots, runs):
-        error = ToolError(f"{site.name}: not as it should be: {failed}")
-        error.reported = as_json
-        raise error
+    failed = _failed(slots, runs)
+    show(
+        lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
+        lambda: print_slots(site.name, place, slots, runs) if once else None,
+        error=ToolError(f"{site.name}: not as it should be: {failed}") if failed else None,
+    )
 
 
 def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("whatif")
@@ -41,7 +42,7 @@ from trimtab.cli import options
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.as_json
-def command(where: str, as_json: bool, results: str | None, again: bool, **asked: Any) -> None:
+def command(where: str, results: str | None, again: bool, **asked: Any) -> None:
     """Say what a policy would do: each combination of settings, simulated with several seeds.
 
     SCENARIO is one of `trimtab twin list` or a file; SITE is one whose driver is the twin. NAME is
@@ -49,8 +50,10 @@ def command(where: str, as_json: bool, results: str | None, again: bool, **asked
     wbt, writes) or a dotted key of the scenario. It can be interrupted and started again.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.whatif import print_swept
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, default_results, what_if
+    from trimtab.report import documents
 
     if again and results is not None:
         raise UsageError("--again keeps nothing: leave --results out")
@@ -65,13 +68,9 @@ def command(where: str, as_json: bool, results: str | None, again: bool, **asked
         most=asked["most"],
         results=file,
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         scenario, swept = what_if(terms, progress)
-    if as_json:
-        from trimtab.report.documents.whatif import whatif_document
-
-        click.echo(whatif_document(scenario, swept).to_json())
-    else:
-        from trimtab.cli.render.whatif import print_swept
-
-        print_swept(scenario, swept)
+    show(
+        lambda: documents.simulated.WhatIfDocument(scenario, swept),
+        lambda: print_swept(scenario, swept),
+    )

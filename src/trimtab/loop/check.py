@@ -24,11 +24,11 @@ from trimtab.explain.observed import Limits, Observed
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.loop.judging import comparisons, verdicts
-from trimtab.loop.probing.leftovers import left_behind
 from trimtab.loop.probing.plan import Request, plan_probe
-from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, run_probe
+from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, left_behind, run_probe
 from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument, choose
+from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.stores import open_store
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.filesystem import PathDescription
@@ -239,8 +239,7 @@ class _Check:
             self.missing.append(Missing("probe", error.message))
             return
         self.outcome = run_probe(
-            spec,
-            instrument,
+            WriteRead(spec, instrument),
             self._surroundings(spec, instrument),
             progress=self.progress,
             keep=lambda run: self._keep(lambda: self.store.add_run(run)),

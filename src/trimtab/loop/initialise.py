@@ -19,6 +19,7 @@ from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.plan import Request, plan_probe
 from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.probing.tools import choose
+from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Servers, Site, SiteProbe, Ssh
@@ -87,8 +88,8 @@ def discover(
     state = bounded.describe(wanted.path)
     if state.kind != "directory":
         raise UsageError(f"{visible(wanted.path)} is not a directory", hint="name a mount point")
-    driver = wanted.driver or ("lustre" if description.kind == "lustre" else "local")
-    if driver == "lustre":
+    entry = DRIVERS[wanted.driver] if wanted.driver else driver_of_mount(description.kind)
+    if entry.named and entry.has_servers:
         found = _lustre(wanted, description, execute, reach)
     else:
         _refuse_what_is_of_lustre(wanted, description)

@@ -13,6 +13,7 @@ from trimtab.judge.ladder.estimates import of_figure, of_values
 from trimtab.launch import bounded
 from trimtab.loop.sites import SITE_FILE, site_file, site_of_path, with_store
 from trimtab.loop.stores import open_store
+from trimtab.model.driver import DRIVERS
 from trimtab.model.drives import data_sheet
 from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.ladder import Basis, Coverage, Ladder, LadderInput, Rung
@@ -153,7 +154,7 @@ def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
         hardware=hardware,
         rungs=tuple(chooser.rungs()),
         source=f"newest results of each layer in {store.location}",
-        networked=site.driver != "local",
+        networked=DRIVERS[site.driver].networked,
         notes=(*notes, *chooser.notes),
     )
 
@@ -167,7 +168,7 @@ def hardware_of(site: Site, snapshot: Snapshot | None) -> tuple[Hardware, tuple[
     osts = None
     if snapshot is not None:
         osts = sum(one.target.kind != "mdt" for one in snapshot.targets) or None
-    oss = len(site.servers.oss) or (1 if site.driver == "local" else None)
+    oss = len(site.servers.oss) or (None if DRIVERS[site.driver].networked else 1)
     return replace(stated, osts=stated.osts or osts, oss=stated.oss or oss), notes
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.judge.ladder.efficiency import APART_MAXIMUM, Built
 from trimtab.judge.ladder.estimates import of_values
 from trimtab.measure.table import BENCHMARKS
+from trimtab.model.driver import DRIVERS
 from trimtab.model.event import EventKind
 from trimtab.model.hardware import Hardware
 from trimtab.model.ladder import LADDER_METRICS, LEVEL_NAMES, Basis, Coverage, Estimate, Rung
@@ -216,7 +217,7 @@ class Chooser:
 
     @property
     def _local(self) -> bool:
-        return self.site.driver == "local"
+        return not DRIVERS[self.site.driver].networked
 
     def _whole(self, built: Built) -> Coverage:
         if self._local:

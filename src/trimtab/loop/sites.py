@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.local.driver import LocalDriver
@@ -11,7 +14,7 @@ from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
 from trimtab.loop.probing.reach import THIS_HOST, Reach
 from trimtab.loop.stores import open_store
-from trimtab.model import mounts
+from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
@@ -96,14 +99,21 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
 def site_of_path(path: str) -> Site:
     """Return a site made up for a path: what is known without a site file."""
     description = LocalDriver(path).description
-    if description.kind == "lustre":
-        return Site(
-            name=description.identity,
-            driver="lustre",
-            path=description.mount_point,
-            file_system=mounts.lustre_name(description.fs_type, description.source),
-        )
-    return Site(name=description.identity, driver="local", path=description.real_path)
+    entry = driver_of_mount(description.kind)
+    site = Site(
+        name=description.identity,
+        driver=entry.name,
+        path=description.mount_point if entry.networked else description.real_path,
+    )
+    if not entry.named:
+        return site
+    name = driver_module(site).name_in_mounts(description.fs_type, description.source)
+    return replace(site, file_system=name)
+
+
+def driver_module(site: Site) -> ModuleType:
+    """Return the module that opens a site's driver: see `DriverEntry.module`."""
+    return import_module(DRIVERS[site.driver].module)
 
 
 def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
@@ -114,15 +124,7 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
     UsageError
         The site's path is not there; of a twin: its scenario cannot be read.
     """
-    if site.driver == "local":
-        return LocalDriver(site.path, clock=clock)
-    if site.driver == "lustre":
-        from trimtab.drivers.lustre.driver import LustreDriver
-
-        return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
-    from trimtab.loop.probing.twin_site import open_twin
-
-    return open_twin(site)
+    return driver_module(site).open_site(site, clock)
 
 
 def reach_of(site: Site) -> Reach:
@@ -133,40 +135,16 @@ def reach_of(site: Site) -> Reach:
     UsageError
         Of a twin: its scenario cannot be read.
     """
-    if site.driver != "twin":
-        return THIS_HOST
-    from trimtab.loop.probing.twin_site import open_twin, twin_reach
-
-    return twin_reach(open_twin(site))
+    if DRIVERS[site.driver].simulated:
+        return driver_module(site).reach_site(site)
+    return THIS_HOST
 
 
 def clock_of(site: Site | None) -> Clock:
     """Return the clock by which things happen on a site: the host's, or a twin's own."""
-    if site is None or site.driver != "twin":
+    if site is None or not DRIVERS[site.driver].simulated:
         return utc_now
-    from trimtab.loop.probing.twin_site import twin_clock
-
-    return twin_clock(site)
-
-
-def lustre_name(site: Site) -> str:
-    """Return Lustre's own name of a site's file system.
-
-    Raises
-    ------
-    UsageError
-        The site file does not say, and neither does the mount.
-    """
-    if site.file_system is not None:
-        return site.file_system
-    description = LocalDriver(site.path).description
-    name = mounts.lustre_name(description.fs_type, description.source)
-    if name is None:
-        raise UsageError(
-            f"{site.path} is no mount of Lustre that tells its file system",
-            hint="name it in the site file: [site] file_system",
-        )
-    return name
+    return driver_module(site).site_clock(site)
 
 
 def know_site(store: Store, site: Site) -> str | None:

@@ -1,20 +1,35 @@
-"""Where things stand, from what is kept alone: no path is touched but to find out which it is."""
+"""The status of sites, from the store alone: latest verdicts, incidents, slowest targets, cost.
+
+A path is touched only to find out which file system it is on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UsageError
+from trimtab.judge.changes import suspect_among
 from trimtab.judge.trend import trend
-from trimtab.judge.variability import judge_history
+from trimtab.judge.variability import higher_is_better, judge_history
 from trimtab.launch import bounded
-from trimtab.loop.cost import cost_of
-from trimtab.loop.status_incidents import going_on, last_judged, slowest_targets, suspect_of
+from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.check import HistoryPoint
+from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
-from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
+from trimtab.model.series import ChangePoint
+from trimtab.model.status import (
+    IncidentStatus,
+    JudgedStatus,
+    ProbeCost,
+    SeriesStatus,
+    SlowestTargets,
+    Status,
+    SweepStatus,
+)
 from trimtab.model.sweep import SWEEP
 from trimtab.record.comparability import ASKED
 from trimtab.visible import visible
@@ -199,3 +214,115 @@ def _series_status(
 
 def _writes_first(status: SeriesStatus) -> tuple[bool, str]:
     return (not status.verdict.metric.startswith("write"), status.verdict.metric)
+
+
+STRETCH: Final = timedelta(days=7)
+_DAY_S: Final = 86_400.0
+
+
+def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
+    """Return what the probes of a site cost in the week up to a time."""
+    since = until - STRETCH
+    kept = store.parameters(site, since=since, until=until)
+    costs = [cost for _, one in kept if (cost := as_dict(one.get("cost")))]
+    first = kept[0][0] if kept else until
+    # A week, or what there is of it: not less than a day, or one run would make a rate.
+    days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
+    written = _sum(cost.get("bytes_written") for cost in costs)
+    sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
+    capacity = sizes[-1] if sizes else None
+    silent = sum(as_number(cost.get("bytes_written")) is None for cost in costs)
+    reason = None if capacity else "no run tells the capacity of the file system"
+    if silent:  # a site's own command need not tell
+        reason = f"{silent} of {len(costs)} runs do not tell what they wrote"
+    hours = [cost["node_hours"] for cost in costs if as_number(cost.get("node_hours")) is not None]
+    return ProbeCost(
+        site=site,
+        from_=until - timedelta(days=days),
+        to=until,
+        runs=len(costs),
+        bytes_written=written,
+        bytes_read=_sum(cost.get("bytes_read") for cost in costs),
+        node_hours=sum(hours) if hours else None,
+        drive_writes_per_day=(
+            None if capacity is None or silent == len(costs) else written / days / capacity
+        ),
+        reason=reason,
+    )
+
+
+def _sum(values: Iterable[object]) -> int:
+    return sum(int(as_number(value) or 0) for value in values)
+
+
+HISTORY: Final = timedelta(days=30)
+"""What a suspect is told from: a month tells nearly what a year does."""
+_SLOWEST: Final = 3
+GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
+
+
+def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
+    """Return the change of level that is suspected at the end of a series of one metric."""
+    if not points:
+        return None
+    since = points[-1].at - HISTORY
+    recent = [point for point in points if point.at >= since]
+    return suspect_among(
+        [point.at for point in recent],
+        [None if point.unfinished else point.value for point in recent],
+        more_is_better=higher_is_better(points[-1].metric),
+    )
+
+
+def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
+    """Yield the incidents of a site that were not over when they were last looked for."""
+    for one in store.incidents(site, states=GOING_ON):
+        causes = as_list(one.document.get("causes"))
+        likeliest = as_dict(causes[0]) if causes and not one.document.get("unexplained") else {}
+        yield IncidentStatus(
+            site=site,
+            id=one.id,
+            at=one.at,
+            state=one.state,
+            certainty=one.certainty,
+            effect=one.effect,
+            summary=one.summary,
+            cause=likeliest.get("title"),
+            confidence=likeliest.get("confidence"),
+        )
+
+
+def last_judged(store: Store, site: str) -> JudgedStatus | None:
+    """Return when the incidents of a site were last looked for; ``None``: never."""
+    judged = store.judged(site)
+    if judged is None:
+        return None
+    newer = 0 if judged.until is None else store.runs_since(site, judged.until)
+    return JudgedStatus(site, judged.at, judged.until, newer)
+
+
+def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:
+    """Return the slowest targets of the last survey of a site, for each metric."""
+    by_metric: dict[str, list[tuple[str, float]]] = {}
+    at = None
+    for when, target, metric, value in store.last_survey(site):
+        at = when
+        if METRIC_UNITS.get(metric) != "B":
+            by_metric.setdefault(metric, []).append((target, value))
+    if at is None:
+        return ()
+    return tuple(
+        SlowestTargets(
+            site=site,
+            at=at,
+            metric=metric,
+            unit=METRIC_UNITS[metric],
+            targets=len(found),
+            median=median(value for _, value in found),
+            slowest=tuple(
+                sorted(found, key=lambda one: one[1], reverse=not higher_is_better(metric))
+            )[:_SLOWEST],
+        )
+        for metric, found in by_metric.items()
+        if len(found) > 1
+    )

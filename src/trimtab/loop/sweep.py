@@ -18,9 +18,8 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
 from trimtab.launch.bounded import Space
 from trimtab.launch.interruption import shielded
 from trimtab.loop.excluded_runs import Doubt, doubts
-from trimtab.loop.probing.probe import Progress
+from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.loop.probing.reach import THIS_HOST, Reach
-from trimtab.loop.probing.runner import ProbeRunner, RunContext
 from trimtab.loop.probing.site_probe import directory_of, spec_of, writable_space
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus

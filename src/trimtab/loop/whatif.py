@@ -10,6 +10,7 @@ from pathlib import Path
 from trimtab.errors import UsageError
 from trimtab.loop.sites import open_site
 from trimtab.loop.workers import processors, side_by_side
+from trimtab.model.driver import DRIVERS
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
@@ -104,7 +105,7 @@ def scenario_of(where: str) -> Scenario:
     if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
         return load_scenario(where)
     site = open_site(where).site
-    if site.driver != "twin" or site.scenario is None:
+    if not DRIVERS[site.driver].simulated or site.scenario is None:
         raise UsageError(
             f"{visible(where[:80])} is a real site: nothing is known here of what its users do",
             hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",

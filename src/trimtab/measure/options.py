@@ -35,11 +35,14 @@ def further_options(options: Mapping[str, str], *, own: Set[str]) -> tuple[str, 
     for given, value in options.items():
         name = given.lstrip("-")
         if not _NAME.fullmatch(name) or "\0" in value:
-            raise UsageError(f"{visible(given[:80])!r} is no name of an option")
+            raise UsageError(
+                f"{visible(given[:80])!r} is not an option name", code="option-invalid"
+            )
         if name in own:
             raise UsageError(
-                f"option {name!r} is the probe's own",
-                hint="its keys in the site file say it: transfer_size, tasks_per_node, direct ...",
+                f"option {name!r} is set by the probe",
+                code="option-reserved",
+                hint="use the probe's keys: transfer_size, tasks_per_node, direct ...",
             )
         if len(name) == 1:
             argv += [f"-{name}"] if not value else [f"-{name}", value]

@@ -21,6 +21,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import whole_lines
 from trimtab.measure.source import Format, Source
+from trimtab.message import Message, code_of
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus
 
@@ -35,7 +36,12 @@ IDLE: Final = re.compile(
 (arch/x86/kernel/process.c, drivers/idle/intel_idle.c, drivers/acpi/processor_idle.c)."""
 LISTED_MINIMUM: Final = 0.99
 """Share of the samples that a report has to list to be whole, where no tip ends it."""
-_GROUP: Final = "the events of a group stand side by side (perf report --no-group)"
+_NOT_BY_SYMBOL: Final = Message(
+    "not-sorted-by-symbol", "not sorted by symbol: use perf report --sort symbol"
+)
+_GROUP: Final = Message(
+    "events-grouped", "events of a group are printed side by side: use perf report --no-group"
+)
 _FUNCTIONS_MAXIMUM: Final = 1000
 _TOLERANCE: Final = 0.001
 _ROUNDING: Final = 0.00005
@@ -150,9 +156,10 @@ def read(source: Source) -> tuple[Measurement, ...]:
         last = profiles[-1:]
         found = [_of_report(one, ended=head.ended or one not in last) for one in profiles]
     if not any(profile.functions for profile in profiles):
-        said = [problem for profile in profiles for problem in profile.problems]
-        why = said[0] if said else "it was not sorted by symbol (perf report --sort symbol)"
-        raise DataError(f"perf names no function: {why}", line=1)
+        reasons = [problem for profile in profiles for problem in profile.problems]
+        reason = reasons[0] if reasons else _NOT_BY_SYMBOL
+        code = code_of(reason) or "no-result"
+        raise DataError(f"perf printed no function: {reason}", code=code, line=1)
     several = len(profiles) > 1
     return tuple(
         _measurement(profile, shares, problem, head, source, several=several)
@@ -204,12 +211,17 @@ def _of_report(profile: Profile, *, ended: bool) -> tuple[dict[str, float], str 
     if profile.problems:
         return {}, profile.problems[0]
     if listed > 1.0 + slack:
-        profile.problems.append(f"its shares add up to {100 * listed:.1f} %")
+        profile.problems.append(
+            Message("figures-disagree", f"its shares add up to {100 * listed:.1f} %")
+        )
         return {}, profile.problems[0]
     if ended or listed >= LISTED_MINIMUM - slack:
         return profile.functions, None
     return profile.functions, (
-        f"its end is not seen: functions with {100 * listed:.1f} % of the samples are listed"
+        Message(
+            "end-unknown",
+            f"the end is missing: functions with {100 * listed:.1f} % of the samples are listed",
+        )
     )
 
 
@@ -277,7 +289,9 @@ def _of_script(profile: Profile, head: _Head) -> tuple[dict[str, float], str | N
     last_s = head.last_s()
     if last_s is not None and profile.last_s >= last_s - 1.0:
         return shares, None
-    return shares, f"its end is not seen: it is of the {profile.entries} samples that are there"
+    return shares, Message(
+        "end-unknown", f"the end is missing: this covers the {profile.entries} samples present"
+    )
 
 
 def _measurement(
@@ -304,12 +318,15 @@ def _measurement(
             told["allocator_share_with_callees"] = round(within, 6)
     ended = RunStatus.OK if problem is None else RunStatus.PARTIAL
     status = ended if shares else RunStatus.FAILED
-    no_server = Missing("server", "it has no header (--header), and the file is not HOST.perf...")
-    lost = f"{head.lost} samples were lost while it was recorded"
+    no_server = Missing(
+        "server",
+        Message("no-header", "it has no header (--header), and the file is not HOST.perf..."),
+    )
+    lost = Message("samples-lost", f"{head.lost} samples were lost while it was recorded")
     return Measurement(
         kind=KIND,
         status=status,
-        problem=problem,
+        problems=() if problem is None else (problem,),
         tool_version=head.facts.get("perf version"),
         name=profile.event if several else None,
         began=head.captured,

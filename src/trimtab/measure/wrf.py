@@ -28,6 +28,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import whole_lines
 from trimtab.measure.source import Format, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -109,7 +110,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     log = _read_log(source.text)
     if not log.timings:
         line = log.damaged[0] if log.damaged else 1
-        raise DataError("there is no whole line of timing of WRF in it", line=line)
+        raise DataError("no complete timing line of WRF", code="no-result", line=line)
     streams: dict[str, list[_Timing]] = {}
     for timing in log.timings:
         if timing.what != "main":
@@ -144,8 +145,11 @@ def _read_log(text: str) -> _Log:
         if line.lstrip().startswith("Timing for main"):
             if line in mains:
                 log.warnings.append(
-                    "lines stand in it twice, as where standard output and error went to one file:"
-                    " each is counted once"
+                    Message(
+                        "lines-doubled",
+                        "lines appear twice, as when output and error go to one file:"
+                        " each is counted once",
+                    )
                 )
                 break
             mains.add(line)
@@ -236,7 +240,7 @@ def _elapsed(log: _Log) -> tuple[float | None, str | None]:
         place for place, one in enumerate(log.timings) if one.what == "main" and one.domain == 1
     ]
     if not steps:
-        return None, "no step of the outermost domain ended"
+        return None, Message("no-step", "no step of the outermost domain ended")
     first_main = next(place for place, one in enumerate(log.timings) if one.what == "main")
     before = [one for one in log.timings[:first_main] if one.domain == 1 and _ahead(one)]
     after = [one for one in log.timings[steps[-1] + 1 :] if one.what != "main"]
@@ -252,8 +256,14 @@ def _ahead(timing: _Timing) -> bool:
 def _sum(log: _Log, parts: list[_Timing]) -> tuple[float | None, str | None]:
     """Return the sum of times, with the reason why it may be too small, or why there is none."""
     if any(one.seconds is None for one in parts):
-        return None, "a time is over 9999.99999 s, which WRF prints as stars"
-    reason = f"line {log.damaged[0]} is damaged: a time may be missing" if log.damaged else None
+        return None, Message(
+            "time-overflowed", "a time is over 9999.99999 s, which WRF prints as asterisks"
+        )
+    reason = (
+        Message("line-damaged", f"line {log.damaged[0]} is damaged: a time may be missing")
+        if log.damaged
+        else None
+    )
     return sum(one.seconds or 0.0 for one in parts), reason
 
 
@@ -294,7 +304,11 @@ def _samples(log: _Log, metric: str, timings: list[_Timing]) -> Iterator[Sample]
         domains.setdefault(one.target, []).append(one)
     for target, parts in sorted(domains.items()):
         for repetition, one in enumerate(parts):
-            reason = None if one.seconds is not None else "it is over 9999.99999 s"
+            reason = (
+                None
+                if one.seconds is not None
+                else Message("time-overflowed", "it is over 9999.99999 s")
+            )
             yield Sample(
                 metric, one.seconds, repetition, target, output=0, line=one.line, reason=reason
             )
@@ -314,12 +328,20 @@ def _measurement(
 ) -> Measurement:
     problems: list[str] = []
     if log.fatal is not None:
-        problems.append(f"WRF stopped: {' '.join(log.fatal.split())[:300]}")
+        problems.append(Message("tool-error", f"WRF stopped: {' '.join(log.fatal.split())[:300]}"))
     if not log.ended and log.fatal is None:
-        problems.append(f'the file does not say "{_SUCCESS}": the run was ended, or the file cut')
+        problems.append(
+            Message(
+                "output-unfinished",
+                f'"{_SUCCESS}" is missing: the run was stopped or the file cut',
+            )
+        )
     if log.damaged:
         problems.append(
-            f"{len(log.damaged)} lines of timing are damaged, the first is line {log.damaged[0]}"
+            Message(
+                "line-damaged",
+                f"{len(log.damaged)} timing lines are damaged, first line {log.damaged[0]}",
+            )
         )
     status = RunStatus.OK
     if problems:
@@ -328,7 +350,10 @@ def _measurement(
     warnings = list(log.warnings)
     if log.servers:
         warnings.append(
-            f"{log.servers} I/O servers write: a time is that of handing the data over to them"
+            Message(
+                "quilting",
+                f"{log.servers} I/O servers write: times are those of handing data over to them",
+            )
         )
     asked: dict[str, object] = {}
     if log.tasks is not None:
@@ -340,7 +365,7 @@ def _measurement(
     return Measurement(
         kind=KIND,
         status=status,
-        problem="; ".join(problems) or None,
+        problems=tuple(problems),
         tool_version=log.version,
         name=name,
         layer="application",
@@ -349,5 +374,10 @@ def _measurement(
         told=told,
         samples=tuple(samples),
         warnings=tuple(warnings),
-        missing=(Missing("bytes", "WRF does not print how much it reads and writes"),),
+        missing=(
+            Missing(
+                "bytes",
+                Message("bytes-not-printed", "WRF does not print how much it reads and writes"),
+            ),
+        ),
     )

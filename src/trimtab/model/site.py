@@ -13,7 +13,8 @@ NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
 """Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 COMMAND_TIMEOUT_S: Final = 3600.0
 """Of a probe that is one command, where the site file names none."""
-DriverKind = Literal["local", "lustre", "twin"]
+DriverKind = str
+"""A key of `trimtab.model.driver.DRIVERS`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Lease:
     Attributes
     ----------
     holder
-        As `trimtab.loop.watching.holder.own` names it.
+        As `trimtab.loop.watching.lease.this_process` names it.
     taken_at
         Since when.
     until

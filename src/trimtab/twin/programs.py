@@ -18,7 +18,8 @@ from trimtab.model.run import Access
 from trimtab.twin.guest import Guest, NoSpace
 from trimtab.twin.instruments import ioload, ior
 from trimtab.twin.instruments.failures import failure_of
-from trimtab.twin.instruments.ior import IorAsked, IorPhase, IorResult, Space
+from trimtab.twin.instruments.ior import IorCommand, IorPhase, IorResult, Space
+from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.probes import node_names
 from trimtab.twin.transfer import Moved, Transfer, move
 
@@ -115,43 +116,43 @@ class Programs:
     # Benchmarks
 
     def _ior(self, run: _Run) -> bytes:
-        asked = ior.asked_of(run.argv, tasks=run.tasks, nodes=run.nodes)
-        paths = _paths(ior.test_file(asked), asked.tasks, alone=asked.file_per_process)
+        command = ior.parse_command(run.argv, tasks=run.tasks, nodes=run.nodes)
+        paths = _paths(ior.test_file(command), command.tasks, alone=command.file_per_process)
         phases: list[IorPhase] = []
-        for _ in range(asked.repetitions):
-            for access in asked.accesses:
-                moved = self._move(run, _ior_transfer(asked, access, paths))
+        for _ in range(command.repetitions):
+            for access in command.accesses:
+                moved = self._move(run, _ior_transfer(command, access, paths))
                 if moved is None:
-                    raise _Killed(ior.print_ior(asked, self._result(run.began, None, phases)))
-                phases.append(_ior_phase(asked, access, moved))
-        if not asked.keep:
+                    raise _Killed(print_ior(command, self._result(run.began, None, phases)))
+                phases.append(_ior_phase(command, access, moved))
+        if not command.keep:
             self.guest.unlink(paths)
-        return ior.print_ior(asked, self._result(run.began, self.life.now, phases))
+        return print_ior(command, self._result(run.began, self.life.now, phases))
 
     def _ioload(self, run: _Run) -> bytes:
-        asked = ioload.asked_of(run.argv, tasks=run.tasks)
-        first = f"{asked.directory.rstrip('/')}/{asked.name}.{0:08d}"
-        per_node = max(1, asked.tasks // run.nodes)
+        command = ioload.parse_command(run.argv, tasks=run.tasks)
+        first = f"{command.directory.rstrip('/')}/{command.name}.{0:08d}"
+        per_node = max(1, command.tasks // run.nodes)
         wanted = Transfer(
-            asked.access,
-            _paths(first, asked.tasks, alone=asked.file_per_process),
+            command.access,
+            _paths(first, command.tasks, alone=command.file_per_process),
             run.nodes,
             per_node,
-            asked.block_size_bytes,
-            asked.transfer_size_bytes,
-            max(asked.deadline_s, asked.minimum_duration_s),
-            asked.reorder * per_node,
+            command.block_size_bytes,
+            command.transfer_size_bytes,
+            max(command.deadline_s, command.minimum_duration_s),
+            command.reorder * per_node,
         )
         began = self.life.now
         moved = self._move(run, wanted)
         if moved is None:
             raise _Killed(b"")
-        each_s = moved.elapsed_s * asked.tasks * asked.transfer_size_bytes
+        each_s = moved.elapsed_s * command.tasks * command.transfer_size_bytes
         latency = {"mean_s": each_s / moved.moved_bytes} if moved.moved_bytes else {}
-        result = ioload.LoadResult(
+        result = ioload.IoloadResult(
             began, moved.moved_bytes, moved.elapsed_s, node_names(1)[0], latency
         )
-        return ioload.print_load(asked, result)
+        return ioload.print_load(command, result)
 
     def _move(self, run: _Run, wanted: Transfer) -> Moved | None:
         return move(self.guest, wanted, run.timeout_s - run.passed_s)
@@ -228,23 +229,23 @@ def _paths(first: str, tasks: int, *, alone: bool) -> tuple[str, ...]:
     return tuple(f"{first[:-8]}{task:08d}" for task in range(tasks))
 
 
-def _ior_transfer(asked: IorAsked, access: Access, paths: tuple[str, ...]) -> Transfer:
+def _ior_transfer(command: IorCommand, access: Access, paths: tuple[str, ...]) -> Transfer:
     return Transfer(
         access,
         paths,
-        asked.nodes,
-        asked.tasks_per_node,
-        asked.block_size_bytes * asked.segments,
-        asked.transfer_size_bytes,
-        float(max(asked.deadline_s, asked.minimum_duration_s)),
+        command.nodes,
+        command.tasks_per_node,
+        command.block_size_bytes * command.segments,
+        command.transfer_size_bytes,
+        float(max(command.deadline_s, command.minimum_duration_s)),
         # Each reads what another node wrote.
-        asked.tasks_per_node if asked.reorder else 0,
+        command.tasks_per_node if command.reorder else 0,
     )
 
 
-def _ior_phase(asked: IorAsked, access: Access, moved: Moved) -> IorPhase:
+def _ior_phase(command: IorCommand, access: Access, moved: Moved) -> IorPhase:
     transfer_s = moved.elapsed_s - moved.opening_s
-    transfers = max(1.0, moved.moved_bytes / asked.tasks / asked.transfer_size_bytes)
+    transfers = max(1.0, moved.moved_bytes / command.tasks / command.transfer_size_bytes)
     return IorPhase(
         access,
         moved.moved_bytes,
@@ -253,5 +254,5 @@ def _ior_phase(asked: IorAsked, access: Access, moved: Moved) -> IorPhase:
         open_s=moved.opening_s,
         close_s=moved.opening_s,
         latency_s=transfer_s / transfers,
-        file_bytes=moved.held_bytes if asked.deadline_s or asked.minimum_duration_s else None,
+        file_bytes=moved.held_bytes if command.deadline_s or command.minimum_duration_s else None,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from trimtab._core import raid_write_ceiling, run_window
 from trimtab.errors import UsageError
@@ -26,6 +26,84 @@ _READS_STEPS: Final = 2
 _DURATION_S: Final = 5.0
 _LINE: Final = 4096
 """Operations outstanding at the most when they come by chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowTerms:
+    """One RAID group, its drives and its load, as the core simulates them (`flash::window`).
+
+    The core reads these attributes by name; there is no other declaration of names and defaults.
+
+    Attributes
+    ----------
+    write_bytes_per_s, read_bytes_per_s, write_iops, read_iops
+        Of one drive, as its data sheet says.
+    amplification
+        Units that the flash programs for each of the host; 1: it never collects.
+    drives, data, parity, chunk_bytes, kind
+        The group: ``gridraid``, ``draid`` or ``raid10``; mirrors have parity 0.
+    throttle, throttle_target_s, write_class
+        Writeback throttling of each drive's queue, and what the RAID layer's writes are to it:
+        ``plain``, ``sync`` or ``direct``.
+    queue_depth
+        Requests that a drive's queue holds.
+    submitters
+        Threads that hand requests down; one that sleeps for one drive serves no other.
+    serial_s
+        Seconds that each operation takes one after another in the whole group.
+    write_latency_s, read_latency_s
+        Seconds of one operation of an idle drive.
+    transfer_bytes, depth, operations_per_s
+        Size of an operation and how many are outstanding; with a rate they arrive at random.
+    read_share, reads_per_s, read_bytes
+        Fraction of the operations that reads; other reads a second; bytes of a read of either kind.
+    superblock_bytes, urgency, slice_s, slice_hit, erase_s, erase_hit, idle_s
+        How drives collect; ``None``: the default of ``flash::window::Collection``.
+    slow_drive
+        Number of a drive and the fraction of its speed that is left.
+    failed_drives, rebuild_share
+        Drives that are lost, and the fraction of every drive's speed that goes into rebuilding.
+    warm_s, duration_s
+        Seconds that are not counted, and those that are.
+    """
+
+    write_bytes_per_s: float
+    read_bytes_per_s: float
+    write_iops: float
+    read_iops: float
+    amplification: float = 1.0
+    seed: int = 0
+    drives: int = 12
+    data: int = 8
+    parity: int = 2
+    chunk_bytes: int = 131_072
+    kind: str = "gridraid"
+    throttle: bool = True
+    throttle_target_s: float = 0.002
+    write_class: str = "plain"
+    queue_depth: int = 1023
+    submitters: int = 8
+    serial_s: float = 0.0
+    write_latency_s: float = 25e-6
+    read_latency_s: float = 100e-6
+    transfer_bytes: int = 1_048_576
+    depth: int = 256
+    operations_per_s: float | None = None
+    read_share: float = 0.0
+    reads_per_s: float = 0.0
+    read_bytes: int = 4096
+    superblock_bytes: float | None = None
+    urgency: float | None = None
+    slice_s: float | None = None
+    slice_hit: float | None = None
+    erase_s: float | None = None
+    erase_hit: float | None = None
+    idle_s: float | None = None
+    slow_drive: tuple[int, float] | None = None
+    failed_drives: int = 0
+    rebuild_share: float = 0.0
+    warm_s: float = 1.0
+    duration_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,39 +241,27 @@ def _rounded_rate(per_s: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _simulated(terms: Terms) -> Window:
-    # Each of several OSTs that share their drives has its part of every drive's speed.
-    part = 1.0 / terms.raid.shared
-    group: dict[str, Any] = {
-        "write_bytes_per_s": terms.drive.write_bytes_per_s * part,
-        "read_bytes_per_s": terms.drive.read_bytes_per_s * part,
-        "write_iops": terms.drive.write_iops * part,
-        "read_iops": terms.drive.read_iops * part,
-        "kind": terms.raid.kind,
-        "drives": terms.raid.drives,
-        "data": terms.raid.data,
-        # Where a scenario counts copies as parity, the core has mirrors of one copy and no parity.
-        "parity": 0 if terms.raid.kind == "raid10" else terms.raid.parity,
-        "chunk_bytes": terms.raid.chunk_bytes,
-        "transfer_bytes": terms.transfer_bytes,
-    }
+    group = _group(terms)
     try:
-        ceiling = raid_write_ceiling(**group)
-        available = ceiling / terms.amplification
-        asked = terms.load * available
-        rate = None if terms.load >= 1.0 else asked / terms.transfer_bytes
-        found = _run(terms, group, rate)
+        ceiling = raid_write_ceiling(group)
+        requested = terms.load * (ceiling / terms.amplification)
+        if terms.load < 1.0:
+            # Who waits for a place in the line still has to be counted as outstanding.
+            rate = requested / terms.transfer_bytes
+            group = replace(group, depth=_LINE, operations_per_s=rate)
+        figures = run_window(group)
     except ValueError as error:
         raise UsageError(str(error), hint="see the OSTs' drive and raid in the scenario") from error
-    seen, writes = found["sampled"], found["writes"] or {}
-    share = {name: count / seen["looks"] for name, count in seen.items()}
+    samples, writes = figures["sampled"], figures["writes"] or {}
+    share = {name: count / samples["looks"] for name, count in samples.items()}
     return Window(
-        write_bytes_per_s=found["write_bytes_per_s"],
+        write_bytes_per_s=figures["write_bytes_per_s"],
         ceiling_bytes_per_s=ceiling,
-        factor=found["write_bytes_per_s"] / asked,
+        factor=figures["write_bytes_per_s"] / requested,
         p50_s=writes.get("p50_s"),
         p99_s=writes.get("p99_s"),
         p9999_s=writes.get("p9999_s"),
-        met=found["met"],
+        met=figures["met"],
         below=share["below"],
         held=share["held"],
         held_quiet=share["held_quiet"],
@@ -203,15 +269,25 @@ def _simulated(terms: Terms) -> Window:
     )
 
 
-def _run(terms: Terms, group: dict[str, Any], operations_per_s: float | None) -> dict[str, Any]:
-    return run_window(
-        **group,
+def _group(terms: Terms) -> WindowTerms:
+    # Each of several OSTs that share their drives has its part of every drive's speed.
+    part = 1.0 / terms.raid.shared
+    return WindowTerms(
+        write_bytes_per_s=terms.drive.write_bytes_per_s * part,
+        read_bytes_per_s=terms.drive.read_bytes_per_s * part,
+        write_iops=terms.drive.write_iops * part,
+        read_iops=terms.drive.read_iops * part,
+        kind=terms.raid.kind,
+        drives=terms.raid.drives,
+        data=terms.raid.data,
+        # Where a scenario counts copies as parity, the core has mirrors of one copy and no parity.
+        parity=0 if terms.raid.kind == "raid10" else terms.raid.parity,
+        chunk_bytes=terms.raid.chunk_bytes,
+        transfer_bytes=terms.transfer_bytes,
         amplification=terms.amplification,
         throttle=terms.queue.writeback_throttling,
         throttle_target_s=terms.queue.target_latency_s,
-        # Who waits for a place in the line still has to be counted as outstanding.
-        depth=terms.depth if operations_per_s is None else _LINE,
-        operations_per_s=operations_per_s,
+        depth=terms.depth,
         reads_per_s=terms.reads_per_s,
         slow_drive=None if terms.slow is None else (0, terms.slow),
         failed_drives=terms.failed,

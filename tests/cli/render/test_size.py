@@ -6,7 +6,7 @@ import pytest
 from tests.support.command import trimtab
 
 from trimtab.cli.render.size import print_sizing, shown
-from trimtab.twin.drives import preset
+from trimtab.twin.scenario.drives import preset
 from trimtab.whatif.sizing.amplifying import Miniature
 from trimtab.whatif.sizing.asked import Asked
 from trimtab.whatif.sizing.figure import Figure

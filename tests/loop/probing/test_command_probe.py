@@ -25,13 +25,13 @@ from trimtab.launch.process import ProcessResult
 from trimtab.loop.judging import metrics_of, verdicts
 from trimtab.loop.probing.command_output import FILES_MAXIMUM
 from trimtab.loop.probing.missing import as_asked, likeness_of
-from trimtab.loop.probing.probe import DIRECTORY_PREFIX, ProbeOutcome
+from trimtab.loop.probing.probe import DIRECTORY_PREFIX, ProbeOutcome, RunContext
 from trimtab.loop.probing.probe_now import probe_now
 from trimtab.loop.probing.reach import THIS_HOST
-from trimtab.loop.probing.runner import RunContext
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.probing.validate import validate
+from trimtab.message import code_of
 from trimtab.model.check import HistoryPoint
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import RunStatus, Sample
@@ -205,15 +205,15 @@ def test_a_good_output_and_a_bad_exit_code(tmp_path: Path) -> None:
 def test_a_good_exit_code_and_a_bad_output(tmp_path: Path) -> None:
     outcome = run(shell("echo everything went well"), tmp_path)
     assert (outcome.run.status, outcome.run.samples) == (RunStatus.FAILED, ())
-    assert outcome.run.problem == "what it printed is of no format that Trimtab knows"
+    assert code_of(outcome.run.problem) == "format-unknown"
     assert outcome.run.outputs[0].stdout == b"everything went well\n"
-    assert run(shell("true"), tmp_path).run.problem == "what it printed is empty"
+    assert code_of(run(shell("true"), tmp_path).run.problem) == "output-empty"
 
 
 def test_another_benchmark_than_was_named_is_not_taken_for_it(tmp_path: Path) -> None:
     outcome = run(replace(IOLOAD_PROBE, benchmark="ior"), tmp_path)
     assert (outcome.run.status, outcome.run.kind) == (RunStatus.FAILED, "ior")
-    assert outcome.run.problem == "what it printed is of builtin, not of ior"
+    assert code_of(outcome.run.problem) == "format-differs"
     assert outcome.run.samples == ()
 
 
@@ -336,7 +336,7 @@ def test_only_a_run_that_says_nothing_stands_where_the_last_one_did(tmp_path: Pa
         ("truncate -s 65M $1/out", "out", "out and what is read with it are larger than"),
         (": > $1/out", "out", "out is empty"),
         ("for i in $(seq 101); do : > $1/$i; done", "*", f"more than {FILES_MAXIMUM} files"),
-        ("printf '\\000\\377' > $1/out", "out", "out is of no format"),
+        ("printf '\\000\\377' > $1/out", "out", "out has an unrecognised format"),
     ],
 )
 def test_what_is_no_result_is_none(script: str, output: str, problem: str, tmp_path: Path) -> None:
@@ -411,8 +411,9 @@ def test_what_a_broken_off_run_left_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     left.mkdir(parents=True)
     # A probe that makes no tree of its own does not remove one.
-    with pytest.raises(ToolError, match="could not be removed whole"):
+    with pytest.raises(ToolError) as caught:
         runner.clean_up(SiteProbe("own", benchmark="builtin"), run_id)
+    assert caught.value.code == "directory-not-removed"
     runner(probe, RunContext(run_id, now(), lambda *_: None))
     assert list(tmp_path.iterdir()) == []
 
@@ -428,9 +429,7 @@ def test_a_directory_that_cannot_be_removed_is_said(tmp_path: Path) -> None:
     if not left:
         pytest.skip("this file system has no immutable files")
     subprocess.run(["chattr", "-i", str(left[0] / "fixed")], check=True)
-    assert "could not be removed whole (fixed: Operation not permitted" in (
-        outcome.run.problem or ""
-    )
+    assert "(fixed: Operation not permitted" in (outcome.run.problem or "")
 
 
 def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

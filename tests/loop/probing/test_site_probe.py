@@ -13,9 +13,8 @@ from trimtab.errors import JobLost, RefusedError, TrimtabError
 from trimtab.launch import launchers
 from trimtab.launch.allocation import Demand, HostAllocation
 from trimtab.launch.process import ProcessResult
-from trimtab.loop.probing.probe import DIRECTORY_PREFIX
+from trimtab.loop.probing.probe import DIRECTORY_PREFIX, RunContext
 from trimtab.loop.probing.reach import THIS_HOST
-from trimtab.loop.probing.runner import RunContext
 from trimtab.loop.probing.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RunStatus

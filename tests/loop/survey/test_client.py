@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
-from trimtab.report.documents.survey import survey_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.measured import survey_document
 
 pytestmark = pytest.mark.system
 
@@ -32,7 +34,7 @@ ASKED = Asked(
 def _short_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe what ran for less than 5 s, and from the page cache: figures are not the point."""
     monkeypatch.setattr(credibility, "ELAPSED_MINIMUM_S", 0.1)
-    monkeypatch.setattr("trimtab.loop.probing.probe.reason_not_to_believe", lambda facts: None)
+    monkeypatch.setattr("trimtab.loop.probing.write_read.reason_not_to_believe", lambda facts: None)
 
 
 @pytest.fixture
@@ -93,22 +95,23 @@ def test_each_target_with_files_of_its_own(small: Place) -> None:
 
 def test_what_is_printed(small: Place, capsys: pytest.CaptureFixture[str]) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
-    document = survey_document(found, "t.db", None)
-    assert document.applied
-    assert [one.target for one in document.targets] == [
+    document = json.loads(to_json(survey_document(found, "t.db", None)))
+    assert document["applied"]
+    assert [target["target"] for target in document["targets"]] == [
         one.result.target for one in found.standings
     ]
-    assert {rate.metric for rate in document.targets[0].rates} == {
+    assert {rate["metric"] for rate in document["targets"][0]["rates"]} == {
         "write_bandwidth",
         "read_bandwidth",
     }
-    assert document.spreads[0].targets == 2
+    assert document["spreads"][0]["targets"] == 2
     print_plan(found.plan, applied=False)
     print_survey(found, "t.db")
     text = capsys.readouterr().out
     assert "Nothing was done. Do it with --apply." in text
     lines = [line for line in text.splitlines() if line.startswith("OST000")]
-    assert [line.split()[0] for line in lines] == [one.target for one in document.targets]
+    names = [target["target"] for target in document["targets"]]
+    assert [line.split()[0] for line in lines] == names
     assert all(line.rstrip().endswith("measured") for line in lines)
 
 

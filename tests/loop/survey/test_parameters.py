@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.loop.survey.parameters import asked_of, cost_of
+from trimtab.loop.survey.records import asked_of, cost_of
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.model.run import Sample
 

@@ -24,8 +24,7 @@ from tests.support.watched import (
     a_watch,
 )
 
-from trimtab.loop.probing.probe import ProbeOutcome
-from trimtab.loop.probing.runner import RunContext
+from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.watching.analysis import new_among
 from trimtab.model.identifier import identifier_of
 from trimtab.model.incident import Explanation, Incident, IncidentState, Shape

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.watching import holder
+from trimtab.loop.watching import lease
 from trimtab.loop.watching.log import configured, fields
 
 
@@ -49,19 +49,19 @@ def test_a_person_reads_text_in_which_no_sign_acts() -> None:
 
 @pytest.mark.system
 def test_a_process_that_is_gone_is_known_by_its_start() -> None:
-    own = holder.own()
-    assert not holder.gone(own)
+    own = lease.this_process()
+    assert not lease.is_gone(own)
     host, number, start, place = own.rsplit(":", 3)
-    assert holder.gone(f"{host}:{number}:{start}0:{place}")  # the number is another process's
-    assert not holder.gone(f"another-{own}")  # of another host nothing is known
-    assert not holder.gone("something else")
+    assert lease.is_gone(f"{host}:{number}:{start}0:{place}")  # the number is another process's
+    assert not lease.is_gone(f"another-{own}")  # of another host nothing is known
+    assert not lease.is_gone("something else")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        name = f"{host}:{child.pid}:{holder._start(child.pid, holder.Path('/'))}:{place}"
-        assert not holder.gone(name)
+        name = f"{host}:{child.pid}:{lease._start(child.pid, lease.Path('/'))}:{place}"
+        assert not lease.is_gone(name)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie watches nothing
-        assert holder.gone(name)
-    assert holder.gone(name)
+        assert lease.is_gone(name)
+    assert lease.is_gone(name)
 
 
 def _machine(
@@ -113,9 +113,9 @@ CONTAINER = "pid:[4026532201]"
 def test_only_a_process_of_this_machine_and_namespace_is_known_to_be_gone(
     tmp_path: Path, there: dict[str, str], here: dict[str, str], known: bool
 ) -> None:
-    name = holder.own(_machine(tmp_path, runs=True, **there))  # type: ignore[arg-type]
-    assert holder.gone(name, _machine(tmp_path, **here)) is known  # type: ignore[arg-type]
+    name = lease.this_process(_machine(tmp_path, runs=True, **there))  # type: ignore[arg-type]
+    assert lease.is_gone(name, _machine(tmp_path, **here)) is known  # type: ignore[arg-type]
 
 
 def test_where_nothing_tells_the_machine_nobody_is_known_to_be_gone(tmp_path: Path) -> None:
-    assert not holder.gone(holder.own(tmp_path), tmp_path)
+    assert not lease.is_gone(lease.this_process(tmp_path), tmp_path)

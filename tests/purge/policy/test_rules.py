@@ -137,6 +137,15 @@ def test_exemptions_are_those_in_force() -> None:
     assert bare.exempt_users == (7,)
 
 
+def test_a_policy_in_any_order_exempts_everybody_it_names() -> None:
+    ids = (900, 7, 30, 7, 1, 500)
+    kinds = ("user", "group", "project")
+    exemptions = tuple(Exemption(kind, number) for number in ids for kind in kinds)
+    rules = rules_in_force(replace(USUAL, exemptions=exemptions), INDEX, RECORDED, now_s=NOW_S)
+    assert rules.exempt_users == (0, 1, 7, 30, 500, 900)
+    assert rules.exempt_groups == rules.exempt_projects == (1, 7, 30, 500, 900)
+
+
 def test_what_the_index_cannot_tell_is_said() -> None:
     index = replace(INDEX, lacking=frozenset({Lack.LINKS}), mds_only=True)
     text = " ".join(rules_in_force(USUAL, index, RECORDED, now_s=NOW_S).words)

@@ -19,10 +19,10 @@ from trimtab.twin.instruments.ior import (
     IorPhase,
     IorResult,
     Space,
-    asked_of,
-    print_ior,
+    parse_command,
     sized,
 )
+from trimtab.twin.instruments.ior_output import print_ior
 
 BEGAN = datetime(2026, 11, 21, 0, 42, 13)
 SPACE = Space(252.0 * 2**30, 0.079, 16.0 * MIB, 0.039)
@@ -35,7 +35,7 @@ def recorded(name: str, version: str = "4.0.0") -> tuple[list[str], str]:
     return words[words.index("ior") :], stem.with_suffix(".out").read_text()
 
 
-def phases_of(text: str, asked) -> tuple[IorPhase, ...]:
+def phases_of(text: str, command) -> tuple[IorPhase, ...]:
     """Return the phases of a recorded output by its rows, taken apart by hand."""
     phases = []
     for line in text.splitlines():
@@ -45,7 +45,7 @@ def phases_of(text: str, asked) -> tuple[IorPhase, ...]:
             phases.append(
                 IorPhase(
                     words[0],  # type: ignore[arg-type]
-                    asked.aggregate_bytes,
+                    command.aggregate_bytes,
                     total,
                     moving,
                     opened,
@@ -61,11 +61,11 @@ def test_the_text_has_the_lines_of_the_recorded_one(name):
     words, text = recorded(name)
     if name == "script":
         with pytest.raises(UsageError):
-            asked_of(words, tasks=2)
+            parse_command(words, tasks=2)
         return
-    asked = asked_of(words, tasks=3 if name == "odd-sizes" else 2)
-    result = IorResult(BEGAN, BEGAN, phases_of(text, asked), "vm", SPACE)
-    ours = print_ior(asked, result).decode()
+    command = parse_command(words, tasks=3 if name == "odd-sizes" else 2)
+    result = IorResult(BEGAN, BEGAN, phases_of(text, command), "vm", SPACE)
+    ours = print_ior(command, result).decode()
     assert len(result.phases) > 0
     assert squeezed(ours) == squeezed(text)
     # Heads and columns to the letter: figures apart, which follow from rounded times here.
@@ -79,21 +79,21 @@ def test_the_text_has_the_lines_of_the_recorded_one(name):
 @pytest.mark.parametrize("name", ["json-repeat"])
 def test_the_json_has_the_lines_of_the_recorded_one(name):
     words, text = recorded(name)
-    asked = asked_of(words, tasks=2)
+    command = parse_command(words, tasks=2)
     one = {"open_s": 0.0001, "close_s": 0.1, "latency_s": 0.01}
     phases = tuple(
-        IorPhase(access, asked.aggregate_bytes, 1.5, 1.25, **one)  # type: ignore[arg-type]
+        IorPhase(access, command.aggregate_bytes, 1.5, 1.25, **one)  # type: ignore[arg-type]
         for access in ("write", "read", "write", "read")
     )
-    ours = print_ior(asked, IorResult(BEGAN, BEGAN, phases, "vm", SPACE)).decode()
+    ours = print_ior(command, IorResult(BEGAN, BEGAN, phases, "vm", SPACE)).decode()
     assert squeezed(ours) == squeezed(text)
 
 
 def test_a_deadline_warns_as_the_recorded_one():
     words, text = recorded("deadline")
-    asked = asked_of(words, tasks=2)
+    command = parse_command(words, tasks=2)
     phase = IorPhase("write", 253689856, 1.03, 1.03, 0.000054, 0.004013, 0.000016)
-    ours = print_ior(asked, IorResult(BEGAN, BEGAN, (phase,), "vm", SPACE)).decode()
+    ours = print_ior(command, IorResult(BEGAN, BEGAN, (phase,), "vm", SPACE)).decode()
     assert squeezed(ours) == squeezed(text)
     assert [line for line in ours.splitlines() if "WARNING" in line] == [
         line for line in text.splitlines() if "WARNING" in line
@@ -114,13 +114,13 @@ def test_its_parser_gives_back_the_figures(tasks, transfers, times, as_json):
     words = ["ior", "-w", "-r", "-F", "-t", "1m", "-b", str(transfers * MIB), "-o", "/s/f"]
     words += ["-i", str(len(times))]
     words += ["-O", "summaryFormat=JSON"] if as_json else []
-    asked = asked_of(words, tasks=tasks, nodes=1)
+    command = parse_command(words, tasks=tasks, nodes=1)
     phases = tuple(
-        IorPhase(access, asked.aggregate_bytes, took, took * 0.99, 0.01 * took, 0.01 * took, 0.01)
+        IorPhase(access, command.aggregate_bytes, took, took * 0.99, 0.01 * took, 0.01 * took, 0.01)
         for pair in times
         for access, took in zip(("write", "read"), pair, strict=True)
     )
-    output = print_ior(asked, IorResult(BEGAN, BEGAN + timedelta(hours=1), phases))
+    output = print_ior(command, IorResult(BEGAN, BEGAN + timedelta(hours=1), phases))
     (read,) = real.FORMAT.read(Source("ior.out", output))
     parsed = real.parse(RawOutput("write 0", tuple(words), output))
     for found in (read, parsed):
@@ -144,15 +144,15 @@ def test_every_command_of_a_probe_is_understood():
     spec = ProbeSpec("p", "ior", 8, MIB, 64 * MIB, 1, 10.0)
     for access in ("write", "read"):
         words = real.command(spec, access, program="/usr/bin/ior", directory="/s/d")
-        asked = asked_of(words, tasks=8, nodes=2)
-        assert asked.accesses == (access,)
-        assert asked.json
-        assert asked.direct
-        assert (asked.deadline_s, asked.minimum_duration_s, asked.keep) == (10, 10, True)
-        assert (asked.transfer_size_bytes, asked.block_size_bytes) == (MIB, 64 * MIB)
-        moved = 5 * asked.aggregate_bytes
+        command = parse_command(words, tasks=8, nodes=2)
+        assert command.accesses == (access,)
+        assert command.json
+        assert command.direct
+        assert (command.deadline_s, command.minimum_duration_s, command.keep) == (10, 10, True)
+        assert (command.transfer_size_bytes, command.block_size_bytes) == (MIB, 64 * MIB)
+        moved = 5 * command.aggregate_bytes
         phase = IorPhase(access, moved, 10.01, 10.0, 0.001, 0.002, 0.001)
-        output = print_ior(asked, IorResult(BEGAN, BEGAN, (phase,)))
+        output = print_ior(command, IorResult(BEGAN, BEGAN, (phase,)))
         found = real.parse(RawOutput("x", words, output))
         assert found.status is RunStatus.OK, found.problem
         (one,) = found.phases
@@ -176,7 +176,7 @@ def test_every_command_of_a_probe_is_understood():
 )
 def test_what_it_does_not_play_is_named(words, named):
     with pytest.raises(UsageError, match=named):
-        asked_of(words, tasks=1)
+        parse_command(words, tasks=1)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -184,9 +184,9 @@ def test_what_it_does_not_play_is_named(words, named):
 def test_one_that_was_cut_holds_what_it_had(as_json, done):
     words = ["ior", "-w", "-r", "-F", "-t", "1m", "-b", "1g", "-o", "/s/f"]
     words += ["-O", "summaryFormat=JSON"] if as_json else []
-    asked = asked_of(words, tasks=4)
-    phase = IorPhase("write", asked.aggregate_bytes, 10.0, 9.0, 0.5, 0.5, 0.01)
-    output = print_ior(asked, IorResult(BEGAN, None, (phase,) * done))
+    command = parse_command(words, tasks=4)
+    phase = IorPhase("write", command.aggregate_bytes, 10.0, 9.0, 0.5, 0.5, 0.01)
+    output = print_ior(command, IorResult(BEGAN, None, (phase,) * done))
     found = real.parse(RawOutput("x", tuple(words), output, exit_code=None))
     assert found.status is (RunStatus.PARTIAL if done else RunStatus.FAILED)
     assert "did not finish" in (found.problem or "")

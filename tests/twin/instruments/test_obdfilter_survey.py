@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.twin.instruments.masks import FIXTURES, squeezed
 
-from trimtab.errors import UsageError
-from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
+from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.obdfilter_survey.detail import objects_left, read_detail
 from trimtab.measure.obdfilter_survey.reading import results
 from trimtab.measure.obdfilter_survey.summary import read_summary
 from trimtab.model.run import RunStatus
 from trimtab.twin.instruments.obdfilter_survey import (
-    SurveyAsked,
+    SurveyCommand,
     SurveyResult,
-    asked_of,
     print_survey,
 )
 
@@ -33,7 +31,7 @@ def recorded(name: str, end: str) -> str:
 
 def test_a_short_one_has_the_lines_of_the_recorded_one():
     spec = SurveySpec(32 * MIB, objects=2, threads=4, tests=("write", "read"))
-    asked = SurveyAsked(spec, ("scratch-OST0000", "scratch-OST0003"))
+    asked = SurveyCommand(spec, ("scratch-OST0000", "scratch-OST0003"))
     rates = {"write": np.array([476.9, 487.2]) * MIB, "read": np.array([820.6, 891.4]) * MIB}
     printed, summary, detail = print_survey(asked, SurveyResult(BEGAN, rates, host="lustre1"))
     assert squeezed(summary.decode()) == squeezed(recorded("two-targets", "summary"))
@@ -50,7 +48,7 @@ def test_a_short_one_has_the_lines_of_the_recorded_one():
 def test_a_long_one_has_a_line_for_each_whole_second():
     text = recorded("long", "detail")
     spec = SurveySpec(1600 * MIB, objects=1, threads=1, tests=("write", "rewrite", "read"))
-    asked = SurveyAsked(spec, ("scratch-OST0001",))
+    asked = SurveyCommand(spec, ("scratch-OST0001",))
     took = {"write": 4.081836, "rewrite": 1.599775, "read": 1.204589}
     rates = {name: np.array([1600 * MIB / took_s]) for name, took_s in took.items()}
     _, summary, detail = print_survey(asked, SurveyResult(BEGAN, rates, host="lustre1"))
@@ -70,7 +68,7 @@ def test_its_parser_gives_back_the_rates(rates, gib):
     given_rates = {
         test: np.array([one[place] for one in rates]) for place, test in enumerate(spec.tests)
     }
-    _, summary, detail = print_survey(SurveyAsked(spec, names), SurveyResult(BEGAN, given_rates))
+    _, summary, detail = print_survey(SurveyCommand(spec, names), SurveyResult(BEGAN, given_rates))
     (found,) = results(read_summary(summary.decode()), read_detail(detail.decode()))
     assert found.status is RunStatus.OK, found.problem
     assert not found.warnings or "two seconds" in found.warnings[0]
@@ -91,7 +89,7 @@ def test_a_target_that_does_not_answer_is_missing_and_the_others_stand():
     spec = SurveySpec(2**34, tests=("write", "read"))
     names = tuple(f"scratch-OST{n:04x}" for n in range(3))
     rates = {test: np.array([15e9, np.nan, 16e9]) for test in spec.tests}
-    _, summary, detail = print_survey(SurveyAsked(spec, names), SurveyResult(BEGAN, rates))
+    _, summary, detail = print_survey(SurveyCommand(spec, names), SurveyResult(BEGAN, rates))
     (found,) = results(read_summary(summary.decode()), read_detail(detail.decode()))
     assert found.status is RunStatus.PARTIAL
     by_target = {one.target: one for one in found.samples if one.metric == "write_bandwidth"}
@@ -99,17 +97,3 @@ def test_a_target_that_does_not_answer_is_missing_and_the_others_stand():
     assert by_target["OST0001"].value is None
     assert by_target["OST0001"].reason
     assert not by_target[None].believed
-
-
-def test_its_command_is_understood_and_other_words_are_named():
-    spec = SurveySpec(2**30, objects=2, threads=4, tests=("write", "read"))
-    words = command(spec, ("scratch-OST0000",), directory="/tmp/x", deadline_s=60)
-    asked = asked_of(words)
-    assert (asked.spec, asked.targets) == (spec, ("scratch-OST0000",))
-    assert asked.results == "/tmp/x/survey"
-    with pytest.raises(UsageError, match="flavour"):
-        asked_of((*words[:-1], "flavour=odd", words[-1]))
-    with pytest.raises(UsageError, match="netdisk"):
-        asked_of([word.replace("case=disk", "case=netdisk") for word in words])
-    with pytest.raises(UsageError):
-        asked_of(("ls", "-l"))

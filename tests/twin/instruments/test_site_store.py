@@ -13,7 +13,7 @@ from tests.support.command import trimtab
 from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenario_of, state_of
 
 from trimtab.explain.causes import TABLE
-from trimtab.loop.explaining.run_facts import run_fact
+from trimtab.loop.explaining.parallel import run_fact
 from trimtab.model.event import EventKind
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store

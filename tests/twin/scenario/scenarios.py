@@ -8,7 +8,7 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from trimtab.twin.drives import PRESETS
+from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import (
     Allocator,

@@ -12,7 +12,7 @@ from tests.twin.scenario.scenarios import scenarios
 from tests.twin.scenario.test_load import SMALL
 
 from trimtab.errors import UsageError
-from trimtab.twin.drives import PRESETS
+from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.facts import at_the_end
 from trimtab.twin.scenario.keys import (
     find_key,

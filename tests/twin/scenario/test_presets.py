@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from trimtab.twin.drives import PRESETS
 from trimtab.twin.formulas import greedy
+from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.facts import assumed, at_the_end, timeline
 from trimtab.twin.scenario.geometry import (
     capacity_bytes,

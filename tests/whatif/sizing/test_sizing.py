@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.each import for_each
 
 from trimtab.errors import UsageError
-from trimtab.twin.drives import preset
+from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Raid
 from trimtab.whatif.sizing import metadata, speed, trimming
 from trimtab.whatif.sizing.amplifying import Miniature

@@ -7,7 +7,7 @@ use super::*;
 use crate::ShardWriter;
 use crate::entry::{Entry, FileType, ObjectId, Times};
 use crate::rmfid::{Found, Removed};
-use crate::rules::Counted;
+use crate::rules::{Counted, Exemptions};
 
 const DAY_S: i64 = 86_400;
 const NOW_S: i64 = 1000 * DAY_S;
@@ -124,10 +124,7 @@ impl World {
             as_of_s: NOW_S,
             old_enough_before_s: NOW_S - 56 * DAY_S,
             minimum_size_bytes: 0,
-            exempt_paths: vec![b"keep".to_vec()],
-            exempt_users: Vec::new(),
-            exempt_groups: Vec::new(),
-            exempt_projects: Vec::new(),
+            exempt: Exemptions::default().with_path(b"keep"),
             linked: false,
         };
         Self { directory, lustre, rules }

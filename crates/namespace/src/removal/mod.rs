@@ -120,7 +120,7 @@ impl Removal {
             return Err(Error::Usage(what.into()));
         }
         // What waits there for a person must not be taken for somebody's old files.
-        rules.exempt_paths.push(name.to_vec());
+        rules.exempt = rules.exempt.with_path(name);
         lease::ignore_signal();
         let leases = lease::speaks_for_all(root.descriptor());
         let (before_s, time_resolution_ns) = (settings.before_s, settings.time_resolution_ns);

@@ -14,7 +14,7 @@ use super::quarantine::{Cell, Quarantine, WANTED};
 use crate::beneath::Root;
 use crate::entry::Entry;
 use crate::index::Row;
-use crate::rules::{Counted, Rules};
+use crate::rules::{Counted, Exemptions, Rules};
 
 const LATER_S: i64 = 4_000_000_000;
 
@@ -85,10 +85,7 @@ fn checks(root: &Root) -> Checks {
         as_of_s: LATER_S,
         old_enough_before_s: LATER_S,
         minimum_size_bytes: 0,
-        exempt_paths: Vec::new(),
-        exempt_users: Vec::new(),
-        exempt_groups: Vec::new(),
-        exempt_projects: Vec::new(),
+        exempt: Exemptions::default(),
         linked: false,
     };
     Checks { rules, before_s: LATER_S, time_resolution_ns: 1, device: root.device() }

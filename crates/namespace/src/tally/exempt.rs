@@ -71,7 +71,7 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{Counted, Rules};
+    use crate::rules::{Counted, Exempt, Exemptions, Rules};
     use proptest::prelude::*;
 
     proptest! {
@@ -81,18 +81,16 @@ mod tests {
             parent in "[ab/]{0,6}",
             name in "[ab]{1,2}",
         ) {
+            let paths = exempt.iter().map(|path| path.clone().into_bytes()).collect();
             let rules = Rules {
                 counted: Counted::ALL,
                 as_of_s: 0,
                 old_enough_before_s: 0,
                 minimum_size_bytes: 0,
-                exempt_paths: exempt.iter().map(|path| path.clone().into_bytes()).collect(),
-                exempt_users: Vec::new(),
-                exempt_groups: Vec::new(),
-                exempt_projects: Vec::new(),
+                exempt: Exemptions::new(Exempt { paths, ..Exempt::default() }),
                 linked: false,
             };
-            let paths = Paths::new(&rules.exempt_paths);
+            let paths = Paths::new(rules.exempt.paths());
             let found = match paths.of_directory(parent.as_bytes()) {
                 Verdict::Exempt => true,
                 Verdict::Not => false,

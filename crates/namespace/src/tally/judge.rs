@@ -40,13 +40,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(rules: &Rules, options: Options) -> Self {
-        let mut rules = rules.clone();
-        for ids in [&mut rules.exempt_users, &mut rules.exempt_groups, &mut rules.exempt_projects] {
-            ids.sort_unstable();
-            ids.dedup();
-        }
-        let paths = Paths::new(&rules.exempt_paths);
-        Self { rules, options, paths }
+        let paths = Paths::new(rules.exempt.paths());
+        Self { rules: rules.clone(), options, paths }
     }
 }
 
@@ -138,8 +133,8 @@ impl<'a> Judge<'a> {
         let group = shard.group(number);
         let (rules, options) = (&prepared.rules, prepared.options);
         let lacks = |name: Name| move || shard.unreadable(name, "is missing");
-        let users = options.users || !rules.exempt_users.is_empty();
-        let projects = options.projects || !rules.exempt_projects.is_empty();
+        let users = options.users || !rules.exempt.users().is_empty();
+        let projects = options.projects || !rules.exempt.projects().is_empty();
         let numbers =
             |name: Name, domain| group.numbers(name, domain, None)?.ok_or_else(lacks(name));
         let small =
@@ -159,7 +154,7 @@ impl<'a> Judge<'a> {
                 .then(|| group.binary(Name::Parent, None))
                 .transpose()?,
             uids: small(users, Name::Uid)?,
-            gids: (!rules.exempt_groups.is_empty()).then(gids).transpose()?,
+            gids: (!rules.exempt.groups().is_empty()).then(gids).transpose()?,
             projects: projects.transpose()?.flatten(),
             sizes: sizes.then(|| numbers(Name::Size, Domain::Unsigned)).transpose()?,
             names: Late::new(),
@@ -236,12 +231,11 @@ impl<'a> Judge<'a> {
     fn judge_owners(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
         let (rules, shard) = (&self.prepared.rules, self.shard);
         let failed = |name: Name| move |problem: String| shard.unreadable(name, &problem);
-        let among = |sorted: &[u32], id: i64| sorted.binary_search(&(id as u32)).is_ok();
-        let marked =
-            |sorted: &[u32], id: i64| id as u64 | if among(sorted, id) { EXEMPT } else { 0 };
+        let exempt = &rules.exempt;
+        let marked = |id: i64, is_exempt: bool| id as u64 | if is_exempt { EXEMPT } else { 0 };
         stretch.projects.clear();
         if let Some(projects) = &mut self.projects {
-            let map = |id| marked(&rules.exempt_projects, id);
+            let map = |id| marked(id, exempt.has_project(id as u32));
             projects.read(rows, &mut stretch.projects, map).map_err(failed(Name::Project))?;
             let (kept, projects) = (&mut stretch.kept, &stretch.projects);
             mark(kept, Kept::ExemptProject, projects, |id| id & EXEMPT != 0);
@@ -250,13 +244,13 @@ impl<'a> Judge<'a> {
         }
         if let Some(gids) = &mut self.gids {
             stretch.flags.clear();
-            let map = |id| among(&rules.exempt_groups, id);
+            let map = |id| exempt.has_group(id as u32);
             gids.read(rows, &mut stretch.flags, map).map_err(failed(Name::Gid))?;
             mark(&mut stretch.kept, Kept::ExemptGroup, &stretch.flags, |is_exempt| is_exempt);
         }
         stretch.uids.clear();
         if let Some(uids) = &mut self.uids {
-            let map = |id| marked(&rules.exempt_users, id);
+            let map = |id| marked(id, exempt.has_user(id as u32));
             uids.read(rows, &mut stretch.uids, map).map_err(failed(Name::Uid))?;
             mark(&mut stretch.kept, Kept::ExemptUser, &stretch.uids, |id| id & EXEMPT != 0);
         } else {

@@ -8,7 +8,7 @@ use super::links::{Key, Linked, Links, Look};
 use super::sums::{Owner, Sums};
 use super::{Options, Tally, Terms};
 use crate::error::{Error, Result};
-use crate::rules::{Counted, Kept, Rules};
+use crate::rules::{Counted, Exempt, Exemptions, Kept, Rules};
 
 /// What the bytes begin with: what they are, and the version of the form.
 const MAGIC: &[u8] = b"trimtab tally 1\n";
@@ -87,9 +87,10 @@ impl Writer {
         self.signed(rules.as_of_s);
         self.signed(rules.old_enough_before_s);
         self.number(rules.minimum_size_bytes);
-        self.length(rules.exempt_paths.len());
-        rules.exempt_paths.iter().for_each(|path| self.string(path));
-        for ids in [&rules.exempt_users, &rules.exempt_groups, &rules.exempt_projects] {
+        let exempt = &rules.exempt;
+        self.length(exempt.paths().len());
+        exempt.paths().iter().for_each(|path| self.string(path));
+        for ids in [exempt.users(), exempt.groups(), exempt.projects()] {
             self.small(ids);
         }
     }
@@ -215,10 +216,12 @@ impl Reader<'_> {
             as_of_s,
             old_enough_before_s,
             minimum_size_bytes,
-            exempt_paths: self.many(path)?,
-            exempt_users: self.many(Self::small)?,
-            exempt_groups: self.many(Self::small)?,
-            exempt_projects: self.many(Self::small)?,
+            exempt: Exemptions::new(Exempt {
+                paths: self.many(path)?,
+                users: self.many(Self::small)?,
+                groups: self.many(Self::small)?,
+                projects: self.many(Self::small)?,
+            }),
             linked: flag(3),
         };
         (bits < 1 << 7).then_some(Terms { rules, options })

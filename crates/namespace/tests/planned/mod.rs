@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use namespace::removal::{Batch, Outcome, Removal, Settings};
-use namespace::rules::Counted;
+use namespace::rules::{Counted, Exemptions};
 use namespace::{Entry, Root, Rules, ShardWriter};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
@@ -116,10 +116,7 @@ pub fn rules() -> Rules {
         as_of_s: LATER_S,
         old_enough_before_s: LATER_S,
         minimum_size_bytes: 0,
-        exempt_paths: Vec::new(),
-        exempt_users: Vec::new(),
-        exempt_groups: Vec::new(),
-        exempt_projects: Vec::new(),
+        exempt: Exemptions::default(),
         linked: false,
     }
 }

@@ -7,7 +7,7 @@ pub mod twin;
 use std::sync::Arc;
 
 use namespace::index::Row;
-use namespace::rules::Counted;
+use namespace::rules::{Counted, Exempt, Exemptions};
 use namespace::{Entry, FileType, Layout, ObjectId, Rules, Times};
 use proptest::prelude::*;
 
@@ -144,7 +144,7 @@ pub fn rules() -> impl Strategy<Value = Rules> {
         |(
             counted,
             (old_enough_before_s, minimum_size_bytes),
-            exempt_paths,
+            paths,
             users,
             groups,
             projects,
@@ -155,18 +155,9 @@ pub fn rules() -> impl Strategy<Value = Rules> {
                 as_of_s: AS_OF_S,
                 old_enough_before_s,
                 minimum_size_bytes,
-                exempt_paths,
-                exempt_users: sorted(users),
-                exempt_groups: sorted(groups),
-                exempt_projects: sorted(projects),
+                exempt: Exemptions::new(Exempt { paths, users, groups, projects }),
                 linked,
             }
         },
     )
-}
-
-fn sorted(mut ids: Vec<u32>) -> Vec<u32> {
-    ids.sort_unstable();
-    ids.dedup();
-    ids
 }

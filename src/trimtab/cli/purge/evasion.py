@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 
@@ -36,7 +37,6 @@ def command(
     policy: Path | None,
     files: int | None,
     top: int,
-    as_json: bool,
 ) -> None:
     """Say what looks as if files were kept alive without being used. Nothing follows from it.
 
@@ -44,19 +44,16 @@ def command(
     from index to index. None of it is proof, and no plan or run goes by it: somebody should ask.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_evasion import print_evasion
     from trimtab.loop.purging.evading import look_for_evasion
     from trimtab.purge.policy_file import load_policy
+    from trimtab.report import documents
 
     loaded = None if policy is None else load_policy(policy).policy
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         progress("reading the index", 0.0)
         signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files)
-    if as_json:
-        from trimtab.purge.index.owners import user_name
-        from trimtab.report.documents.purge_evasion import evasion_document
-
-        click.echo(evasion_document(signs, directory, user_name).to_json())
-    else:
-        from trimtab.cli.render.purge_evasion import print_evasion
-
-        print_evasion(signs, directory, top=top)
+    show(
+        lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
+        lambda: print_evasion(signs, directory, top=top),
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
@@ -37,7 +38,7 @@ from trimtab.errors import UsageError
 @terms.threads
 @options.store
 @options.as_json
-def command(directory: Path, as_json: bool, top: int, **asked: Any) -> None:
+def command(directory: Path, top: int, **asked: Any) -> None:
     """Say how old files have to be to go, and what each horizon would free, from whom.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
@@ -45,9 +46,11 @@ def command(directory: Path, as_json: bool, top: int, **asked: Any) -> None:
     """
     from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_horizon import print_horizon
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.purge.index.owners import user_name
+    from trimtab.purge.horizon.curve import Freed
+    from trimtab.report import documents
 
     if (asked["used"] is None) != (asked["available"] is None):
         raise UsageError("--used and --available are given together", hint="as df --block-size=1")
@@ -59,25 +62,18 @@ def command(directory: Path, as_json: bool, top: int, **asked: Any) -> None:
         )
     terms.one_target(*targets)
     question = horizon_question(directory, **asked)
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         progress("reading the index", 0.0)
         found = ask_horizon(question, now=utc_now())
-    if as_json:
-        from trimtab.purge.horizon.curve import Freed
-        from trimtab.report.documents.purge import horizon_document
-
-        document = horizon_document(
-            found.answer,
+    show(
+        lambda: documents.purged.PurgeHorizonDocument(
+            str(directory),
             found.manifest,
-            directory,
-            rules=found.rules,
-            usage=found.usage,
-            totals=Freed(found.files, found.allocated_bytes),
-            notes=found.notes,
-            user=user_name,
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.purge_horizon import print_horizon
-
-        print_horizon(found, top=top)
+            found.answer,
+            found.rules,
+            found.usage,
+            Freed(found.files, found.allocated_bytes),
+            tuple(found.notes),
+        ),
+        lambda: print_horizon(found, top=top),
+    )

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
@@ -49,17 +50,17 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
     help="What is mounted at the root now is what the list is of: without it no plan can be made.",
 )
 @options.as_json
-def command(
-    file: Path, directory: Path, root: str, source: str, as_json: bool, **said: Any
-) -> None:
+def command(file: Path, directory: Path, root: str, source: str, **said: Any) -> None:
     """Make an index of a list that another tool made: find, lfs find, GUFI, mpiFileUtils, a table.
 
     What the list does not tell is kept as lacking. What it cannot say of itself has to be said
     here before a plan can be made from it: when it was made, that it is whole, and of which file
     system it is.
     """
+    from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import import_progress, meter
     from trimtab.loop.purging.importing import Said, import_index
+    from trimtab.report import documents
 
     given = Said(
         root=root,
@@ -75,13 +76,9 @@ def command(
         users=said["users"],
         groups=said["groups"],
     )
-    with meter(silent=as_json) as show:
-        manifest = import_index(file, directory, given, progress=import_progress(show))
-    if as_json:
-        from trimtab.report.documents.purge import index_document
-
-        click.echo(index_document(manifest, directory).to_json())
-    else:
-        from trimtab.cli.render.purge_index import print_index
-
-        print_index(manifest, directory)
+    with meter() as display:
+        manifest = import_index(file, directory, given, progress=import_progress(display))
+    show(
+        lambda: documents.purged.IndexDocument(str(directory), manifest),
+        lambda: print_index(manifest, directory),
+    )

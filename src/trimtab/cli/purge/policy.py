@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
+from trimtab.visible import visible
 
 
 @click.command("policy")
@@ -27,14 +29,15 @@ def command(
     target: float | None,
     target_ost: float | None,
     target_pool: tuple[tuple[str, float], ...],
-    as_json: bool,
 ) -> None:
     """Write a commented policy file, with every key and its default; or check one.
 
     With --root it is written to FILE, which must not be there, or printed without FILE. Without
     --root FILE is read as `plan` would read it: what is wrong is an error with its line.
     """
+    from trimtab.cli.render.purge_index import print_policy
     from trimtab.loop.purging.policies import check_policy, new_policy
+    from trimtab.report import documents
 
     given = [target, target_ost, target_pool]
     if root is not None:
@@ -61,14 +64,18 @@ def command(
         )
     else:
         loaded = check_policy(file)
-    if as_json:
-        from trimtab.report.documents.purge import policy_document
-
-        click.echo(policy_document(loaded, file).to_json())
-    elif root is not None and file is None:
-        click.echo(loaded.text, nl=False)
-    else:
-        from trimtab.cli.render.purge_index import print_policy
-
-        assert file is not None
-        print_policy(loaded, file, written=root is not None)
+    show(
+        lambda: documents.purged.PurgePolicyDocument(
+            file=None if file is None else str(file),
+            name=loaded.policy.name,
+            root=visible(loaded.policy.root),
+            sha256=loaded.sha256,
+            warnings=tuple(loaded.warnings),
+            text=loaded.text,
+        ),
+        lambda: (
+            click.echo(loaded.text, nl=False)
+            if file is None
+            else print_policy(loaded, file, written=root is not None)
+        ),
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
@@ -21,15 +22,16 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
     "--top", type=click.IntRange(1, 10_000), metavar="N", help="So many rows. Default: 10,000."
 )
 @options.as_json
-def command(
-    statement: str | None, directory: Path, by: str | None, top: int | None, as_json: bool
-) -> None:
+def command(statement: str | None, directory: Path, by: str | None, top: int | None) -> None:
     """Ask an index who holds what: one SELECT over its tables `names` and `files`, or --by.
 
     `names` has a row for each name, `files` one for each regular file however many names it has.
     Columns: path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and
     those of the index. Names are shown as visible text.
     """
+    from trimtab.cli.render.purge_query import print_answer
+    from trimtab.report import documents
+
     if (statement is None) == (by is None):
         raise UsageError(
             "the question is one SELECT, or --by",
@@ -45,11 +47,4 @@ def command(
 
         assert by is not None
         found = holdings(directory, By(by), top=most)
-    if as_json:
-        from trimtab.report.documents.purge_run import query_document
-
-        click.echo(query_document(found).to_json())
-    else:
-        from trimtab.cli.render.purge_query import print_answer
-
-        print_answer(found)
+    show(lambda: documents.purged.query_document(found), lambda: print_answer(found))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
@@ -31,9 +32,7 @@ from trimtab.errors import UsageError
 )  # fmt: skip
 @terms.threads
 @options.as_json
-def command(
-    directory: Path, later: Path, before: str | None, as_json: bool, top: int, **asked: Any
-) -> None:
+def command(directory: Path, later: Path, before: str | None, top: int, **asked: Any) -> None:
     """Say what a policy would have deleted at the time of --index, and what of it was used since.
 
     Files are known again by their identity in the later index. Reads after the earlier one are
@@ -41,7 +40,9 @@ def command(
     """
     from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_replay import print_replay
     from trimtab.loop.purging.replaying import replay_policy
+    from trimtab.report import documents
     from trimtab.units import parse_moment
 
     if (asked["used"] is None) != (asked["available"] is None):
@@ -56,14 +57,10 @@ def command(
         **{"site": None, "store_url": None, "place": None},
         **asked,
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         progress("reading both indexes", 0.0)
         replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)
-    if as_json:
-        from trimtab.report.documents.purge_replay import replay_document
-
-        click.echo(replay_document(replayed.replay, replayed.before_s).to_json())
-    else:
-        from trimtab.cli.render.purge_replay import print_replay
-
-        print_replay(replayed, top=top)
+    show(
+        lambda: documents.purged.PurgeReplayDocument(replayed.replay, replayed.before_s),
+        lambda: print_replay(replayed, top=top),
+    )

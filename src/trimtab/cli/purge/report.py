@@ -7,8 +7,10 @@ from datetime import date, tzinfo
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
+from trimtab.visible import visible
 
 
 @click.command("report")
@@ -34,26 +36,24 @@ def command(
     timezone: str,
     top: int,
     place: str | None,
-    as_json: bool,
 ) -> None:
     """Say what was deleted and what was kept and why, day by day, by the journals of this host.
 
     Dry runs are told apart from runs that deleted. How far each plan is comes last.
     """
+    from trimtab.cli.render.purge_report import print_report
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.reporting import report_purges
-    from trimtab.purge.index.owners import user_name
+    from trimtab.report import documents
 
     where = purge_place(place)
     found = report_purges(where, first=_day(since), last=_day(until), timezone=_zone(timezone))
-    if as_json:
-        from trimtab.report.documents.purge_run import report_document
-
-        click.echo(report_document(found, str(where.directory), user_name).to_json())
-    else:
-        from trimtab.cli.render.purge_report import print_report
-
-        print_report(found, str(where.directory), top=top)
+    show(
+        lambda: documents.purged.PurgeReportDocument(
+            visible(str(where.directory)), found.days, found.plans
+        ),
+        lambda: print_report(found, str(where.directory), top=top),
+    )
 
 
 def _day(text: str | None) -> date | None:

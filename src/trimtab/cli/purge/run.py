@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 
@@ -43,7 +44,6 @@ def command(
     site: str | None,
     place: str | None,
     store_url: str | None,
-    as_json: bool,
 ) -> None:
     """Check every file of a plan again, the longest unused first, and with --apply delete it.
 
@@ -54,37 +54,40 @@ def command(
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_progress import meter, run_progress, watched
+    from trimtab.cli.render.purge_run import print_run
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.log import log_purge
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.running import RunOptions, error_of, run_plan
+    from trimtab.report import documents
 
     began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
     asked = RunOptions(
         apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s, site=site
     )
-    with meter(silent=as_json) as plain, watched(plain) as show:
+    with meter() as plain, watched(plain) as display:
         ran = run_plan(
             plan,
             asked,
             place=purge_place(place),
             version=__version__,
-            progress=run_progress(show),
+            progress=run_progress(display),
         )
     loaded, result, notes = ran.loaded, ran.result, ran.notes
     if site is not None:
         said = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
         notes = notes if said is None else (*notes, said)
     error = error_of(result)
-    if as_json:
-        from trimtab.report.documents.purge_run import run_document
-
-        click.echo(run_document(result, loaded, error, notes).to_json())
-    else:
-        from trimtab.cli.render.purge_run import print_run
-
-        print_run(result, loaded, notes)
-    if error is not None:
-        error.reported = as_json
-        raise error
+    show(
+        lambda: documents.purged.PurgeRunDocument(
+            loaded.plan.id,
+            loaded.plan.file_system.root,
+            loaded.plan.candidates.files,
+            result,
+            tuple(notes),
+            error,
+        ),
+        lambda: print_run(result, loaded, notes),
+        error=error,
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from trimtab.cli.render.text import console, moment
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.series import (
@@ -28,8 +30,8 @@ _SHOWN = 12
 """Changes, stragglers and invalid runs that are printed; the JSON has all of them."""
 
 
-def print_judgement(judgement: SiteJudgement) -> None:
-    """Print what is said of a site, or of a file's series."""
+def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None:
+    """Print what is said of a site, or of a file's series, and where its page is."""
     out = console()
     stretch = f"{moment(judgement.from_)} to {moment(judgement.to)}"
     out.print(f"{visible(judgement.site)}, {stretch}", style="bold")
@@ -41,6 +43,8 @@ def print_judgement(judgement: SiteJudgement) -> None:
     for tails in judgement.tails:
         out.print()
         _print_tails(out, tails)
+    if report is not None:
+        click.echo(f"report    {report}")
 
 
 def _print_series(out: Console, one: SeriesJudgement) -> None:

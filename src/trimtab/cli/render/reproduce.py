@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from trimtab.cli.render.text import console
 from trimtab.report.reproduce import error_text, kind_text, printed_text, sections, twin_text
 from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.validation.statements import SeededRow
 
 
-def print_reproduction(found: Reproduction) -> None:
+def print_reproduction(found: Reproduction, report: str | None = None) -> None:
     """Print a table a document, what contradicts itself, and how many rows are met."""
     out = console()
     for title, rows in sections(found):
@@ -26,6 +28,8 @@ def print_reproduction(found: Reproduction) -> None:
         out.print(one.text)
     out.print()
     out.print(summary_text(found.summary), soft_wrap=True)
+    if report is not None:
+        click.echo(f"report    {report}")
 
 
 def summary_text(summary: Summary) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from trimtab.cli.render.text import console
 from trimtab.twin.amplification import Amplification
-from trimtab.twin.drives import Preset
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
+from trimtab.twin.scenario.drives import Preset
 from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import format_bytes, format_duration, format_percent

@@ -32,6 +32,7 @@ from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import find_mount
+from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, TargetSnapshot
 from trimtab.model.trim import TrimPractice
 from trimtab.visible import visible
@@ -310,3 +311,14 @@ class LocalDriver:
         if before is None:
             return NotAvailable("needs two snapshots: it is the share between them")
         return busy_fraction(before, now)
+
+
+def open_site(site: Site, clock: Clock) -> LocalDriver:
+    """Return the driver of a site.
+
+    Raises
+    ------
+    UsageError
+        The path does not exist.
+    """
+    return LocalDriver(site.path, clock=clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -168,7 +169,8 @@ def keep_incidents(store: Store, found: Explained) -> str | None:
     str | None
         Why they could not be kept: a store that may only be read. They are none the worse.
     """
-    from trimtab.report.documents.incidents import incident_document
+    from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
+    from trimtab.report.documents.encode import dumps
 
     kept = [
         KeptIncident(
@@ -182,7 +184,7 @@ def keep_incidents(store: Store, found: Explained) -> str | None:
             certainty=one.incident.certainty.value,
             effect=one.incident.effect,
             summary=one.incident.summary,
-            document=incident_document(one).model_dump(mode="json", by_alias=True),
+            document=json.loads(dumps(one)),
         )
         for one in found.explanations
     ]

@@ -13,22 +13,26 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from trimtab.errors import UsageError
 from trimtab.loop.importing import lfs_df
-from trimtab.loop.importing.attachments import Beside
 from trimtab.loop.importing.files import Candidate, candidates
-from trimtab.loop.importing.reading import Reading, mains, read_file
-from trimtab.loop.importing.storing import IMPORTED, Terms, imported_run, run_of, site_of
+from trimtab.loop.importing.reading import Reading, kinds, mains, read_file
+from trimtab.loop.importing.storing import IMPORTED, Beside, Terms, imported_run, run_of, site_of
+from trimtab.loop.sites import site_file
 from trimtab.loop.workers import processors, worker_pool
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
 from trimtab.model.imported import FileStatus, Imported, ImportedFile
-from trimtab.model.run import Run, RunStatus
+from trimtab.model.run import Layer, Run, RunStatus
+from trimtab.model.site import Site
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import ImportedRun
 from trimtab.record.raw import RawDirectory
 from trimtab.record.store import Store
+from trimtab.units import parse_moment
 
 BATCH = 100
 """Files of one task of a worker and of one transaction."""
@@ -381,3 +385,48 @@ def _summed(results: Sequence[Imported]) -> str:
     rest = sum(len(names) for _, names in most[_REASONS:])
     more = [f"and {rest} more of {len(results)} results"] if rest else []
     return "; ".join((*said, *more))
+
+
+def terms_of(
+    site: str | None,
+    *,
+    probe: str | None = None,
+    at: str | None = None,
+    timezone: str | None = None,
+    layer: Layer | None = None,
+) -> tuple[Terms, Site | None]:
+    """Return what a person says of the files, with the site file that is behind the name.
+
+    Raises
+    ------
+    UsageError
+        A time, a zone or a site file that is wrong.
+    """
+    loaded = site_file(site)
+    known = None if loaded is None else loaded.site
+    zone = timezone or (None if known is None else known.timezone)
+    if zone is not None:
+        _check_zone(zone)
+    terms = Terms(
+        site=known.name if known is not None else site or IMPORTED,
+        probe=probe or IMPORTED,
+        at=None if at is None else parse_moment(at, zone or "UTC"),
+        timezone=zone,
+        layer=layer,
+    )
+    return terms, known
+
+
+def check_kind(kind: str | None) -> None:
+    """Raise UsageError where there is no such format."""
+    if kind is not None and kind not in kinds():
+        raise UsageError(f"there is no format {kind!r}", hint=f"there are {', '.join(kinds())}")
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(
+            f"{zone[:80]!r} is no time zone", hint="write an IANA name: Europe/Zurich, UTC"
+        ) from error

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from trimtab import __version__
 from trimtab.launch.process import utc_now
-from trimtab.measure.measurement import Measurement
-from trimtab.model.identifier import new_identifier
+from trimtab.measure.measurement import Happening, Measurement
+from trimtab.model.event import Event
+from trimtab.model.identifier import identifier_of, new_identifier
 from trimtab.model.run import Layer, Run
+from trimtab.model.telemetry import Snapshot
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import ImportedRun, KeptOutput
 from trimtab.record.raw import EMPTY_SHA256
+from trimtab.record.store import Store
 
 IMPORTED = "imported"
 """The site and the probe of what nobody has named."""
@@ -206,3 +209,48 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
         for ordinal, (label, size, sha256) in enumerate(outputs)
     )
     return ImportedRun(run, kept, key)
+
+
+@dataclass(slots=True)
+class Beside:
+    """Collects what stands beside the results of a batch, and keeps it.
+
+    Their ids follow from what they are of, so that importing again adds nothing.
+    """
+
+    snapshots: dict[str, tuple[str, Snapshot]] = field(default_factory=dict)
+    events: dict[str, Event] = field(default_factory=dict)
+
+    def add(self, measurement: Measurement, site: str) -> None:
+        """Take what a result brings with it, under the site that it is kept under."""
+        seen = measurement.snapshot
+        if seen is not None:
+            identifier = identifier_of(seen.at, site, measurement.identity or measurement.kind)
+            self.snapshots[identifier] = (site, seen)
+        for one in measurement.happenings:
+            event = _event(one, site, measurement.kind)
+            self.events[event.id] = event
+
+    def keep(self, store: Store) -> None:
+        """Keep it, and be empty again. It comes before its runs: a run is the sign that it did."""
+        store.add_snapshots(
+            [(site, identifier, seen) for identifier, (site, seen) in self.snapshots.items()]
+        )
+        for event in self.events.values():
+            there = store.events(site=event.site, since=event.at, until=event.at)
+            if event.id not in {one.id for one in there}:
+                store.add_event(event)
+        self.snapshots.clear()
+        self.events.clear()
+
+
+def _event(happening: Happening, site: str, kind: str) -> Event:
+    return Event(
+        id=identifier_of(happening.at, site, happening.kind.value, happening.source),
+        site=site,
+        kind=happening.kind,
+        at=happening.at,
+        until=happening.until,
+        detail=happening.detail,
+        source=f"{kind}: {happening.source}",
+    )

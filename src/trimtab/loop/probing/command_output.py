@@ -1,7 +1,7 @@
-"""What one command left behind, read: what it printed, or files below the probe's directory.
+"""Read the results of one command: what it printed, or files in the probe's directory.
 
-The files are on the file system under test. They are looked for and read by throw-away children
-(`launch.bounded`), and everything after that works on their content.
+The files are on the file system under test. Throw-away children (`launch.bounded`) find and read
+them; everything after that works on their content.
 """
 
 from __future__ import annotations
@@ -17,48 +17,49 @@ from trimtab.loop.importing.converting import converted
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Source
 from trimtab.measure.table import formats
+from trimtab.message import Message
 from trimtab.model.run import RawOutput
 from trimtab.visible import visible
 
 FILES_MAXIMUM: Final = 100
-"""That a pattern may match: more are not results but the data."""
+"""The most that a pattern may match: more files than that are data, not results."""
 
 Find = Callable[[str, str, str], tuple[tuple[str, str], ...]]
 """`trimtab.launch.bounded.find_files`: parent, name and pattern to paths with their kinds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was measured, and what shows it.
+class OutputReading:
+    """The results of a command, and the files that they were read from.
 
     Attributes
     ----------
     measurements
         Their samples count the outputs from `first_output` on.
     problem
-        Why there is nothing, or not all.
+        Why results are missing, all or some.
     outputs
-        The files that were read; none where it was what the command printed.
+        The files that were read; empty where the command printed its results.
     """
 
     measurements: tuple[Measurement, ...] = ()
-    problem: str | None = None
+    problem: Message | None = None
     outputs: tuple[RawOutput, ...] = ()
 
 
-def read_printed(content: bytes, kind: str) -> Found:
-    """Return what a command printed that it measured.
+def read_printed(content: bytes, kind: str) -> OutputReading:
+    """Return the results that a command printed.
 
     Parameters
     ----------
     kind
-        Of the format; ``auto``: it is recognised.
+        Of the format; ``auto`` recognises it.
     """
-    return _read(Source("what it printed", content), kind)
+    return _read(Source("standard output", content), kind)
 
 
-def read_left(pattern: str, files: Files, kind: str, *, first_output: int) -> Found:
-    """Return what the files say that match a pattern; links among them are not followed.
+def read_files(pattern: str, files: Files, kind: str, *, first_output: int) -> OutputReading:
+    """Return the results in the files that match a pattern; links are not followed.
 
     Parameters
     ----------
@@ -68,26 +69,34 @@ def read_left(pattern: str, files: Files, kind: str, *, first_output: int) -> Fo
     Raises
     ------
     TrimtabError
-        The file system does not answer, or the files are far too many or too large.
+        The file system does not answer, or the files are too many or too large.
     """
     matching = files.matching(pattern)
-    paths = [path for path, found in matching if found == "file"]
+    paths = [path for path, file_type in matching if file_type == "file"]
     if not paths:
-        others = [f"{visible(path)} is a {found}" for path, found in matching]
-        return Found(problem=f"no file matches {visible(pattern)!r}" + _listed(others))
+        others = [f"{visible(path)} is a {file_type}" for path, file_type in matching]
+        text = f"no file matches {visible(pattern)!r}" + _listed(others)
+        return OutputReading(problem=Message("output-missing", text))
     contents = files.contents(dict.fromkeys(name for path in paths for name in _with(path)))
-    found: list[Found] = []
+    readings: list[OutputReading] = []
     # A file may be a part of a result that lies in another one; that is read, and once.
     for path in dict.fromkeys(_main(path, contents) for path in paths if path in contents):
-        one = _read_file(path, contents, kind)
-        place = first_output + sum(len(other.outputs) for other in found)
-        found.append(replace(one, measurements=tuple(_placed(one.measurements, place))))
-    problems = [one.problem for one in found if one.problem is not None]
-    return Found(
-        tuple(measurement for one in found for measurement in one.measurements),
-        "; ".join(problems) or (None if found else f"what matches {visible(pattern)!r} is gone"),
-        tuple(output for one in found for output in one.outputs),
+        reading = _read_file(path, contents, kind)
+        place = first_output + sum(len(earlier.outputs) for earlier in readings)
+        placed = tuple(_placed(reading.measurements, place))
+        readings.append(replace(reading, measurements=placed))
+    return OutputReading(
+        tuple(measurement for reading in readings for measurement in reading.measurements),
+        _problem_of(readings, pattern),
+        tuple(output for reading in readings for output in reading.outputs),
     )
+
+
+def _problem_of(readings: list[OutputReading], pattern: str) -> Message | None:
+    if not readings:
+        return Message("output-missing", f"the files that match {visible(pattern)!r} are gone")
+    problems = [reading.problem for reading in readings if reading.problem is not None]
+    return Message(problems[0].code, "; ".join(problems)) if problems else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +109,17 @@ class Files:
     read: Callable[..., dict[str, bytes]]
 
     def matching(self, pattern: str) -> tuple[tuple[str, str], ...]:
-        """Return path and kind of what matches."""
-        found = self.find(self.parent, self.name, pattern)
-        if len(found) > FILES_MAXIMUM:
-            raise ToolError(f"{visible(pattern)} matches more than {FILES_MAXIMUM} files")
-        return found
+        """Return path and file type of what matches."""
+        matching = self.find(self.parent, self.name, pattern)
+        if len(matching) > FILES_MAXIMUM:
+            raise ToolError(
+                f"{visible(pattern)} matches more than {FILES_MAXIMUM} files",
+                code="output-too-many-files",
+            )
+        return matching
 
     def contents(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the content of those that are there."""
+        """Return the content of those that exist."""
         return self.read(self.parent, self.name, paths, limit_bytes=OUTPUT_LIMIT_BYTES)
 
 
@@ -115,82 +127,86 @@ def _with(path: str) -> Iterator[str]:
     """Yield a file and what any format would read with it or in place of it."""
     yield path
     mains = [form.instead(posixpath.basename(path)) for form in formats()]
-    for main in (path, *(_beside(path, name) for name in mains if name is not None)):
+    for main in (path, *(_companion(path, name) for name in mains if name is not None)):
         if main is None:
             continue
         yield main
         for form in formats():
             for name in form.companions(posixpath.basename(main)):
-                if (other := _beside(main, name)) is not None:
+                if (other := _companion(main, name)) is not None:
                     yield other
 
 
-def _beside(path: str, name: str) -> str | None:
+def _companion(path: str, name: str) -> str | None:
     """Return the path of a file that is named from another; ``None``: outside the directory."""
-    found = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-    return None if found.startswith(("/", "../")) or found == ".." else found
+    joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+    return None if joined.startswith(("/", "../")) or joined == ".." else joined
 
 
 def _main(path: str, contents: Mapping[str, bytes]) -> str:
     """Return the file that holds the result of which this one is a part, else itself."""
     for form in formats():
         name = form.instead(posixpath.basename(path))
-        main = None if name is None else _beside(path, name)
+        main = None if name is None else _companion(path, name)
         if main is None or main not in contents:
             continue
-        if all(form.recognises(Source(one, contents[one])) for one in (path, main)):
+        if all(form.recognises(Source(file, contents[file])) for file in (path, main)):
             return main
     return path
 
 
-def _read_file(path: str, contents: Mapping[str, bytes], kind: str) -> Found:
+def _read_file(path: str, contents: Mapping[str, bytes], kind: str) -> OutputReading:
     content = contents[path]
     try:
         text = converted(content)
     except DataError as error:
-        return Found((), error.of(visible(path)).message, (_output(path, content),))
+        problem = Message(error.code, error.of(visible(path)).message)
+        return OutputReading((), problem, (_output(path, content),))
     source = Source(path, content if text is None else text)
     form = _format(source, kind)
-    beside: dict[str, bytes] = {}
+    companions: dict[str, bytes] = {}
     outputs = [_output(path, content)]
     for name in form.companions(source.file_name) if form is not None else ():
-        other = _beside(path, name)
+        other = _companion(path, name)
         if other is not None and other in contents:
-            beside[name] = contents[other]
+            companions[name] = contents[other]
             outputs.append(_output(other, contents[other]))
-    found = _read(replace(source, beside=beside), kind)
-    return replace(found, outputs=tuple(outputs))
+    reading = _read(replace(source, beside=companions), kind)
+    return replace(reading, outputs=tuple(outputs))
 
 
-def _read(source: Source, kind: str) -> Found:
-    form = _format(source, kind)
+def _read(source: Source, kind: str) -> OutputReading:
+    form, name = _format(source, kind), visible(source.name)
+    problem = None
     if not source.content:
-        return Found(problem=f"{visible(source.name)} is empty")
-    if form is None:
-        return Found(problem=f"{visible(source.name)} is of no format that Trimtab knows")
-    if kind not in ("auto", form.kind):
-        return Found(problem=f"{visible(source.name)} is of {form.kind}, not of {kind}")
-    try:
-        return Found(form.read(source))
-    except DataError as error:
-        return Found(problem=error.of(visible(source.name)).message)
+        problem = Message("output-empty", f"{name} is empty")
+    elif form is None:
+        problem = Message("format-unknown", f"{name} has an unrecognised format")
+    elif kind not in ("auto", form.kind):
+        problem = Message("format-differs", f"{name} is in the format of {form.kind}, not {kind}")
+    else:
+        try:
+            return OutputReading(form.read(source))
+        except DataError as error:
+            problem = Message(error.code, error.of(name).message)
+    return OutputReading(problem=problem)
 
 
 def _format(source: Source, kind: str) -> Format | None:
-    """Return the format of a content: the one asked for, if it is that or of none else."""
-    asked = next((form for form in formats() if form.kind == kind), None)
-    if asked is not None and asked.recognises(source):
-        return asked
-    return next((form for form in formats() if form.recognises(source)), asked)
+    """Return the format of a content: the requested one unless only another recognises it."""
+    requested = next((form for form in formats() if form.kind == kind), None)
+    if requested is not None and requested.recognises(source):
+        return requested
+    return next((form for form in formats() if form.recognises(source)), requested)
 
 
 def _placed(measurements: Iterable[Measurement], place: int) -> Iterator[Measurement]:
-    for one in measurements:
+    for measurement in measurements:
         samples = tuple(
             sample if sample.output is None else replace(sample, output=sample.output + place)
-            for sample in one.samples
+            for sample in measurement.samples
         )
-        yield replace(one, samples=samples)
+        yield replace(measurement, samples=samples)
 
 
 def _output(path: str, content: bytes) -> RawOutput:

@@ -1,87 +1,84 @@
-"""Run one probe: repetitions of write and read, interleaved, each confirmed before it is believed.
+"""The life cycle of a probe, whatever it measures.
 
-The files stand in one directory of the probe's own. It is made and removed by throw-away children
-(`launch.bounded`), and removed in every case: the end, a failure, an interruption. While the probe
-makes or removes it signals wait; while a benchmark runs they stop it.
+::
+
+    remove leftovers ─> nodes ─> directory ─> measure ─> nodes back ─> read ─> remove ─> run ─> keep
+
+A `Step` says what is measured: writes and reads (`write_read`) or one command (`command`). The
+files stand in one directory of the probe's own. Throw-away children (`launch.bounded`) make and
+remove it, and it is removed in every case: the end, a failure, an interruption. Meanwhile signals
+wait; they stop a benchmark that runs.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import platform
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import product
+from datetime import datetime, timedelta
+from typing import Protocol
 
 from trimtab import __version__
 from trimtab.drivers.local.counters import DeviceBytes
-from trimtab.errors import Interrupted, JobLost, NeverStarted, ToolError, TrimtabError
-from trimtab.judge.credibility import RepetitionFacts, reason_not_to_believe
+from trimtab.errors import Interrupted, JobLost, ToolError, TrimtabError
 from trimtab.launch import bounded
 from trimtab.launch.allocation import Allocation
 from trimtab.launch.interruption import lifted, shielded
+from trimtab.launch.launchers import Launcher
 from trimtab.launch.process import ProcessResult
-from trimtab.loop.probing.reach import Directories
-from trimtab.loop.probing.tools import Instrument
-from trimtab.measure import workload
-from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, with_reason
+from trimtab.loop.probing.reach import THIS_HOST, Directories, Reach
+from trimtab.measure.measurement import Measurement
+from trimtab.message import Message, code_of
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Missing
 from trimtab.model.identifier import new_identifier
-from trimtab.model.run import (
-    Access,
-    LatencyHistogram,
-    ProbeSpec,
-    RawOutput,
-    Run,
-    RunStatus,
-    Sample,
-    Timeline,
-)
+from trimtab.model.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
+from trimtab.model.site import SiteProbe
 
 PATIENCE_S = 120.0
 """How long past its fixed time a repetition may take, for starting, flushing and closing."""
-
-_DIRECT_IS_IGNORED = {"tmpfs", "ramfs", "zfs"}
-"""These take O_DIRECT and go through memory all the same (ZFS before 2.3, and as it is set)."""
-
 DIRECTORY_PREFIX = bounded.PROBE_PREFIX + "probe-"
+STALE_AGE = timedelta(days=1)
+"""A younger directory may belong to a probe that is running, here or on another host."""
+_REMAINING_LISTED = 5
 
 Progress = Callable[[str, float], None]
+"""Called with what is being done and the fraction that is done."""
 Counters = Callable[[], Mapping[str, DeviceBytes]]
-"""Returns what each drive beneath the path has moved so far; empty where none can be seen."""
+"""Returns what each drive below the path has moved so far; empty where none can be seen."""
 
 
 def no_preparation(allocation: Allocation) -> str | None:
-    """Do nothing before a write or read."""
+    """Do nothing before a measurement."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a probe stands on and is measured against.
+    """What a probe runs on and is measured against.
 
     Attributes
     ----------
     site
-        Under which the run is kept.
+        Under which the run is stored.
     allocation
         Where the commands run; entered and left by the probe.
-    prepare
-        Called on the allocation before each write and read, as `drop_caches`; returns what could
-        not be done.
     counters
-        Of the drives beneath.
+        Of the drives below; read around each write and read.
     memory_bytes
         Of this node; ``None`` if not known.
     capacity_bytes
-        Of the file system, against which what is written is held; ``None`` if not known.
+        Of the file system, to which the bytes written are compared; ``None`` if not known.
     timeout_s
-        Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`.
+        Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`. A command
+        has a timeout of its own.
     directories
-        For the probe's own directory.
+        Make and remove the probe's own directory.
+    prepare
+        Called on the allocation before each measurement, as `drop_caches`; returns what could not
+        be done.
     """
 
     site: str
@@ -98,7 +95,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ProbeOutcome:
-    """A run, what it is drawn with, and why it is not whole.
+    """A run, the data of its charts, and why it is not complete.
 
     Attributes
     ----------
@@ -114,35 +111,93 @@ class ProbeOutcome:
     others: tuple[Run, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """One run that is to be made.
+
+    Attributes
+    ----------
+    run_id
+        The run's id; an interrupted run of the same slot had it too.
+    at
+        When it starts.
+    """
+
+    run_id: str
+    at: datetime
+    progress: Progress
+
+
+class ProbeRunner(Protocol):
+    """Runs the probes of a site: for real, or in a test."""
+
+    def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
+        """Return the outcome of a probe; what an interrupted one left behind is removed first.
+
+        Raises
+        ------
+        TrimtabError
+            It could not be started.
+        """
+        ...
+
+    def clean_up(self, probe: SiteProbe, run_id: str) -> None:
+        """Remove what an interrupted run left behind, if anything."""
+        ...
+
+
+class Step(Protocol):
+    """What a probe measures between making its directory and removing it."""
+
+    name: str
+    """The probe's name."""
+    launcher: Launcher
+    program: str
+    removes_tree: bool
+    """Whether anything may lie in the directory; else only files of the probe's own names."""
+
+    def measure(self, probe: RunningProbe) -> None:
+        """Run the commands, while the nodes are held."""
+        ...
+
+    def read(self, probe: RunningProbe) -> None:
+        """Read the results, when the nodes are given back."""
+        ...
+
+    def runs(self, probe: RunningProbe, started_at: datetime) -> tuple[Run, ...]:
+        """Return the run and, of one command, the runs of what else it measured."""
+        ...
+
+    def charted(self, probe: RunningProbe) -> tuple[Measurement, ...]:
+        """Return the measurements whose timelines and histograms are charted."""
+        ...
+
+
 def run_probe(
-    spec: ProbeSpec,
-    instrument: Instrument,
+    step: Step,
     around: Surroundings,
     *,
     progress: Progress,
-    keep: Callable[[Run], None],
+    keep: Callable[[Run], None] = lambda run: None,
     identifier: str | None = None,
 ) -> ProbeOutcome:
-    """Return the run; a failure is part of the outcome, not raised.
+    """Return the outcome of a probe; a failure is part of the outcome, not raised.
 
     An interruption while a benchmark runs is part of the outcome too. One that comes later is
     raised, but only when the files are removed and the run is kept.
 
     Parameters
     ----------
-    spec
-        With ``benchmark`` naming the tool that was chosen.
     progress
-        Told what is being done and the fraction of the repetitions that is done.
+        Called with what is being done and the fraction of the work that is done.
     keep
-        Called with the run, whatever came of it, before signals may interrupt again.
+        Called with the run, whatever its status, before signals may interrupt again.
     identifier
-        The run's id where the caller has chosen one; what an earlier run of that id left behind
-        when it was broken off is removed first. By default a new one.
+        The run's id where the caller has chosen one; what an interrupted run of that id left
+        behind is removed first. By default a new one.
     """
     started_at = around.clock()
-    name = identifier or new_identifier(started_at)
-    probe = _Probe(spec, instrument, around, progress, identifier=name)
+    probe = RunningProbe(step, around, progress, identifier or new_identifier(started_at))
     with shielded():
         try:
             if identifier is not None:
@@ -157,8 +212,242 @@ def run_probe(
     return outcome
 
 
+def remove_directory(directories: Directories, parent: str, name: str, *, tree: bool) -> None:
+    """Remove the directory of a probe.
+
+    Parameters
+    ----------
+    tree
+        Whether to remove everything in it; else only what probes name their files.
+
+    Raises
+    ------
+    ToolError
+        Something in it could not be removed, or the file system does not answer.
+    """
+    removal = (directories.remove_tree if tree else directories.remove)(parent, name)
+    if removal.existed and not removal.removed:
+        remaining = "; ".join(f"{path}: {why}" for path, why in removal.kept[:_REMAINING_LISTED])
+        raise ToolError(
+            f"{parent.rstrip('/')}/{name} could not be removed completely ({remaining})",
+            code="directory-not-removed",
+        )
+
+
+@dataclass(slots=True)
+class RunningProbe:
+    """A probe while it runs, and what its step has collected so far."""
+
+    step: Step
+    around: Surroundings
+    progress: Progress
+    identifier: str
+    outputs: list[RawOutput] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    error: TrimtabError | Interrupted | None = None
+    unfinished: bool = False
+    prepared: bool = False
+    """Whether the caches of all nodes were dropped before the last command."""
+
+    @property
+    def name(self) -> str:
+        """The name of the probe's directory."""
+        return DIRECTORY_PREFIX + self.identifier
+
+    @property
+    def parent(self) -> str:
+        """The directory in which the probe makes its own."""
+        return self.around.path.real_path
+
+    @property
+    def directory(self) -> str:
+        """The path of the probe's directory."""
+        return f"{self.parent.rstrip('/')}/{self.name}"
+
+    def make_directory(self) -> None:
+        """Make the probe's directory."""
+        self.around.directories.make(self.parent, self.name)
+
+    def remove_directory(self) -> None:
+        """Remove the probe's directory; raise ToolError where something of it remains."""
+        remove_directory(
+            self.around.directories, self.parent, self.name, tree=self.step.removes_tree
+        )
+
+    def measure(self) -> None:
+        """Measure on nodes of its own, then read the results."""
+        with _on_nodes(self.around.allocation, self.progress):
+            self.make_directory()
+            self.step.measure(self)
+        # Only now that the nodes are given back: reading needs none of them.
+        self.step.read(self)
+
+    def execute(
+        self,
+        argv: tuple[str, ...],
+        *,
+        label: str,
+        tasks: int,
+        timeout_s: float,
+        advance: Callable[[float], None],
+    ) -> ProcessResult:
+        """Prepare the nodes, run one command on them and return its result; signals stop it.
+
+        Parameters
+        ----------
+        label
+            Of its raw output.
+        advance
+            Called with the seconds since it began.
+
+        Raises
+        ------
+        JobLost
+            The batch job ended first; what the command had printed is kept.
+        """
+        allocation, prepare = self.around.allocation, self.around.prepare
+        with lifted():
+            problem = prepare(allocation)
+            if problem is not None:
+                self.warnings.append(problem)
+            self.prepared = prepare is not no_preparation and problem is None
+            try:
+                return allocation.execute(
+                    argv, tasks=tasks, timeout_s=timeout_s, on_progress=advance
+                )
+            except JobLost as error:
+                # Its time was over between two commands: as late as one that did not end.
+                self.unfinished = self.unfinished or error.unfinished
+                if isinstance(error.result, ProcessResult):  # what it had printed by then
+                    self.outputs.append(error.result.raw_output(label))
+                raise
+
+    def remove_files(self) -> None:
+        """Remove the probe's directory; where that fails, record the problem."""
+        try:
+            self.remove_directory()
+        except TrimtabError as error:
+            text = f"{self.directory} could not be removed: {error.message}"
+            self.problems.append(Message("directory-not-removed", text))
+
+    def outcome(self, started_at: datetime) -> ProbeOutcome:
+        """Return the outcome; the error is the first run's that is not whole, if there is none."""
+        run, *others = self.step.runs(self, started_at)
+        error = self.error
+        for made in (run, *others):
+            if error is None and made.status is not RunStatus.OK:
+                status = made.status.value
+                error = ToolError(
+                    f"probe {made.probe} is {status}: {made.problem}",
+                    code=f"probe-{status.replace('_', '-')}",
+                )
+        charted = self.step.charted(self)
+        return ProbeOutcome(
+            run,
+            timelines=tuple(line for result in charted for line in result.timelines),
+            histograms=tuple(counts for result in charted for counts in result.histograms),
+            missing=tuple(dict.fromkeys(gap for m in self.measurements for gap in m.missing)),
+            error=error,
+            others=tuple(others),
+        )
+
+    def run(
+        self,
+        started_at: datetime,
+        *,
+        kind: str,
+        status: RunStatus,
+        tool_version: str | None,
+        parameters: Mapping[str, object],
+        problem: str | None,
+        samples: tuple[Sample, ...],
+        moved: tuple[int | None, int | None],
+    ) -> Run:
+        """Return the run: what the step measured, with where it ran and what it cost.
+
+        Parameters
+        ----------
+        moved
+            Bytes written and bytes read; ``None`` where the results do not say.
+        """
+        step, allocation = self.step, self.around.allocation
+        return Run(
+            id=self.identifier,
+            site=self.around.site,
+            probe=step.name,
+            kind=kind,
+            status=status,
+            at=_began_at(allocation, started_at),
+            until=self.around.clock(),
+            tool_version=tool_version,
+            path=self.around.path.path,
+            host=platform.node(),
+            trimtab_version=__version__,
+            parameters={
+                **parameters,
+                "program": step.program,
+                "launcher": {"name": step.launcher.name, "version": step.launcher.version},
+                "job": allocation.facts,
+                "cost": {
+                    "bytes_written": moved[0],
+                    "bytes_read": moved[1],
+                    "node_hours": allocation.facts.get("node_hours"),
+                    "capacity_bytes": self.around.capacity_bytes,
+                },
+            },
+            problem=problem,
+            samples=samples,
+            outputs=tuple(self.outputs),
+        )
+
+    def problem(self, *more: str | None) -> Message | None:
+        """Return the problems as one text with the code of the first; ``None``: there are none."""
+        problems = [*self.problems, *(text for text in more if text is not None)]
+        if self.error is not None:
+            problems.insert(0, Message(self.error.code, self.error.message))
+        if not problems:
+            return None
+        code = code_of(problems[0]) or "command-failed"
+        return Message(code, "; ".join(dict.fromkeys(problems)))
+
+
+def left_behind(path: str, now: datetime, reach: Reach = THIS_HOST) -> tuple[str, ...]:
+    """Return the directories under ``path`` that earlier probes left behind, oldest first.
+
+    Their age is in their name, which ends with the run's UUIDv7.
+    """
+    try:
+        names = reach.list_names(path, DIRECTORY_PREFIX).names
+    except TrimtabError:
+        # A path that does not answer was reported already by the snapshot.
+        return ()
+    return tuple(f"{path.rstrip('/')}/{name}" for name in names if is_stale(name, now))
+
+
+def is_stale(name: str, now: datetime) -> bool:
+    """Return whether a name is that of a probe's directory which began over a day ago.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> name = ".trimtab-probe-01a1f640-bc00-7cd6-aba0-e8bc4756b9c4"
+    >>> is_stale(name, datetime(2026, 11, 20, 12, tzinfo=UTC))
+    False
+    >>> is_stale(name, datetime(2026, 11, 21, 1, tzinfo=UTC))
+    True
+    """
+    try:
+        identifier = uuid.UUID(name.removeprefix(DIRECTORY_PREFIX))
+    except ValueError:
+        return False
+    began_s = (identifier.int >> 80) / 1000
+    return now.timestamp() - began_s > STALE_AGE.total_seconds()
+
+
 @contextmanager
-def on_nodes(allocation: Allocation, progress: Progress) -> Iterator[None]:
+def _on_nodes(allocation: Allocation, progress: Progress) -> Iterator[None]:
     """Hold an allocation: signals stop the waiting for it, and leaving gives it back."""
     with ExitStack() as stack:
         # Registered first: a job must be given back also when a signal comes while it is had.
@@ -169,271 +458,10 @@ def on_nodes(allocation: Allocation, progress: Progress) -> Iterator[None]:
         yield
 
 
-@dataclass(slots=True)
-class _Probe:
-    """A probe while it runs."""
-
-    spec: ProbeSpec
-    instrument: Instrument
-    around: Surroundings
-    progress: Progress
-    identifier: str
-    outputs: list[RawOutput] = field(default_factory=list)
-    measurements: list[Measurement] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    error: TrimtabError | Interrupted | None = None
-    unfinished: bool = False
-    invalid: bool = False
-    unprepared: list[str] = field(default_factory=list)
-    prepared: bool = False
-    """Whether the caches of all nodes were dropped before the phase that was last run."""
-
-    @property
-    def name(self) -> str:
-        return DIRECTORY_PREFIX + self.identifier
-
-    @property
-    def parent(self) -> str:
-        return self.around.path.real_path
-
-    @property
-    def directory(self) -> str:
-        return f"{self.parent.rstrip('/')}/{self.name}"
-
-    def measure(self) -> None:
-        with on_nodes(self.around.allocation, self.progress):
-            self._measure()
-
-    def _measure(self) -> None:
-        self.around.directories.make(self.parent, self.name)
-        steps = self.spec.repetitions * len(self.spec.accesses)
-        repetitions = range(self.spec.repetitions)
-        for step, (repetition, access) in enumerate(product(repetitions, self.spec.accesses)):
-            text = f"{access} {repetition + 1} of {self.spec.repetitions}"
-            self.progress(text, step / steps)
-            self._step(repetition, access, text, (step, steps))
-            if self.problems:
-                return
-        self.progress("done", 1.0)
-
-    def _step(self, repetition: int, access: Access, text: str, place: tuple[int, int]) -> None:
-        size_bytes = None
-        if access == "write" and repetition:
-            # Every write is of new files, as IOR does it, so that the allocator takes part.
-            self.remove_directory()
-            self.around.directories.make(self.parent, self.name)
-        if access == "read":
-            size_bytes = workload.readable_size_bytes(self._sizes(), self.spec)
-        argv = self.instrument.command(self.spec, access, self.directory, size_bytes)
-        step, steps = place
-        planned_s = self.spec.duration_s + 0.5
-
-        def advance(elapsed_s: float) -> None:
-            self.progress(text, (step + min(0.99, elapsed_s / planned_s)) / steps)
-
-        before = self.around.counters()
-        with lifted():
-            problem = self.around.prepare(self.around.allocation)
-            if problem is not None:
-                self.unprepared.append(problem)
-            self.prepared = self.around.prepare is not no_preparation and problem is None
-            try:
-                result = self.around.allocation.execute(
-                    argv,
-                    tasks=self.spec.tasks,
-                    timeout_s=self.around.timeout_s or self.spec.duration_s + PATIENCE_S,
-                    on_progress=advance,
-                )
-            except JobLost as error:
-                # Its time was over between two commands: as late as one that did not end.
-                self.unfinished = self.unfinished or error.unfinished
-                if isinstance(error.result, ProcessResult):  # what it had printed by then
-                    self.outputs.append(error.result.raw_output(f"{access} {repetition}"))
-                raise
-        after = self.around.counters()
-        self._take(result, repetition, access, _moved(access, before, after))
-
-    def _take(
-        self,
-        result: ProcessResult,
-        repetition: int,
-        access: Access,
-        moved: dict[str, int] | None,
-    ) -> None:
-        output = result.raw_output(f"{access} {repetition}")
-        ordinal = len(self.outputs)
-        self.outputs.append(output)
-        sizes = self._sizes()
-        measurement = self.instrument.parse(output, repetition, ordinal)
-        confirmed = workload.confirm(measurement, self.spec, sizes=sizes)
-        self.measurements.append(confirmed)
-        facts = [self._facts(phase, sizes, moved) for phase in confirmed.phases]
-        judged = _judged(confirmed, facts)
-        if confirmed.status is RunStatus.INVALID_WORKLOAD:
-            reason = f"another workload than asked: {confirmed.problem}"
-            judged = [with_reason(sample, reason) for sample in judged]
-        self.samples += judged
-        self.unfinished = self.unfinished or result.timed_out
-        self.invalid = self.invalid or confirmed.status is RunStatus.INVALID_WORKLOAD
-        complaints = [text for text in (result.problem, confirmed.problem) if text]
-        if complaints:
-            self.problems.append(f"{output.label}: {'; '.join(complaints)}")
-
-    def _sizes(self) -> dict[str, int]:
-        return self.around.directories.sizes(self.directory)
-
-    def _facts(
-        self, phase: Phase, sizes: dict[str, int], moved: dict[str, int] | None
-    ) -> RepetitionFacts:
-        spec, path = self.spec, self.around.path
-        links = [drive.link_bytes_per_s for drive in path.drives]
-        return RepetitionFacts(
-            access=phase.access,
-            direct=path.fs_type not in _DIRECT_IS_IGNORED
-            and (spec.direct if phase.direct is None else phase.direct),
-            elapsed_s=phase.elapsed_s,
-            bytes_moved=phase.moved_bytes,
-            file_bytes=sum(sizes.values()),
-            asked_duration_s=spec.duration_s,
-            asked_tasks=spec.tasks,
-            tasks=phase.tasks,
-            flushed=spec.flush,
-            caches_dropped=bool(phase.caches_dropped) or self.prepared,
-            memory_bytes=self.around.memory_bytes,
-            device=", ".join(moved) if moved else None,
-            device_bytes=sum(moved.values()) if moved else None,
-            link_bytes_per_s=sum(filter(None, links)) if links and all(links) else None,
-            shrinks_data=path.fs_type in {"btrfs", "zfs", "bcachefs"},
-            # Counted at the drives: a loop device is one only where nothing is seen behind it.
-            loop_through_page_cache=any(drive.direct_to_backing is False for drive in path.drives),
-        )
-
-    def remove_files(self) -> None:
-        """Remove the probe's directory; a file system that has died keeps it, and that is said."""
-        try:
-            self.remove_directory()
-        except TrimtabError as error:
-            self.problems.append(f"{self.directory} could not be removed: {error.message}")
-
-    def remove_directory(self) -> None:
-        """Remove the probe's directory; raise ToolError where something of it stays."""
-        removal = self.around.directories.remove(self.parent, self.name)
-        if removal.existed and not removal.removed:
-            kept = "; ".join(f"{name}: {reason}" for name, reason in removal.kept)
-            raise ToolError(f"{self.directory} could not be removed whole ({kept})")
-
-    def outcome(self, started_at: datetime) -> ProbeOutcome:
-        status = self._status()
-        problem = "; ".join(dict.fromkeys(self.problems)) or None
-        if self.error is not None:
-            problem = self.error.message if problem is None else f"{self.error.message}; {problem}"
-        elif status is not RunStatus.OK:
-            self.error = ToolError(f"the probe is {status.value}: {problem}")
-        run = Run(
-            id=self.identifier,
-            site=self.around.site,
-            probe=self.spec.name,
-            kind=self.instrument.benchmark.name,
-            status=status,
-            at=began_at(self.around.allocation, started_at),
-            until=self.around.clock(),
-            tool_version=self.instrument.tool.version,
-            path=self.around.path.path,
-            host=platform.node(),
-            trimtab_version=__version__,
-            parameters=self._parameters(),
-            problem=problem,
-            samples=tuple(self.samples),
-            outputs=tuple(self.outputs),
-        )
-        return ProbeOutcome(
-            run,
-            timelines=tuple(one for m in self.measurements for one in m.timelines),
-            histograms=tuple(one for m in self.measurements for one in m.histograms),
-            missing=tuple(dict.fromkeys(one for m in self.measurements for one in m.missing)),
-            error=self.error,
-        )
-
-    def _status(self) -> RunStatus:
-        believed = any(sample.believed for sample in self.samples)
-        if isinstance(self.error, NeverStarted):
-            return RunStatus.NOT_STARTED
-        if self.invalid:
-            return RunStatus.INVALID_WORKLOAD
-        if self.unfinished:
-            return RunStatus.UNFINISHED
-        if isinstance(self.error, Interrupted):
-            return RunStatus.PARTIAL if self.samples else RunStatus.FAILED
-        if self.error is not None or self.problems:
-            return RunStatus.PARTIAL if believed else RunStatus.FAILED
-        return RunStatus.OK
-
-    def _parameters(self) -> dict[str, object]:
-        moved = [phase.moved_bytes or 0 for m in self.measurements for phase in m.phases]
-        written = [
-            phase.moved_bytes or 0
-            for measurement in self.measurements
-            for phase in measurement.phases
-            if phase.access == "write"
-        ]
-        return {
-            "spec": {**self.spec.asked(), "launcher": self.instrument.launcher.kind},
-            "repetitions": self.spec.repetitions,
-            "layer": "client",
-            "program": self.instrument.tool.path,
-            "launcher": {
-                "name": self.instrument.launcher.name,
-                "version": self.instrument.launcher.version,
-            },
-            "job": self.around.allocation.facts,
-            "cost": {
-                "bytes_written": sum(written),
-                "bytes_read": sum(moved) - sum(written),
-                "node_hours": self.around.allocation.facts.get("node_hours"),
-                "capacity_bytes": self.around.capacity_bytes,
-            },
-            "phases": [dataclasses.asdict(phase) for m in self.measurements for phase in m.phases],
-            "warnings": list(
-                dict.fromkeys(
-                    [*self.unprepared, *(w for m in self.measurements for w in m.warnings)]
-                )
-            ),
-        }
-
-
-def began_at(allocation: Allocation, started_at: datetime) -> datetime:
-    """Return when a run began to measure: a job's own start, not when it came into the queue."""
+def _began_at(allocation: Allocation, started_at: datetime) -> datetime:
+    """Return when a run began to measure: a job's own start, not when it was submitted."""
     facts = allocation.facts
     job_started = facts.get("started_at")
     if facts.get("job_id") is None or not isinstance(job_started, str):
         return started_at
     return datetime.fromisoformat(job_started)
-
-
-def _judged(measurement: Measurement, facts: list[RepetitionFacts]) -> list[Sample]:
-    """Return the samples, each with the reason not to believe its repetition where there is one."""
-    reasons = {
-        (phase.access, phase.repetition): reason_not_to_believe(fact)
-        for phase, fact in zip(measurement.phases, facts, strict=True)
-    }
-    metrics: dict[str, Access] = {metric: access for access, metric in BANDWIDTH.items()}
-    judged = []
-    for sample in measurement.samples:
-        access = metrics.get(sample.metric) or ("write" if "write" in sample.metric else "read")
-        reason = reasons.get((access, sample.repetition or 0))
-        judged.append(sample if reason is None else with_reason(sample, reason))
-    return judged
-
-
-def _moved(
-    access: Access, before: Mapping[str, DeviceBytes], after: Mapping[str, DeviceBytes]
-) -> dict[str, int] | None:
-    """Return what each drive moved in between, ``None`` unless all of them were seen twice."""
-    if not before or set(before) != set(after):
-        return None
-    attribute = "written_bytes" if access == "write" else "read_bytes"
-    moved = {
-        name: getattr(after[name], attribute) - getattr(before[name], attribute) for name in after
-    }
-    return moved if min(moved.values()) >= 0 else None

@@ -12,8 +12,7 @@ from trimtab.errors import Interrupted, RefusedError, TrimtabError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.probing.missing import Likeness, as_asked, likeness_of
-from trimtab.loop.probing.probe import Progress
-from trimtab.loop.probing.runner import ProbeRunner, RunContext
+from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run
 from trimtab.model.site import Site, SiteProbe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch.bounded import Space
 from trimtab.launch.launchers import Launcher
-from trimtab.loop.probing.command_probe import DIRECTORY_WORD, CommandSpec
+from trimtab.loop.probing.command import DIRECTORY_WORD, CommandSpec
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.tools import QUESTION_TIMEOUT_S
 from trimtab.measure import mdtest

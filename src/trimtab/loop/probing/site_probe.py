@@ -13,21 +13,23 @@ from trimtab.launch import bounded
 from trimtab.launch.allocation import Allocation, Demand
 from trimtab.launch.launchers import Launcher
 from trimtab.launch.slurm.launcher import Slurm
-from trimtab.loop.probing.command_probe import CommandSpec, remove_tree, run_command_probe
-from trimtab.loop.probing.mount_check import why_wrong_place
+from trimtab.loop.probing.command import Command, CommandSpec
+from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.placement import Pinned, Striped, pin
 from trimtab.loop.probing.probe import (
     DIRECTORY_PREFIX,
     PATIENCE_S,
     ProbeOutcome,
+    RunContext,
     Surroundings,
     no_preparation,
+    remove_directory,
     run_probe,
 )
 from trimtab.loop.probing.reach import THIS_HOST, Directories, PathDriver, Reach
-from trimtab.loop.probing.runner import RunContext
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.tools import Instrument, choose
+from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import open_driver
 from trimtab.measure.measurement import tail
 from trimtab.measure.table import phases_of
@@ -187,7 +189,7 @@ class SiteProbeRunner:
         """
         path = directory_of(self.site, probe)
         driver = self.reach.open_path(path, self.reach.execute, self.clock)
-        why = why_wrong_place(
+        why = why_wrong_mount(
             self.site, driver.description, self.identity, execute=self.reach.execute
         )
         if why is not None:
@@ -207,18 +209,11 @@ class SiteProbeRunner:
             directories=self._placed(probe, spec),
             space=space,
         )
-        return run_probe(
-            replace(
-                spec,
-                benchmark=instrument.benchmark.name,
-                processes=instrument.launcher.processes,
-            ),
-            instrument,
-            around,
-            progress=context.progress,
-            keep=lambda run: None,  # the watch keeps it, with its slot
-            identifier=context.run_id,
+        spec = replace(
+            spec, benchmark=instrument.benchmark.name, processes=instrument.launcher.processes
         )
+        step = WriteRead(spec, instrument)
+        return run_probe(step, around, progress=context.progress, identifier=context.run_id)
 
     def _one_command(
         self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.Space
@@ -241,9 +236,8 @@ class SiteProbeRunner:
             directories=self._striped(probe),
             space=space,
         )
-        return run_command_probe(
-            spec, launcher, around, progress=context.progress, identifier=context.run_id
-        )
+        step = Command(spec, launcher)
+        return run_probe(step, around, progress=context.progress, identifier=context.run_id)
 
     def _around(
         self,
@@ -322,13 +316,7 @@ class SiteProbeRunner:
                 raise ToolError(f"its job may still be in the queue: {launcher.reason}")
             self._give_back(launcher, job_of(probe, run_id))
         parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
-        if probe.is_one_command:
-            remove_tree(self.reach.directories, parent, name)
-            return
-        removal = self.reach.directories.remove(parent, name)
-        if removal.existed and not removal.removed:
-            kept = "; ".join(f"{inner}: {reason}" for inner, reason in removal.kept)
-            raise ToolError(f"{name} could not be removed whole ({kept})")
+        remove_directory(self.reach.directories, parent, name, tree=probe.is_one_command)
 
 
 def drop_caches(allocation: Allocation) -> str | None:

@@ -55,10 +55,20 @@ def open_twin(site: Site) -> TwinDriver:
     return _opened[key]
 
 
-def twin_clock(site: Site) -> Clock:
-    """Return the clock of a site's twin, without living through its life where it was kept."""
-    kept = Diary(life_directory(site.path)).time()
-    return open_twin(site).clock if kept is None else lambda: kept
+def open_site(site: Site, clock: Clock) -> TwinDriver:
+    """Return the driver of a site's twin, which has a clock of its own."""
+    return open_twin(site)
+
+
+def reach_site(site: Site) -> Reach:
+    """Return how probes reach the twin of a site."""
+    return twin_reach(open_twin(site))
+
+
+def site_clock(site: Site) -> Clock:
+    """Return the clock of a site's twin, without replaying its life where the time is stored."""
+    stored = Diary(life_directory(site.path)).time()
+    return open_twin(site).clock if stored is None else lambda: stored
 
 
 def twin_reach(driver: TwinDriver) -> Reach:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from trimtab.errors import RefusedError, TrimtabError, UsageError
 from trimtab.launch import bounded
-from trimtab.loop.probing.mount_check import why_wrong_place
+from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.site_probe import (
@@ -18,6 +18,7 @@ from trimtab.loop.probing.site_probe import (
     spec_of,
 )
 from trimtab.loop.sites import OpenDriver, open_driver, reach_of
+from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Checked, Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
@@ -67,13 +68,15 @@ def _path(site: Site, identity: str | None, reach: Reach) -> Iterator[Checked]:
 
 def _kind(site: Site, description: PathDescription, identity: str | None) -> Iterator[Checked]:
     what = f"file system {site.file_system or '(as mounted)'}"
-    why = why_wrong_place(site, description, identity)
+    why = why_wrong_mount(site, description, identity)
+    entry, mounted = DRIVERS[site.driver], driver_of_mount(description.kind)
     if why is not None:
         yield Checked(what, False, why)
-    elif site.driver == "lustre":
+    elif entry.named:
         yield Checked(what, True, f"is at {site.path}")
-    elif site.driver == "local" and description.kind == "lustre":
-        yield Checked("driver local", False, f'{site.path} is Lustre: take driver = "lustre"')
+    elif not entry.simulated and mounted is not entry:
+        text = f'{site.path} is {mounted.title}: use driver = "{mounted.name}"'
+        yield Checked(f"driver {entry.name}", False, text)
     elif identity is not None:
         yield Checked(what, True, f"is kept as {identity}")
 
@@ -174,6 +177,6 @@ def _store(site: Site, reach: Reach) -> Iterator[Checked]:
         yield Checked(what, False, error.message)
         return
     yield Checked(what, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")
-    for name in ("lfs", "lctl") if site.driver == "lustre" else ():
-        found = reach.which(name)
-        yield Checked(name, found is not None, found or "not on PATH of this host")
+    for name in DRIVERS[site.driver].programs:
+        program = reach.which(name)
+        yield Checked(name, program is not None, program or "not on PATH of this host")

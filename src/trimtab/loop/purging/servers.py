@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from trimtab.drivers.lustre.clocks import ask_clocks
 from trimtab.drivers.lustre.destroys import DeletedSpace, Pair, ask_deleted_space
 from trimtab.drivers.lustre.draining import Drain
+from trimtab.drivers.lustre.site import lustre_name
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.loop.sites import lustre_name, open_site
+from trimtab.loop.sites import open_site
 from trimtab.purge.run.situation import ServerClock
 from trimtab.purge.run.surroundings import Site
 from trimtab.site.load import known_sites, load_site

@@ -15,7 +15,7 @@ from typing import Final
 from trimtab import __version__
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.allocation import Demand
-from trimtab.loop.probing.mount_check import why_wrong_place
+from trimtab.loop.probing.mount_check import why_wrong_mount
 from trimtab.loop.probing.placement import Pinned
 from trimtab.loop.probing.probe import (
     DIRECTORY_PREFIX,
@@ -26,6 +26,7 @@ from trimtab.loop.probing.probe import (
 )
 from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument
+from trimtab.loop.probing.write_read import WriteRead
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.model.site import Site
@@ -106,7 +107,7 @@ def survey_from_client(
         At the site's path is another file system.
     """
     driver = here.reach.open_path(here.site.path, here.reach.execute, here.clock)
-    why = why_wrong_place(here.site, driver.description, here.identity, execute=here.reach.execute)
+    why = why_wrong_mount(here.site, driver.description, here.identity, execute=here.reach.execute)
     if why is not None:
         raise RefusedError(why)
     spec = replace(
@@ -158,9 +159,11 @@ class _Survey:
         error: TrimtabError | Interrupted | None
         try:
             outcome = run_probe(
-                self.spec, self.instrument, self._around(one.target),
-                progress=progress, keep=kept.append,
-            )  # fmt: skip
+                WriteRead(self.spec, self.instrument),
+                self._around(one.target),
+                progress=progress,
+                keep=kept.append,
+            )
             error = outcome.error
         except Interrupted as stopped:  # it came while files were removed: they are gone now
             error = stopped

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from trimtab.drivers.lustre.site import lustre_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import Progress
 from trimtab.loop.probing.reach import THIS_HOST, Reach
 from trimtab.loop.probing.tools import Instrument
 from trimtab.loop.probing.tools import choose as choose_instrument
-from trimtab.loop.sites import know_site, lustre_name
+from trimtab.loop.sites import know_site
 from trimtab.loop.survey import client, server
 from trimtab.loop.survey.client import Here, Surveyed
 from trimtab.loop.survey.echo import Pause

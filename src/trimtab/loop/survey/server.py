@@ -26,12 +26,11 @@ from trimtab import __version__
 from trimtab.errors import DataError, Interrupted, ToolError, TrimtabError
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.loop.probing.probe import Progress
-from trimtab.loop.survey import notes
+from trimtab.loop.survey import records
 from trimtab.loop.survey.client import Surveyed, status_of
 from trimtab.loop.survey.echo import Leftover, Pause, clean, missing_space, read_back, stop
-from trimtab.loop.survey.notes import PROBE_NAME
-from trimtab.loop.survey.parameters import asked_of, cost_of
 from trimtab.loop.survey.planning import Limits, candidate, meet
+from trimtab.loop.survey.records import PROBE_NAME, asked_of, cost_of
 from trimtab.loop.survey.servers import RunEach, answer_of, complaint, echo_devices, free_bytes
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
@@ -209,10 +208,10 @@ class _Survey:
                 return False
             group.free_before = free_bytes(run, server, group.names)
             directory = answer_of(run, server, _MAKE_DIRECTORY).strip()
-            if not notes.is_directory(directory):
+            if not records.is_directory(directory):
                 raise ToolError(f"{server}: mktemp made no directory: {directory[:80]!r}")
             group.directory = directory
-            self._note(group, notes.begins(server, directory))
+            self._note(group, records.begins(server, directory))
         except TrimtabError as error:
             self._fail(group.targets, error.message)
             return False
@@ -226,7 +225,7 @@ class _Survey:
         if not theirs:
             return None
         why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
-        known = notes.results_left(self.on.recall(), group.server)
+        known = records.results_left(self.on.recall(), group.server)
         return why if known is None else f"{why}; {known}"
 
     def _measure(self, groups: list[_Wave]) -> None:
@@ -288,7 +287,7 @@ class _Survey:
         try:
             if not stays:
                 answer_of(self.on.run, group.server, ("rm", "-r", "--", group.directory))
-            self._note(group, notes.ended(group.server, outcome, "; ".join(said)))
+            self._note(group, records.ended(group.server, outcome, "; ".join(said)))
         except TrimtabError as error:
             self.notes.append(error.message)
 
@@ -339,7 +338,7 @@ class _Survey:
                 kind=EventKind.NOTE,
                 at=at,
                 detail=detail,
-                source=notes.SOURCE,
+                source=records.SOURCE,
                 targets=tuple(one.target for one in group.targets),
             )
         )

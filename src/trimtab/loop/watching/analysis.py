@@ -17,7 +17,7 @@ from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
-from trimtab.loop.status_incidents import GOING_ON, HISTORY, suspect_of
+from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
 from trimtab.model.incident import Explanation, IncidentState, Shape

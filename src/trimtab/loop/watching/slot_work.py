@@ -32,7 +32,7 @@ from trimtab.loop.probing.missing import (
     snapshot_id,
     stretch,
 )
-from trimtab.loop.probing.runner import ProbeRunner, RunContext
+from trimtab.loop.probing.probe import ProbeRunner, RunContext
 from trimtab.loop.watching.agenda import PROBE_PREFIX, MissMany
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields

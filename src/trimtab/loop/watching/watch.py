@@ -18,9 +18,8 @@ from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.notify import Notifier
+from trimtab.loop.probing.probe import ProbeRunner
 from trimtab.loop.probing.reach import since_boot_s
-from trimtab.loop.probing.runner import ProbeRunner
-from trimtab.loop.watching import holder as holders
 from trimtab.loop.watching.agenda import (
     PROBE_PREFIX,
     SNAPSHOT,
@@ -35,7 +34,7 @@ from trimtab.loop.watching.agenda import (
     wake_at,
 )
 from trimtab.loop.watching.analysis import Vigil
-from trimtab.loop.watching.lease import LEASE_S, lease_end
+from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.resuming import Beginnings
 from trimtab.loop.watching.retention import Retention
@@ -114,7 +113,7 @@ class Watch:
         log: logging.Logger | None = None,
         notify: Notifier | None = None,
         holder: str | None = None,
-        gone: Callable[[str], bool] = holders.gone,
+        gone: Callable[[str], bool] = is_gone,
         elapsed_s: Callable[[], float] = since_boot_s,
     ) -> None:
         self.site, self.store = site, store
@@ -122,7 +121,7 @@ class Watch:
         self._elapsed_s = elapsed_s
         self.log = log or logging.getLogger(NAME)
         self._notify = notify or Notifier()
-        self._holder = holder or holders.own()
+        self._holder = holder or this_process()
         self._items = items(site)
         self._patience = Patience(self.log, clock, self._pause, self._outage)
         self._work = SlotWork(

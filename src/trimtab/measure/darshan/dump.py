@@ -26,6 +26,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
+from trimtab.message import Message
+
 FORMAT_VERSION: Final = 1
 MODULES: Final = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO"}
 """Modules that count bytes and times of files, with the prefix of their counters."""
@@ -52,7 +54,10 @@ def main(path: str, out: TextIO) -> int:
         problem = MISSING
     # Whatever PyDarshan raises on a damaged log (it has no errors of its own) is about the log.
     except Exception as error:  # noqa: BLE001
-        problem = f"PyDarshan cannot read this log: {type(error).__name__}: {error}"
+        problem = Message(
+            "darshan-log-unreadable",
+            f"PyDarshan cannot read this log: {type(error).__name__}: {error}",
+        )
     last = {"end": True} if problem is None else {"error": problem[:1000]}
     out.write(json.dumps(last, separators=(",", ":")) + "\n")
     out.flush()

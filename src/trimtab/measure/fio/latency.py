@@ -15,6 +15,7 @@ from typing import Any, Final
 from trimtab.measure.fio.figures import QUANTILES, Entry, is_decimal
 from trimtab.measure.fio.options import is_set, options_of
 from trimtab.measure.plain import as_dict, as_number
+from trimtab.message import Message
 
 _LIKE_ANOTHER: Final = 1.02
 """A percentile is a bucket's value, and buckets are 1/64 of their octave wide."""
@@ -58,12 +59,15 @@ def latencies(entries: Sequence[Entry]) -> Latencies:
     """Return the latency of entries that ran together."""
     told = [_told(entry) for entry in entries]
     if not all(one.operations for one in told):
-        return Latencies(missing="fio gave no latency")
+        return Latencies(missing=Message("no-latency", "fio printed no latency"))
     if len(told) == 1:
         return _of_one(entries[0], told[0])
     if not all(one.bins and sum(one.bins.values()) == one.operations for one in told):
         return Latencies(
-            missing="fio gave one for each job; run it with group_reporting, or print json+"
+            missing=Message(
+                "latency-per-job",
+                "fio printed one for each job; use group_reporting or json+",
+            )
         )
     return _of_several(entries, told)
 
@@ -94,7 +98,11 @@ def _of_one(entry: Entry, told: _Told) -> Latencies:
         if value is not None:
             line = entry.document.line_of(entry.index, *told.path, name)
             values[name] = value * told.unit_s, line
-    missing = None if told.percentiles else "fio gave no percentiles of the completion latency"
+    missing = (
+        None
+        if told.percentiles
+        else Message("no-percentiles", "fio printed no percentiles of the completion latency")
+    )
     return Latencies(values, _in_ns(told), missing=missing, reason=_disorder(told))
 
 
@@ -177,4 +185,4 @@ def _disorder(told: _Told) -> str | None:
         if rising:
             ordered &= rising[-1] <= greatest * _LIKE_ANOTHER + 1
             ordered &= rising[0] >= math.floor(least / _LIKE_ANOTHER) - 1
-    return None if ordered else "fio's latencies do not fit together"
+    return None if ordered else Message("figures-disagree", "fio's latencies are inconsistent")

@@ -35,6 +35,7 @@ from trimtab.measure.measurement import (
 )
 from trimtab.measure.plain import as_dict, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput
 
@@ -66,7 +67,10 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         integrity_lost = read_jobs(draft, document, range(len(document.jobs)), repetition)
         _note_order(draft, document)
         if found.unfinished:
-            draft.problems.append("fio did not finish its output: an earlier part of it is read")
+            draft.add_problem(
+                "earlier-part-read",
+                "fio did not finish its output: an earlier part of it is read",
+            )
     _note_problems(draft, output, text, bool(found.documents))
     return draft.finished(integrity_lost=integrity_lost)
 
@@ -93,7 +97,11 @@ def read(source: Source) -> tuple[Measurement, ...]:
             _note_said(draft, said)
             drafts.append(draft)
     if found.unfinished:
-        drafts[-1].problems.append("fio did not finish its output: an earlier part of it is read")
+        drafts[-1].problems.append(
+            Message(
+                "earlier-part-read", "fio did not finish its output: an earlier part of it is read"
+            )
+        )
     _name(drafts)
     return tuple(draft.finished() for draft in drafts)
 
@@ -120,14 +128,15 @@ def _no_result(text: str) -> DataError:
             line = text.count("\n", 0, found.start()) + 1
             return DataError(
                 f"this is fio's {words} output, which rounds or leaves out what is needed",
+                code="output-format-unsupported",
                 line=line,
                 hint="run fio with --output-format=json or json+",
             )
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
-            return DataError(f"fio gave no result: {tail(line)}", line=number)
+            return DataError(f"fio printed no result: {tail(line)}", code="no-result", line=number)
     said = beginning(text) or "it is empty"
-    return DataError(f"this is not the JSON output of fio: {said}", line=1)
+    return DataError(f"this is not the JSON output of fio: {said}", code="not-this-format", line=1)
 
 
 def _executions(found: Output) -> Iterator[tuple[Document, list[str]]]:
@@ -204,8 +213,9 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     if place.devices is not None:
         draft.told["devices"] = place.devices
     if hidden:
-        draft.warnings.append(
-            "group_reporting put sections together; fio names the devices of the last one alone"
+        draft.warn(
+            "sections-merged",
+            "group_reporting put sections together; fio names only the last one's devices",
         )
         draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
     elif place.names:
@@ -226,14 +236,20 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     _note_end(draft, document, options)
     _note_others(draft, document, run)
     if integrity_lost or document.mixed:
-        reason = "data read is not what was written" if integrity_lost else "two outputs are mixed"
+        reason = (
+            Message("data-corrupt", "data read is not what was written")
+            if integrity_lost
+            else Message("outputs-mixed", "two outputs are mixed")
+        )
         _disbelieve(draft, reason, targets_too=True)
     return draft
 
 
 def _draft(ordinal: int | None) -> Draft:
     draft = Draft("fio", ordinal)
-    draft.missing.append(Missing("timeline", "fio writes bytes over time only to log files"))
+    draft.missing.append(
+        Missing("timeline", Message("no-timeline", "fio writes bytes over time only to log files"))
+    )
     return draft
 
 
@@ -253,7 +269,13 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
     if known and len(known) == len(run) and not any("job_start_clock_id" in one for one in options):
         draft.began = min(known)
         if max(known) - min(known) > timedelta(seconds=max(0.1 * longest_s, 1.0)):
-            _disbelieve(draft, "its jobs did not run at the same time, as fio's job_start shows")
+            _disbelieve(
+                draft,
+                Message(
+                    "jobs-not-simultaneous",
+                    "its jobs did not run at the same time, as fio's job_start shows",
+                ),
+            )
     elif draft.ended is not None and longest_s:
         draft.began = draft.ended - timedelta(seconds=longest_s)
     else:
@@ -262,12 +284,22 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
     if delayed and (
         len(run) > 1 or any(tasks_of(document, document.jobs[index]) != 1 for index in run)
     ):
-        _disbelieve(draft, "its jobs began at different times, as startdelay asked")
+        _disbelieve(
+            draft,
+            Message(
+                "jobs-not-simultaneous", "its jobs began at different times, as startdelay asked"
+            ),
+        )
 
 
 def _note_order(draft: Draft, document: Document) -> None:
     if len(_runs(document)) > 1:
-        _disbelieve(draft, "its jobs ran one after another: they are no one result")
+        _disbelieve(
+            draft,
+            Message(
+                "jobs-not-simultaneous", "its jobs ran one after another: they are not one result"
+            ),
+        )
 
 
 def _disbelieve(draft: Draft, reason: str, *, targets_too: bool = False) -> None:
@@ -284,7 +316,7 @@ def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]
     for job in document.jobs:
         eta_s = as_whole(job.get("eta"))
         if eta_s is not None and 0 < eta_s < _STILL_RUNNING_S:
-            draft.problems.append("fio was still running when it printed this")
+            draft.add_problem("run-unfinished", "fio was still running when it printed this")
     limits = {"number_ios", "io_size", "io_limit", "steadystate", "ss"}
     wanted = [
         time_s(one.get("runtime"))
@@ -294,7 +326,7 @@ def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]
     wanted_s = max(filter(None, wanted), default=0.0)
     longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
     if draft.phases and longest_s < 0.99 * wanted_s:
-        draft.problems.append(f"fio ran {longest_s:g} s of {wanted_s:g} s")
+        draft.add_problem("ended-early", f"fio ran {longest_s:g} s of {wanted_s:g} s")
 
 
 def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
@@ -303,13 +335,20 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
     trimmed = total(as_number(trim.get("io_bytes", 0)) for trim in trims)
     if trimmed:
         draft.told["trimmed_bytes"] = trimmed
-        draft.missing.append(Missing("trim rate", "there is no metric of trimming by fio"))
+        draft.missing.append(
+            Missing("trim rate", Message("no-metric", "there is no metric of trimming by fio"))
+        )
     if any("mixed" in document.jobs[index] for index in run) and not draft.phases:
-        draft.problems.append(
-            "fio was asked to tell reads and writes as one (unified_rw_reporting)"
+        draft.add_problem(
+            "reads-writes-unified",
+            "fio reported reads and writes as one (unified_rw_reporting)",
         )
     if not draft.phases and not draft.problems:
-        draft.problems.append("fio only trimmed" if trimmed else "fio moved no bytes")
+        draft.problems.append(
+            Message("only-trimmed", "fio only trimmed")
+            if trimmed
+            else Message("no-bytes", "fio moved no bytes")
+        )
 
 
 def _end(document: Document) -> datetime | None:
@@ -349,7 +388,7 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     stopped = [warning for warning in draft.warnings if "terminating on signal" in warning]
     draft.problems += stopped
     if output.truncated:
-        draft.problems.append("the output was cut at its limit")
+        draft.add_problem("output-cut", "the output was cut at its limit")
     # On stderr it says what is wrong, on stdout where in its source it noticed.
     said = [
         tail(line)
@@ -358,14 +397,16 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     ]
     if not whole:
         if not text.strip():
-            draft.problems.append("fio printed nothing")
+            draft.add_problem("nothing-printed", "fio printed nothing")
         elif '"fio version"' in text:
-            draft.problems.append("fio did not finish its output")
+            draft.add_problem("output-unfinished", "fio did not finish its output")
         elif not said:
-            draft.problems.append(f"this is not the JSON output of fio: {beginning(text)}")
+            draft.add_problem(
+                "not-this-format", f"this is not the JSON output of fio: {beginning(text)}"
+            )
         draft.problems += said[:1]
     elif not draft.phases and not draft.problems:
-        draft.problems += ["fio moved no bytes", *said[:1]]
+        draft.problems += [Message("no-bytes", "fio moved no bytes"), *said[:1]]
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.problems.append(f"fio ended with {code}")
+        draft.add_problem("tool-exit", f"fio ended with {code}")

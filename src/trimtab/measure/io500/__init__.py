@@ -49,7 +49,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
         beside = source.beside.get(_DETAILS_NAME, b"").decode("utf-8-sig", "replace")
         details = details_of(beside if len(runs) == 1 else "", output=1)
     if not any(run.phases for run in runs):
-        raise DataError("it holds no phase of an IO500", line=1)
+        raise DataError("no IO500 phase in this file", code="no-result", line=1)
     found: list[Measurement] = []
     for number, run in enumerate(runs, start=1):
         suffix = f" run {number}" if number > 1 else ""

@@ -13,6 +13,7 @@ from trimtab.measure.io500.details import Details, Section
 from trimtab.measure.io500.summary import Figure, PhaseLine, Run, ScoreLine
 from trimtab.measure.mdtest.arguments import options_of, parameters
 from trimtab.measure.measurement import Measurement
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 from trimtab.units import parse_bytes
@@ -69,7 +70,9 @@ class _Judge:
         for phase in phases.values():
             if _metric(phase) is None:
                 if not phase.name.startswith(_NO_METRIC):
-                    self.warnings.append(f"{phase.name} is not a phase that is known here")
+                    self.warnings.append(
+                        Message("phase-unknown", f"{phase.name} is an unknown phase")
+                    )
                 continue
             groups.setdefault(_group(phase.name), []).append(phase)
         wrong = self._means(phases)
@@ -88,14 +91,16 @@ class _Judge:
         for phase in self.run.phases:
             first = phases.setdefault(phase.name, phase)
             if first.figure != phase.figure or first.invalid != phase.invalid:
-                doubts[phase.name] = f"line {phase.line} has another result of {phase.name}"
+                doubts[phase.name] = Message(
+                    "result-twice", f"line {phase.line} has another result of {phase.name}"
+                )
         for name, phase in phases.items():
             section = self.details.sections.get(name)
             other = section.text("score") if section is not None else None
             if other is None or phase.output == self.details.output or phase.figure is None:
                 continue
             if not _same(phase.figure, other):
-                doubts[name] = f"result.txt has {other[:40]} for {name}"
+                doubts[name] = Message("result-mismatch", f"result.txt has {other[:40]} for {name}")
         return phases, doubts
 
     def _invalid(self) -> str | None:
@@ -111,21 +116,29 @@ class _Judge:
         marked = [one.name for one in self.run.phases if one.invalid and one.name in _SCORED]
         why = list(dict.fromkeys(complaints or marked))
         if (score is not None and score.invalid) or marked or (why and score is None):
-            return "IO500 calls the run invalid" + (f": {why[0]}" if why else "")
-        self.warnings += [f"IO500 said {one!r} and called the run valid" for one in why]
+            return Message(
+                "run-invalid", "IO500 marked the run invalid" + (f": {why[0]}" if why else "")
+            )
+        self.warnings += [
+            Message("run-called-valid", f"IO500 printed {one!r} but marked the run valid")
+            for one in why
+        ]
         return None
 
     def _problems(self, phases: Mapping[str, PhaseLine]) -> list[str]:
         problems: list[str] = []
         if self.run.score is None:
-            problems.append("IO500 ended before its score")
+            problems.append(Message("output-unfinished", "IO500 ended before its score"))
         else:
             lacking = sorted(_SCORED - set(phases))
-            problems += [f"there is no result of {', '.join(lacking)}"] if lacking else []
+            if lacking:
+                problems.append(Message("phases-missing", f"no result for {', '.join(lacking)}"))
         if self.run.unreadable:
-            problems.append(f"line {self.run.unreadable[0]} is not whole")
+            problems.append(Message("line-damaged", f"line {self.run.unreadable[0]} is incomplete"))
         if self.details.repeated:
-            problems.append(f"result.txt has {self.details.repeated} twice")
+            problems.append(
+                Message("result-twice", f"result.txt has {self.details.repeated} twice")
+            )
         return problems
 
     def _means(self, phases: Mapping[str, PhaseLine]) -> dict[str, str]:
@@ -161,7 +174,7 @@ class _Judge:
         return self._measurement(
             name,
             status=status if stands else RunStatus.FAILED,
-            problem="; ".join(said) or None,
+            problems=tuple(said),
             began=_first(one.moment("t_start") for one in sections),
             ended=_first(one.moment("t_end") for one in reversed(sections)),
             asked=asked,
@@ -176,7 +189,7 @@ class _Judge:
         reason = invalid or next(iter(wrong.values()), None) or _not_the_total(score)
         value = score.total.value if score.total is not None and score.total.value > 0 else None
         if value is None:
-            reason = reason or "it has no number"
+            reason = reason or Message("number-unreadable", "no number was printed")
         sample = Sample("score", value, 0, None, "total", score.output, score.line, reason)
         told: dict[str, object] = {}
         if score.bandwidth is not None:
@@ -189,7 +202,7 @@ class _Judge:
         return self._measurement(
             "score",
             status=RunStatus.OK if sample.believed else RunStatus.FAILED,
-            problem=reason,
+            problems=() if reason is None else (reason,),
             began=self.details.began,
             ended=self.details.ended,
             asked=self._common(),
@@ -202,7 +215,7 @@ class _Judge:
         name: str,
         *,
         status: RunStatus,
-        problem: str | None,
+        problems: tuple[str, ...],
         began: datetime | None,
         ended: datetime | None,
         asked: Mapping[str, object],
@@ -213,7 +226,7 @@ class _Judge:
         return Measurement(
             kind=self.kind,
             status=status,
-            problem=problem,
+            problems=problems,
             tool_version=self.run.version or self.details.version,
             name=name + self.suffix,
             layer="client",
@@ -236,7 +249,7 @@ class _Judge:
         commands = [one.text("exe") for one in sections]
         known = _parameters(next(filter(None, commands), ""))
         if known is None:
-            reason = "they stand in result.txt, which is not beside it"
+            reason = Message("companion-missing", "parameters are in result.txt, which is missing")
             return self._common(), (Missing("parameters", reason),)
         return self._common() | known, ()
 
@@ -261,14 +274,18 @@ def _metric(phase: PhaseLine) -> str | None:
 def _sample(phase: PhaseLine, doubt: str | None, invalid: str | None) -> Sample:
     reason, value = invalid or doubt, None
     if phase.invalid:
-        reason = reason or "IO500 calls the phase invalid"
+        reason = reason or Message("phase-invalid", "IO500 marked the phase invalid")
     figure = phase.figure
     if figure is None or figure.value <= 0:
-        reason = reason or "no rate was printed: the phase did not run, or was over at once"
+        reason = reason or Message(
+            "no-rate", "no rate printed: the phase did not run, or ended at once"
+        )
     else:
         value = figure.value * (_GIB if phase.bandwidth else 1000.0)
         if figure.error > COARSE:
-            reason = reason or f"it was printed with too few digits: {figure.value:g}"
+            reason = reason or Message(
+                "too-few-digits", f"printed with too few digits: {figure.value:g}"
+            )
     metric = _metric(phase)
     assert metric is not None
     return Sample(metric, value, 0, None, "total", phase.output, phase.line, reason)
@@ -288,20 +305,26 @@ def _not_the_mean(figures: Sequence[Figure | None], printed: Figure | None) -> s
     error = sum(one.error for one in known) / len(known) + printed.error
     if abs(printed.value / mean - 1) <= 1.1 * error + 1e-6:
         return None
-    return f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}"
+    return Message(
+        "figures-disagree",
+        f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}",
+    )
 
 
 def _not_the_total(score: ScoreLine) -> str | None:
     """Return why a total is not the root of bandwidth times operations."""
     if score.bandwidth is None or score.operations is None or score.total is None:
-        return "bandwidth, operations or total are no numbers"
+        return Message("score-unreadable", "bandwidth, operations or total is not a number")
     product = score.bandwidth.value * score.operations.value
     error = 1.1 * (score.bandwidth.error + score.operations.error + score.total.error) + 1e-6
     if product > 0 and abs(score.total.value / math.sqrt(product) - 1) <= error:
         return None
     if product > 0 and abs(score.total.value / product - 1) <= error:
-        return "it is the product, as before 2018, where later scores are its root"
-    return f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}"
+        return Message("score-is-product", "computed as before 2018: the product, not its root")
+    return Message(
+        "figures-disagree",
+        f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}",
+    )
 
 
 def _parameters(command: str) -> dict[str, object] | None:

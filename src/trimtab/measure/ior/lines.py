@@ -21,6 +21,7 @@ from trimtab.measure.ior.printed import (
     figure_of,
 )
 from trimtab.measure.plain import whole_of
+from trimtab.message import Message
 from trimtab.model.run import Access
 
 _OF_INTEREST: Final = re.compile(
@@ -160,6 +161,7 @@ class _Reader:
         if self._parts > PARTS_MAX:
             raise DataError(
                 f"there are more than {PARTS_MAX} runs and results of IOR",
+                code="too-many-results",
                 line=self._line_of(position),
             )
 
@@ -234,7 +236,10 @@ class _Reader:
         named = {name: word for name, word in zip(columns, words, strict=False) if word != "-"}
         if not whole or len(words) != len(columns) or not {"bw", "total", "iter"} <= set(named):
             number = self._line_of(position)
-            self._warn(f"line {number} is not a whole row of results", run.tests[-1])
+            self._warn(
+                Message("line-damaged", f"line {number} is not a complete row of results"),
+                run.tests[-1],
+            )
             test = run.tests[-1]
             more = run.is_csv and len(words) > len(columns)
             test.commas = test.commas or more or _COMMA.search(line) is not None
@@ -399,7 +404,10 @@ class _Reader:
             return
         if not ended or access not in ("write", "read") or None in figures:
             number = self._line_of(position)
-            self._warn(f"the result that ends at line {number} is not whole", test)
+            self._warn(
+                Message("result-damaged", f"the result that ends at line {number} is incomplete"),
+                test,
+            )
             test.result_lost = True
             return
         lines = [found[key][1] if key in found else None for key in ("bwMiB", "iops")]

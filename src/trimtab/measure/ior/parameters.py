@@ -14,6 +14,7 @@ from typing import Final
 
 from trimtab.measure.ior.printed import IorRun, Test
 from trimtab.measure.plain import whole_of
+from trimtab.message import Message
 
 _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
@@ -115,9 +116,9 @@ def used_of_size(test: Test) -> float | None:
 def moved_nothing(test: Test) -> str | None:
     """Return why a test is no measurement although IOR printed figures: it did no I/O."""
     if test.options.get("dryRun", "0") != "0":
-        return "a dry run does no I/O"
+        return Message("dry-run", "a dry run does no I/O")
     if _first_word(test.options.get("api")) == "DUMMY":
-        return "the API DUMMY does no I/O"
+        return Message("dry-run", "the API DUMMY does no I/O")
     return None
 
 

@@ -21,17 +21,24 @@ from trimtab.measure.ior.results import (
 )
 from trimtab.measure.measurement import Draft, Measurement, Phase, beginning, tail
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message, code_of
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput, RunStatus
 
 _NOT_TOLD: Final = (
-    Missing("timeline", "IOR does not print bytes over time"),
-    Missing("latency distribution", "IOR prints no percentiles"),
+    Missing("timeline", Message("no-timeline", "IOR does not print bytes over time")),
+    Missing("latency distribution", Message("no-percentiles", "IOR prints no percentiles")),
 )
-_INTEGRITY_LOST: Final = "data read is not what was written: IOR found errors"
-_CSV: Final = "IOR's CSV does not say whether the run came to its end, nor when and what was asked"
-_EMPTY_CSV: Final = "IOR 3.2 and 3.3 print no result as CSV; run it with text or JSON"
-_ONLY_SUMMED: Final = "IOR printed no repetition, only their least, mean and most"
+_INTEGRITY_LOST: Final = Message(
+    "data-corrupt", "data read is not what was written: IOR found errors"
+)
+_CSV: Final = Message("end-unknown", "IOR's CSV has no end, times or parameters of the run")
+_EMPTY_CSV: Final = Message(
+    "output-format-unsupported", "IOR 3.2 and 3.3 print no result as CSV; run it with text or JSON"
+)
+_ONLY_SUMMED: Final = Message(
+    "repetitions-not-printed", "IOR printed no repetitions, only their minimum, mean and maximum"
+)
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -48,14 +55,16 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     try:
         runs = runs_of(text)
     except DataError as error:
-        return Draft("ior", ordinal, problems=[error.message]).finished()
+        return Draft("ior", ordinal, problems=[Message(error.code, error.message)]).finished()
     tests = [(run, test) for run in runs for test in run.tests]
     draft = Draft("ior", ordinal, missing=list(_NOT_TOLD))
     draft.tool_version = next((run.version for run in reversed(runs) if run.version), None)
     for run, test in tests:
         draft.phases += phases_of(test, parameters_of(run, test), repetition)
     if len(tests) > 1:
-        reason = f"the output holds {len(tests)} tests, perhaps of different parameters"
+        reason = Message(
+            "several-tests", f"the output holds {len(tests)} tests, perhaps of different parameters"
+        )
         draft.phases = _counted_on(draft.phases, repetition, reason)
     everything = [part for run in runs for part in (run.early, *run.tests)]
     draft.warnings += [warning for part in everything for warning in part.warnings]
@@ -64,7 +73,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         draft.problems.append(_INTEGRITY_LOST)
     draft.problems += _distinct(error for part in everything for error in part.errors)
     if output.truncated:
-        draft.problems.append("the output was cut at its limit")
+        draft.add_problem("output-cut", "the output was cut at its limit")
     _note_end(draft, runs, output, text)
     return draft.finished(integrity_lost=integrity_lost)
 
@@ -79,7 +88,8 @@ def read(source: Source) -> tuple[Measurement, ...]:
             found.append(_failed(run, place, problem))
     if not found:
         said = _EMPTY_CSV if "summaryFormat=CSV" in source.head else beginning(source.head)
-        raise DataError(f"this holds no result of IOR: {said}", line=1)
+        code = code_of(said) or "no-result"
+        raise DataError(f"no result of IOR in this file: {said}", code=code, line=1)
     return tuple(found)
 
 
@@ -134,7 +144,10 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
         draft.latencies += summed_of(test, 0)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
     refused = run.refused[:1]
-    draft.warnings += [f"IOR did not understand {word} and ran without it" for word in refused]
+    draft.warnings += [
+        Message("option-ignored", f"IOR did not understand {word} and ran without it")
+        for word in refused
+    ]
     integrity_lost = test.integrity_lost or run.early.integrity_lost
     if integrity_lost:
         draft.problems.append(_INTEGRITY_LOST)
@@ -156,7 +169,9 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
         problems += [*missing_repetitions(test, parameters), _CSV]
     elif not test.ended:
         if not problems:
-            problems.append("IOR did not finish" + _why_broken(run, test))
+            problems.append(
+                Message("output-unfinished", "IOR did not finish" + _why_broken(run, test))
+            )
         problems += missing_repetitions(test, parameters)
     else:
         problems += missing_repetitions(test, parameters)
@@ -174,21 +189,24 @@ def _why_broken(run: IorRun, test: Test) -> str:
 def _why_no_test(run: IorRun, text: str) -> str | None:
     """Return why a run has no test; ``None`` for something that IOR may not have printed at all."""
     # After the first word that it does not understand it takes the others wrongly too.
-    refused = [f"IOR did not understand {word}, and measured nothing" for word in run.refused[:1]]
+    refused = [
+        Message("option-unknown", f"IOR did not understand {word}, and measured nothing")
+        for word in run.refused[:1]
+    ]
     if said := refused + _distinct(run.early.errors):
         return "; ".join(said)
     if run.version is None and run.began is None:
         return None
     if "summaryFormat=CSV" in text and (run.version or "").startswith(("3.2", "3.3")):
         return _EMPTY_CSV
-    return "IOR did not finish" + _why_broken(run, run.early)
+    return Message("output-unfinished", "IOR did not finish" + _why_broken(run, run.early))
 
 
 def _failed(run: IorRun, place: int, problem: str) -> Measurement:
     return Measurement(
         kind="ior",
         status=RunStatus.FAILED,
-        problem=problem,
+        problems=(problem,),
         tool_version=run.version,
         name=_name(place, 0),
         layer="client",
@@ -279,28 +297,30 @@ def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) ->
     """Collect what the end of an output says, with stderr and exit code beside it."""
     stderr = output.stderr.decode("utf-8", "replace")
     tests = [(run, test) for run in runs for test in run.tests]
-    said_why = bool(draft.problems) and draft.problems != ["the output was cut at its limit"]
+    said_why = any(code_of(problem) != "output-cut" for problem in draft.problems)
     if not text.strip():
         said = _without_boilerplate(stderr)
-        draft.problems.append("IOR printed nothing" + (f": {said}" if said else ""))
+        draft.add_problem("nothing-printed", "IOR printed nothing" + (f": {said}" if said else ""))
     elif not runs:
-        draft.problems.append(f"this is not the output of IOR: {beginning(text)}")
+        draft.add_problem("not-this-format", f"this is not the output of IOR: {beginning(text)}")
     elif runs[-1].is_csv:
         draft.problems.append(_CSV)
     elif runs[-1].finished is None:
         failed = [warning for warning in draft.warnings if "failed" in warning]
         if not said_why:
-            draft.problems.append("IOR did not finish" + (f": {failed[0]}" if failed else ""))
+            draft.add_problem(
+                "output-unfinished", "IOR did not finish" + (f": {failed[0]}" if failed else "")
+            )
     else:
         for run, test in tests:
             problems = missing_repetitions(test, parameters_of(run, test))
             which = f" of test {test.number}" if len(tests) > 1 else ""
-            draft.problems += [problem + which for problem in problems]
+            draft.problems += [Message(problem.code, problem + which) for problem in problems]
     if output.exit_code != 0:
         # What mpirun says about it is long and explains nothing, unless there is nothing else.
         said = "" if draft.problems else _without_boilerplate(stderr)
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.problems.append(f"IOR ended with {code}" + (f": {said}" if said else ""))
+        draft.add_problem("tool-exit", f"IOR ended with {code}" + (f": {said}" if said else ""))
 
 
 def _without_boilerplate(stderr: str) -> str:

@@ -31,6 +31,7 @@ from typing import Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.measure.plain import whole_lines
+from trimtab.message import Message
 
 Direction = Literal["R", "W"]
 
@@ -126,7 +127,9 @@ def read_tests(text: str) -> tuple[tuple[Test, ...], tuple[str, ...]]:
         It is longer than any output of ``lst``.
     """
     if text.count("\n") > _LINES_MAXIMUM:
-        raise DataError(f"more than {_LINES_MAXIMUM} lines: not of lst", line=1)
+        raise DataError(
+            f"more than {_LINES_MAXIMUM} lines: too many for lst", code="too-many-lines", line=1
+        )
     reader = _Reader(old_unit=_MODERN.search(text) is None)
     for number, line in whole_lines(text):
         if line:
@@ -211,7 +214,9 @@ class _Reader:
 
     def _mixed(self, number: int, how: str) -> None:
         test = self.tests[-1]
-        test.mixed = test.mixed or f"two outputs are mixed: line {number} {how}"
+        test.mixed = test.mixed or Message(
+            "outputs-mixed", f"two outputs are mixed: line {number} {how}"
+        )
 
     def _figures(self, number: int, line: str) -> None:
         """Take one line; every line of two mixed outputs is there, so that some do not fit."""
@@ -230,8 +235,10 @@ class _Reader:
         if figures is None and other(number, direction, line[4:]) is not None:
             self._mixed(number, f"is not one of {what}")
         if figures is None:
-            self.tests[-1].problems.append(f"line {number} is damaged")
-            figures = Figures(direction, number, None, None, None, "the line is damaged")
+            self.tests[-1].problems.append(Message("line-damaged", f"line {number} is damaged"))
+            figures = Figures(
+                direction, number, None, None, None, Message("line-damaged", "the line is damaged")
+            )
         into[direction] = figures
 
     def _bandwidths(self, number: int, direction: Direction, text: str) -> Figures | None:
@@ -243,7 +250,10 @@ class _Reader:
         doubtful = units == {"MB/s"} and self.old_unit
         factor = _MB if units == {"MB/s"} and not doubtful else MIB
         reason = (
-            "MB/s is MiB/s until Lustre 2.8 and 10^6 B/s from 2.9 on: the text does not show which"
+            Message(
+                "unit-unknown",
+                "MB/s is MiB/s until Lustre 2.8, 10^6 B/s from 2.9: the text does not show which",
+            )
             if doubtful
             else None
         )
@@ -284,9 +294,11 @@ def _of_line(
     # The mean is taken in single precision.
     slack = rounding + 1e-5 * max(figures.values())
     if least is not None and most is not None and least > most:
-        reason = reason or "the least is more than the most"
+        reason = reason or Message("figures-disagree", "the least is more than the most")
     elif mean is not None and (
         (least is not None and mean < least - slack) or (most is not None and mean > most + slack)
     ):
-        reason = reason or "the mean is not between the least and the most"
+        reason = reason or Message(
+            "figures-disagree", "the mean is not between the least and the most"
+        )
     return Figures(direction, number, mean, least, most, reason)

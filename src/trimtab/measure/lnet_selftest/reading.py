@@ -17,6 +17,7 @@ from trimtab.measure.lnet_selftest.commands import count_of_nids
 from trimtab.measure.lnet_selftest.intervals import Direction, Figures, Interval, Test, read_tests
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -62,7 +63,9 @@ def read(source: Source) -> tuple[Measurement, ...]:
             found.append(_Group(test, group).measurement(name))
     if not found:
         said = "; ".join([*others, *(error for test in tests for error in test.errors)])
-        raise DataError("lst measured nothing" + (f": {said[:300]}" if said else ""), line=1)
+        raise DataError(
+            "lst measured nothing" + (f": {said[:300]}" if said else ""), code="no-result", line=1
+        )
     return tuple(found)
 
 
@@ -94,26 +97,30 @@ class _Group:
         problems = [*self.test.problems[:3], *self.test.errors[:3]]
         failed = max(one.failed_nodes for one in self.intervals)
         if failed:
-            problems.append(f"{failed} nodes did not answer and are not in the mean")
+            problems.append(
+                Message("nodes-silent", f"{failed} nodes did not answer and are not in the mean")
+            )
         if any(one for one in samples if one.reason == _CUT):
             problems.append(_CUT)
         stands = any(sample.believed for sample in samples)
         if not stands and not problems:
             reason = next((one.reason for one in samples if one.reason), None)
-            problems.append(reason or "no interval holds a figure")
+            problems.append(reason or Message("no-result", "no interval has a figure"))
         status = RunStatus.OK
         if problems:
             status = RunStatus.PARTIAL if stands else RunStatus.FAILED
         return Measurement(
             kind=KIND,
             status=status,
-            problem="; ".join(problems) or None,
+            problems=tuple(problems),
             name=name,
             layer="network",
             asked=self._asked(side),
             told=self._told(side),
             samples=samples,
-            warnings=() if self.test.ended else ("the batch is not seen to stop",),
+            warnings=()
+            if self.test.ended
+            else (Message("end-unknown", "the output does not show the end of the batch"),),
             missing=self._missing(),
         )
 
@@ -156,7 +163,12 @@ class _Group:
     def _missing(self) -> tuple[Missing, ...]:
         if any(words[0] == "add_test" for words in self.test.commands):
             return ()
-        return (Missing("parameters", "lst stat does not print what the test is"),)
+        return (
+            Missing(
+                "parameters",
+                Message("parameters-not-printed", "lst stat does not print the test's parameters"),
+            ),
+        )
 
     def _samples(self, side: Side | None) -> Iterator[Sample]:
         intervals = self.intervals
@@ -202,23 +214,33 @@ class _Group:
         if self.test.mixed is not None:
             return self.test.mixed
         if interval.stopped:
-            return "the batch had been stopped"
+            return Message("batch-stopped", "the batch had been stopped")
         rates, bandwidths = (
             {one.group for one in self.test.intervals if getattr(one, part)}
             for part in ("rates", "bandwidths")
         )
         if rates and bandwidths and (self.group in rates) != (self.group in bandwidths):
-            return f"{self.group} has rates or bandwidths alone, others both: a name was damaged"
+            return Message(
+                "name-damaged",
+                f"{self.group} has only rates or only bandwidths: a name was damaged",
+            )
         if side is None:
-            return f"which side {self.group} is on is not known: what it received may be either"
+            return Message(
+                "side-unknown",
+                f"which side {self.group} is on is unknown: its received data may be either",
+            )
         return None
 
 
-_CUT: Final = "the output ends within an interval"
+_CUT: Final = Message("interval-cut", "the output ends within an interval")
 
 
 def _of(metric: str, repetition: int, figures: Figures, reason: str | None) -> Iterator[Sample]:
-    missing = None if figures.mean is not None else "the mean was not asked for (--avg)"
+    missing = (
+        None
+        if figures.mean is not None
+        else Message("mean-not-printed", "the mean was not requested (--avg)")
+    )
     yield Sample(
         metric, figures.mean, repetition, None, "total", 0, figures.line, reason or missing
     )
@@ -252,10 +274,14 @@ def _only_headers(interval: Interval, direction: Direction, most: float) -> str 
         rate = interval.rates[direction].mean
         a_message = mean / rate if rate else 0.0
         if a_message < _HEADERS_BYTES:
-            return f"no data went this way: {a_message:.0f} bytes a message"
+            return Message(
+                "no-data-this-way", f"no data went this way: {a_message:.0f} bytes a message"
+            )
         return None
     if mean < _HEADERS_FRACTION * most:
-        return "no data went this way: it is less than a fiftieth of the other"
+        return Message(
+            "no-data-this-way", "no data went this way: it is less than a fiftieth of the other"
+        )
     return None
 
 

@@ -37,7 +37,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     """
     found = measured(KIND, executions(source.text))
     if not found:
-        raise DataError("mdtest was not launched in it", line=1)
+        raise DataError("no launch of mdtest in this file", code="not-this-format", line=1)
     return found
 
 

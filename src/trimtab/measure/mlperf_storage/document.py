@@ -13,6 +13,7 @@ from typing import Any, Final
 from trimtab.errors import DataError
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Source
+from trimtab.message import Message
 
 KIND: Final = "mlperf-storage"
 MIB: Final = 2**20
@@ -57,12 +58,14 @@ def document_of(source: Source, what: str = "a file of MLPerf Storage") -> Docum
         value = json.loads(source.text)
     except json.JSONDecodeError as error:
         raise DataError(
-            f"this is not the whole of {what}: {error.msg}", line=error.lineno
+            f"{what} is cut or damaged: {error.msg}", code="json-cut", line=error.lineno
         ) from None
     except (ValueError, RecursionError):
-        raise DataError(f"this is not {what}: its JSON cannot be read", line=1) from None
+        raise DataError(
+            f"this is not {what}: its JSON cannot be read", code="not-this-format", line=1
+        ) from None
     if not isinstance(value, dict):
-        raise DataError(f"this is not {what}: it is no JSON object", line=1)
+        raise DataError(f"this is not {what}: it is no JSON object", code="not-this-format", line=1)
     return Document(value, _lines(source.text))
 
 
@@ -137,8 +140,10 @@ def mean_reason(what: str, figures: Sequence[float | None], mean: float | None) 
     """Return why figures and the mean that stands beside them do not fit together."""
     known = [figure for figure in figures if figure is not None]
     if mean is None or len(known) < len(figures):
-        return f"a figure or the mean of {what} is missing"
+        return Message("figures-incomplete", f"a figure or the mean of {what} is missing")
     own = sum(known) / len(known) if known else 0.0
     if math.isclose(own, mean, rel_tol=_TOLERANCE):
         return None
-    return f"the mean of {what} is given as {mean:g}, the figures make {own:g}"
+    return Message(
+        "figures-disagree", f"the mean of {what} is given as {mean:g}, its figures give {own:g}"
+    )

@@ -8,6 +8,7 @@ from typing import Any
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mlperf_storage.document import KIND, MIB, Document, mean_reason, whole
 from trimtab.measure.plain import as_dict, as_number
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -35,7 +36,9 @@ def _reported(document: Document, path: tuple[str, ...], problem: str | None) ->
         ("read_bandwidth", f"train_throughput{middle}_MB_per_second", MIB),
     ):
         value = as_number(figures.get(key))
-        reason = problem or ("the report has no figure here" if value is None else None)
+        reason = problem or (
+            Message("no-figure", "the report has no value here") if value is None else None
+        )
         samples.append(
             Sample(
                 metric=metric,
@@ -52,11 +55,14 @@ def _reported(document: Document, path: tuple[str, ...], problem: str | None) ->
     asked = {name: figures.get(key) for name, key in keys.items()}
     asked["tasks"] = whole(asked["tasks"])
     failure = next((sample.reason for sample in samples if sample.reason), None)
-    reason = "a report has the mean of each run; its epochs are in the summary.json of the run"
+    reason = Message(
+        "epochs-elsewhere",
+        "a report has the mean of each run; its epochs are in the summary.json of the run",
+    )
     return Measurement(
         kind=KIND,
         status=RunStatus.OK if failure is None else RunStatus.FAILED,
-        problem=failure,
+        problems=() if failure is None else (failure,),
         name=path[-1],
         layer="application",
         asked={key: value for key, value in asked.items() if value is not None},

@@ -24,6 +24,7 @@ from trimtab.measure.mlperf_storage.document import (
 )
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -54,7 +55,9 @@ class _Run:
         samples = [*self._training(), *self._checkpointing()]
         began, ended = (_time(self.document.value.get(key)) for key in ("start", "end"))
         if ended is None:
-            self.problems.append("the summary does not say that the run ended")
+            self.problems.append(
+                Message("end-unknown", "the summary does not say that the run ended")
+            )
         believed = any(sample.believed for sample in samples)
         low = self._utilization_too_low()
         if low is not None:
@@ -63,14 +66,20 @@ class _Run:
         if low is not None or not believed:
             status = RunStatus.FAILED
             reasons = [sample.reason for sample in samples if sample.reason]
-            self.problems.insert(0, low or (reasons[0] if reasons else "it holds no figures"))
+            self.problems.insert(
+                0,
+                low
+                or (
+                    reasons[0] if reasons else Message("no-result", "the file contains no figures")
+                ),
+            )
         elif self.problems:
             status = RunStatus.PARTIAL
         self._note_caching()
         return Measurement(
             kind=KIND,
             status=status,
-            problem="; ".join(dict.fromkeys(self.problems)) or None,
+            problems=tuple(dict.fromkeys(self.problems)),
             layer="application",
             began=began,
             ended=ended,
@@ -97,7 +106,7 @@ class _Run:
         busy_mean = self.document.number("metric", "train_au_mean_percentage")
         doubt = self._epochs_reason(busy) or mean_reason("utilization", busy, busy_mean)
         if max((share or 0.0 for share in busy), default=0.0) > 100.0:
-            doubt = doubt or "a utilization is over 100 %"
+            doubt = doubt or Message("figures-disagree", "a utilization is over 100 %")
         samples += self._epochs("accelerator_utilization", "train_au_percentage", 0.01, doubt)
         samples += self._mean("accelerator_utilization", "train_au_mean_percentage", 0.01, doubt)
         if rate_mean and io_mean:
@@ -116,7 +125,10 @@ class _Run:
                 repetition=epoch,
                 output=0,
                 line=self.document.lines.get(("metric", key, epoch)),
-                reason=reason or ("the summary has no figure here" if value is None else None),
+                reason=reason
+                or (
+                    Message("no-figure", "the summary has no value here") if value is None else None
+                ),
             )
             for epoch, value in enumerate(self.document.numbers("metric", key))
         ]
@@ -146,14 +158,18 @@ class _Run:
             samples += self._mean(metric, key, GIB, reason)
             samples += self._mean(time, f"{verb}_checkpoint_duration_mean_seconds", 1.0, reason)
             if value is not None and not rates:
-                reason = "per_epoch_stats.json is not beside the summary"
+                reason = Message(
+                    "companion-missing", "per_epoch_stats.json is not next to the summary"
+                )
                 self.missing.append(Missing(f"{verb} of each checkpoint", reason))
         return samples
 
     def _epochs_reason(self, figures: Sequence[float | None]) -> str | None:
         epochs = as_whole(self.document.value.get("epochs"))
         if epochs is not None and epochs != len(figures):
-            return f"the summary has {epochs} epochs and {len(figures)} figures"
+            return Message(
+                "figures-disagree", f"the summary has {epochs} epochs and {len(figures)} figures"
+            )
         return None
 
     def _record_told(self) -> float | None:
@@ -164,9 +180,10 @@ class _Run:
     def _record_reason(self) -> str | None:
         told = self._record_told()
         if told and self.record_bytes and not math.isclose(told, self.record_bytes, rel_tol=1e-6):
-            return (
+            return Message(
+                "figures-disagree",
                 f"bytes over samples are {self.record_bytes:.2f} a sample,"
-                f" the configuration says {told:.2f}"
+                f" the configuration says {told:.2f}",
             )
         return None
 
@@ -178,16 +195,23 @@ class _Run:
             return None
         minimum = self._minimum()
         if mean is not None and minimum is not None and mean < 100.0 * minimum:
-            return (
+            return Message(
+                "utilization-too-low",
                 f"accelerator utilization {mean:.1f} % is under the {100 * minimum:g} % that a run"
                 " of MLPerf Storage needs to count: the storage does not feed this many"
-                " accelerators"
+                " accelerators",
             )
         said = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
         if said == "fail":
-            return "DLIO says that accelerator utilization did not meet its expectation"
+            return Message(
+                "utilization-too-low",
+                "DLIO says that accelerator utilization did not meet its expectation",
+            )
         if mean is None or said != "success":
-            return "the summary does not show that accelerator utilization was high enough"
+            return Message(
+                "utilization-unknown",
+                "the summary does not show that accelerator utilization was high enough",
+            )
         return None
 
     def _minimum(self) -> float | None:
@@ -205,8 +229,11 @@ class _Run:
         cached = sum(1 for flag in flags if flag in (1, True))
         if cached:
             self.warnings.append(
-                f"on {cached} of {len(flags)} hosts the data fits into memory: epochs after the"
-                " first may have been read from there"
+                Message(
+                    "data-fits-memory",
+                    f"on {cached} of {len(flags)} hosts the data fits into memory: epochs after the"
+                    " first may have been read from there",
+                )
             )
 
     def _configuration(self, source: Source) -> dict[str, str]:
@@ -228,8 +255,11 @@ class _Run:
             # As numbers: v1.0 prints what DLIO counted, the configuration what was asked for.
             if told is not None and decimal(told) != as_number(own):
                 self.warnings.append(
-                    f"the configuration beside it is of another run: {key} is {told} there,"
-                    f" {own} here; it is not used"
+                    Message(
+                        "companion-of-another-run",
+                        f"the configuration next to it is of another run: {key} is {told} there,"
+                        f" {own} here; it is not used",
+                    )
                 )
                 return {}
         return values
@@ -294,7 +324,7 @@ class _Checkpoint:
         figures = (None if self.rate is None else self.rate * GIB, self.elapsed_s)
         metrics = (f"{access}_bandwidth", f"{access}_time")
         for metric, value, line in zip(metrics, figures, self.lines, strict=True):
-            reason = "DLIO gave no figure" if value is None else None
+            reason = Message("no-figure", "DLIO gave no figure") if value is None else None
             yield Sample(
                 metric, value, self.repetition, output=self.output, line=line, reason=reason
             )
@@ -308,7 +338,7 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
         try:
             document = document_of(Source(name, content), "times of epochs")
         except DataError as error:
-            warnings.append(f"{name} is not used: {error.message}")
+            warnings.append(Message("companion-unreadable", f"{name} is not used: {error.message}"))
             continue
         found: list[_Checkpoint] = []
         count = {"save": 0, "load": 0}

@@ -30,6 +30,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import beginning
+from trimtab.message import Message
 
 MIB: Final = 2**20
 
@@ -136,7 +137,7 @@ class Line:
     shape: Shape
     parts: tuple[Part, ...]
     survey: int | None = None
-    problem: str | None = None
+    problem: Message | None = None
     unfinished: str | None = None
     damaged: bool = False
     text: str = ""
@@ -186,7 +187,9 @@ def read_summary(text: str) -> Summary:
         It has more lines than any survey.
     """
     if text.count("\n") > _LINES_MAXIMUM:
-        raise DataError(f"more than {_LINES_MAXIMUM} lines: no obdfilter-survey", line=1)
+        raise DataError(
+            f"more than {_LINES_MAXIMUM} lines: no obdfilter-survey", code="too-many-lines", line=1
+        )
     surveys: list[Survey] = []
     lines: list[Line] = []
     others: list[tuple[int, str]] = []
@@ -196,7 +199,7 @@ def read_summary(text: str) -> Summary:
         elif (start := LINE_START.match(line)) is not None:
             shape = shape_of(start)
             if shape is None:
-                others.append((number, f"line {number} is damaged"))
+                others.append((number, Message("line-damaged", f"line {number} is damaged")))
                 continue
             place = (number, len(surveys) - 1 if surveys else None)
             lines.append(_line(shape, (start[0], line[start.end() :]), place, whole=whole))
@@ -254,13 +257,16 @@ def _line(
             running = running.removesuffix(ending)
         if _TEST_ALONE.fullmatch(running):
             unfinished = running.strip()
-            problem = f"it ended during {unfinished}"
+            problem = Message("run-unfinished", f"it ended during {unfinished}")
         else:
-            problem, damaged = f"it is not understood from here on: {beginning(rest)}", whole
+            problem, damaged = (
+                Message("line-damaged", f"it is not understood from here on: {beginning(rest)}"),
+                whole,
+            )
     elif not parts:
-        problem = "it ended before the first test"
+        problem = Message("run-unfinished", "the output ends before the first test")
     elif not whole:
-        problem = "its end is missing"
+        problem = Message("end-unknown", "its end is missing")
     return Line(number, shape, tuple(parts), survey, problem, unfinished, damaged, printed)
 
 

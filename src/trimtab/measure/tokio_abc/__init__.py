@@ -37,6 +37,7 @@ from trimtab.measure.tokio_abc.workload import (
     usual,
     workload_of,
 )
+from trimtab.message import Message, code_of, joined
 from trimtab.model.run import RunStatus, Sample
 
 KIND: Final = "tokio-abc"
@@ -70,7 +71,7 @@ class _Row:
         workload = workload_of(row)
         name = row.text("_file_system") or jobs.get(row.text("_jobid") or "")
         if name is None:
-            return cls(row, "the table names no file system", None)
+            return cls(row, Message("file-system-unnamed", "the table names no file system"), None)
         known = workload if isinstance(workload, Workload) else None
         return cls(row, workload, kind_of(row, known, name))
 
@@ -96,7 +97,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     jobs = file_systems(rows)
     read_rows = [_Row.of(row, jobs) for row in rows]
     if not any(one.kind is not None for one in read_rows):
-        raise DataError("the table holds no row with a file system", line=2)
+        raise DataError("the table holds no row with a file system", code="no-result", line=2)
     members: dict[Kind, list[tuple[TableRow, Workload]]] = {}
     by_site: dict[str, list[TableRow]] = {}
     for one in read_rows:
@@ -113,6 +114,11 @@ def read(source: Source) -> tuple[Measurement, ...]:
 FORMAT: Final = Format(KIND, recognises, read)
 
 
+_INCONSISTENT: Final = Message(
+    "figures-disagree", "bandwidth, bytes and time in the table are inconsistent"
+)
+
+
 def _measurement(
     one: _Row,
     rule: Mapping[Kind, tuple[Usual, ...]],
@@ -124,7 +130,9 @@ def _measurement(
     began = row.time("darshan_start_time")
     if isinstance(one.workload, str) or kind is None:
         problem = one.workload if isinstance(one.workload, str) else None
-        return _without_figures(one, rule, problem or "the table names no file system")
+        return _without_figures(
+            one, rule, problem or Message("file-system-unnamed", "the table names no file system")
+        )
     workload = one.workload
     expected = spec_of(workload, rule[kind])
     status, problem = difference(row, workload, expected)
@@ -135,7 +143,7 @@ def _measurement(
     return Measurement(
         kind=KIND,
         status=status,
-        problem=problem,
+        problems=() if problem is None else (problem,),
         name=_name(row, kind),
         layer="application",
         began=began,
@@ -165,7 +173,7 @@ def _without_figures(
     return Measurement(
         kind=KIND,
         status=RunStatus.FAILED,
-        problem=problem + after,
+        problems=(Message(code_of(problem) or "tool-message", problem + after),),
         name=_name(row, kind),
         layer="application",
         began=row.time("darshan_start_time"),
@@ -185,14 +193,19 @@ def _sample(row: TableRow, workload: Workload, problem: str | None) -> Sample:
     mib_per_s, time = row.number(_PERFORMANCE), row.number("darshan_io_time")
     if not mib_per_s:
         return Sample(
-            metric, None, 0, output=0, line=line, reason=f"the table has no {_PERFORMANCE}"
+            metric,
+            None,
+            0,
+            output=0,
+            line=line,
+            reason=Message("no-figure", f"the table has no {_PERFORMANCE}"),
         )
     value = mib_per_s * _MIB
     # The time of the slowest rank is of files of its own alone: 0 where all share one file.
     if time and workload.files > 1:
         fits = agrees(value, workload.moved_bytes, time, tolerance=_TOLERANCE)
-        odd = None if fits else "bandwidth, bytes and time in the table do not fit together"
-        problem = "; ".join(filter(None, (problem, odd))) or None
+        if not fits:
+            problem = joined(problem, _INCONSISTENT)
     return Sample(metric, value, 0, output=0, line=line, reason=problem)
 
 

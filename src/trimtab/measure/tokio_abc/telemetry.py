@@ -17,6 +17,7 @@ from typing import Final
 from trimtab.measure.measurement import Happening
 from trimtab.measure.tokio_abc.rows import TableRow
 from trimtab.measure.tokio_abc.workload import Workload
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
 
@@ -74,15 +75,23 @@ def counters_problem(row: TableRow, workload: Workload | None) -> str | None:
     """Return why the servers' figures of a row are not to be used; ``None`` where they are."""
     read, written = row.number("fs_tot_bytes_read"), row.number("fs_tot_bytes_written")
     if read is None or written is None:
-        return "the table has no figures of the servers for this run"
+        return Message(
+            "servers-not-in-table", "the table has no figures of the servers for this run"
+        )
     if row.number("fs_monitoring_samples") == 0:
-        return "the servers' counters were not recorded (no sample during the run)"
+        return Message(
+            "counters-not-recorded",
+            "the servers' counters were not recorded (no sample during the run)",
+        )
     if workload is None:
         return None
     seen = read if workload.access == "read" else written
     if seen >= _SEEN_LEAST * workload.moved_bytes:
         return None
-    return "the servers' counters show less than half of what the run itself moved"
+    return Message(
+        "counters-incomplete",
+        "the servers' counters show less than half of the bytes that the run moved",
+    )
 
 
 def jobs(row: TableRow) -> int | None:
@@ -170,7 +179,11 @@ def _named_targets(row: TableRow) -> Iterator[TargetSnapshot]:
             what = f"fshealth_ost_{which}_full"
             readings = (
                 *_space(row, what, used, share, times=1),
-                Reading("available_bytes", None, reason="the table has no column of it"),
+                Reading(
+                    "available_bytes",
+                    None,
+                    reason=Message("column-missing", "the table has no column of it"),
+                ),
             )
             named[name] = TargetSnapshot(Target(name, "ost"), readings)
     yield from named.values()
@@ -182,9 +195,11 @@ def _space(
     """Yield capacity and used space of so many OSTs, from their (mean) use in KiB and per cent."""
     lead = row.number("fshealth_ost_fullness_lead_secs")
     if used_kib is None or not percent:
-        reason = f"the table has no {what}"
+        reason = Message("column-missing", f"the table has no {what}")
     elif _is_stale(row):
-        reason = f"lfs df was last run {lead or 0:.0f} s before this run"
+        reason = Message(
+            "reading-too-old", f"lfs df was last run {lead or 0:.0f} s before this run"
+        )
     else:
         said = f"lfs df, {lead or 0:.0f} s before: {what}_kib"
         # Per cent has 12 digits: 90,767,651,352 KiB comes out whole, as Edison's lfs df prints it.
@@ -220,7 +235,7 @@ def _hosts(row: TableRow, problem: str | None) -> Iterator[HostSnapshot]:
         if column not in row.fields:
             continue
         if percent is None or problem is not None:
-            reason = problem or f"the table has no {column}"
+            reason = problem or Message("column-missing", f"the table has no {column}")
             reading = Reading("server_cpu_fraction", None, reason=reason)
         else:
             source = f"{column}: mean of {who} over the run (LMT)"

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Final
 
 from trimtab.measure.tokio_abc.rows import TableRow
+from trimtab.message import Message
 from trimtab.model.run import Access, RunStatus
 from trimtab.units import format_bytes
 
@@ -97,7 +98,7 @@ def workload_of(row: TableRow) -> Workload | str:
         row.whole("darshan_tot_opens_posix"),
     )
     if read is None or written is None or None in counts:
-        return "Darshan saw it open no file: the table has no figures of it"
+        return Message("no-files-opened", "Darshan recorded no open file: the table has no figures")
     if (read > 0) == (written > 0):
         return "it read and wrote" if read else "it moved nothing"
     tasks, files, opens = (count or 0 for count in counts)
@@ -203,10 +204,15 @@ def difference(row: TableRow, workload: Workload, as_a_rule: Usual) -> tuple[Run
         # The slowest runs of all would go uncounted if they passed for another workload.
         return (
             RunStatus.UNFINISHED,
-            f"{said}, and took {took:.0f} s where those that did all of it take {usually:.0f} s:"
-            " it did not finish its work",
+            Message(
+                "run-unfinished",
+                f"{said}, and took {took:.0f} s where complete runs take {usually:.0f} s:"
+                " it did not finish",
+            ),
         )
-    return RunStatus.INVALID_WORKLOAD, f"{said}: another workload than the probe's"
+    return RunStatus.INVALID_WORKLOAD, Message(
+        "workload-mismatch", f"{said}: not the probe's workload"
+    )
 
 
 def _differing(workload: Workload, expected: Workload) -> list[str]:
@@ -215,9 +221,9 @@ def _differing(workload: Workload, expected: Workload) -> list[str]:
     said = []
     if abs(workload.moved_bytes - expected.moved_bytes) > _TOLERANCE * expected.moved_bytes:
         moved, usually = (format_bytes(one.moved_bytes) for one in (workload, expected))
-        said.append(f"{verb} {moved} in place of {usually}")
+        said.append(f"{verb} {moved} instead of {usually}")
     for name in ("tasks", "files", "opens"):
         mine, its = getattr(workload, name), getattr(expected, name)
         if mine != its:
-            said.append(f"{mine:,} {name} in place of {its:,}")
+            said.append(f"{mine:,} {name} instead of {its:,}")
     return said

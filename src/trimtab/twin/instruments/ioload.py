@@ -10,7 +10,6 @@ from typing import Final
 
 from trimtab.errors import UsageError
 from trimtab.model.run import Access
-from trimtab.twin.instruments.options import options_of
 
 VERSION: Final = "0.1.0"
 _FLAGS: Final = (
@@ -23,8 +22,8 @@ _VALUES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class LoadAsked:
-    """What a command of the generator asks for; see its ``--help``."""
+class IoloadCommand:
+    """A command line of the generator, parsed; see its ``--help``."""
 
     argv: tuple[str, ...]
     access: Access
@@ -43,8 +42,8 @@ class LoadAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What came of it.
+class IoloadResult:
+    """The result of a command.
 
     Attributes
     ----------
@@ -62,50 +61,127 @@ class LoadResult:
     error: str | None = None
 
 
-def asked_of(argv: Sequence[str], *, tasks: int = 1) -> LoadAsked:
-    """Return what a command of the generator asks for; ``tasks`` are the ranks that were started.
+def parse_command(argv: Sequence[str], *, tasks: int = 1) -> IoloadCommand:
+    """Return a command line of the generator, parsed; ``tasks`` are the ranks that were started.
 
     Raises
     ------
     UsageError
         An option that the twin does not play, which is named, or not one access.
     """
-    found = options_of(argv, flags=_FLAGS, values=_VALUES)
-    accesses: list[Access] = [one for one in ("write", "read") if f"--{one}" in found.flags]
+    options = _options(argv)
+    accesses: list[Access] = [
+        access for access in ("write", "read") if f"--{access}" in options.flags
+    ]
     if len(accesses) != 1:
         raise UsageError("trimtab-ioload: the twin plays --write or --read, one at a time")
-    own = found.whole("--tasks", 1)
-    return LoadAsked(
+    tasks_per_rank = options.whole("--tasks", 1)
+    return IoloadCommand(
         argv=tuple(argv),
         access=accesses[0],
-        tasks=own if "--alone" in found.flags else own * tasks,
-        directory=found.text("--dir"),
-        name=found.values.get("--name", "data"),
-        transfer_size_bytes=found.whole("--transfer-size", 2**20),
-        block_size_bytes=found.whole("--block-size", 2**30),
-        deadline_s=found.number("--deadline", 0.0),
-        minimum_duration_s=found.number("--minimum-duration", 0.0),
-        file_per_process="--shared-file" not in found.flags,
-        flush="--fsync" in found.flags,
-        direct="--direct" in found.flags,
-        reorder=found.whole("--reorder", 0),
-        run_id=found.values.get("--run-id", "0000000000000000"),
+        tasks=tasks_per_rank if "--alone" in options.flags else tasks_per_rank * tasks,
+        directory=options.text("--dir"),
+        name=options.values.get("--name", "data"),
+        transfer_size_bytes=options.whole("--transfer-size", 2**20),
+        block_size_bytes=options.whole("--block-size", 2**30),
+        deadline_s=options.number("--deadline", 0.0),
+        minimum_duration_s=options.number("--minimum-duration", 0.0),
+        file_per_process="--shared-file" not in options.flags,
+        flush="--fsync" in options.flags,
+        direct="--direct" in options.flags,
+        reorder=options.whole("--reorder", 0),
+        run_id=options.values.get("--run-id", "0000000000000000"),
     )
 
 
-def print_load(asked: LoadAsked, result: LoadResult) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options of a command line; ``program`` is the name that messages use."""
+
+    program: str
+    flags: frozenset[str]
+    values: Mapping[str, str]
+
+    def whole(self, name: str, default: int) -> int:
+        """Return a value that is a whole number.
+
+        Raises
+        ------
+        UsageError
+            It is none.
+        """
+        text = self.values.get(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdecimal()):
+            raise UsageError(f"{self.program}: {name} is {text!r}: no whole number")
+        return int(text)
+
+    def number(self, name: str, default: float) -> float:
+        """Return a value that is a number; see `whole`."""
+        text = self.values.get(name)
+        if text is None:
+            return default
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{self.program}: {name} is {text!r}: no number") from None
+
+    def text(self, name: str) -> str:
+        """Return a value that has to be there.
+
+        Raises
+        ------
+        UsageError
+            It is not.
+        """
+        if name not in self.values:
+            raise UsageError(f"{self.program}: {name} is missing")
+        return self.values[name]
+
+
+def _options(argv: Sequence[str]) -> _Options:
+    """Return the options of a command line: ``--name VALUE``, ``--name=VALUE`` or a flag.
+
+    Raises
+    ------
+    UsageError
+        An option that the twin does not play, or one without its value; it is named.
+    """
+    program = argv[0].rpartition("/")[2]
+    values: dict[str, str] = {}
+    flags: set[str] = set()
+    words = iter(argv[1:])
+    for word in words:
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if name in _FLAGS and not equals:
+            flags.add(name)
+        elif name in _VALUES:
+            text = value if equals else next(words, None)
+            if text is None:
+                raise UsageError(f"{program}: option {name} has no value")
+            values[name] = text
+        else:
+            known = ", ".join(sorted({*_FLAGS, *_VALUES}))
+            raise UsageError(
+                f"{program}: the twin does not play the option {word!r}", hint=f"it knows {known}"
+            )
+    return _Options(program, frozenset(flags), values)
+
+
+def print_load(command: IoloadCommand, result: IoloadResult) -> bytes:
     """Return the report of the generator."""
     status = "ok" if result.error is None else "failed"
     error = None
     if result.error is not None:
         error = {"kind": "io", "message": result.error, "path": None, "errno": None}
     phase = {
-        "access": asked.access,
+        "access": command.access,
         "status": status,
         "error": error,
         "began_at": result.began.isoformat(),
         "bytes": result.moved_bytes,
-        "transfers": result.moved_bytes // asked.transfer_size_bytes,
+        "transfers": result.moved_bytes // command.transfer_size_bytes,
         "elapsed_s": result.elapsed_s,
         "bandwidth_bytes_per_s": result.moved_bytes / result.elapsed_s,
         "stonewall": None,
@@ -116,30 +192,30 @@ def print_load(asked: LoadAsked, result: LoadResult) -> bytes:
     }
     report = {
         "ioload": VERSION,
-        "argv": list(asked.argv),
-        "run_id": asked.run_id,
+        "argv": list(command.argv),
+        "run_id": command.run_id,
         "hosts": [result.host],
         "ranks": 1,
-        "tasks": asked.tasks,
+        "tasks": command.tasks,
         "clock": "simulated",
         "status": status,
         "error": error,
         "parameters": {
-            "dir": asked.directory,
-            "name": asked.name,
-            "transfer_size_bytes": asked.transfer_size_bytes,
-            "block_size_bytes": asked.block_size_bytes,
+            "dir": command.directory,
+            "name": command.name,
+            "transfer_size_bytes": command.transfer_size_bytes,
+            "block_size_bytes": command.block_size_bytes,
             "segments": 1,
-            "layout": "file-per-process" if asked.file_per_process else "shared-file",
+            "layout": "file-per-process" if command.file_per_process else "shared-file",
             "offsets": "sequential",
-            "reorder": asked.reorder,
-            "fsync": asked.flush,
-            "deadline_s": asked.deadline_s,
-            "minimum_duration_s": asked.minimum_duration_s,
+            "reorder": command.reorder,
+            "fsync": command.flush,
+            "deadline_s": command.deadline_s,
+            "minimum_duration_s": command.minimum_duration_s,
             "wear_out": False,
             "verify": False,
         },
-        "direct": {"asked": asked.direct, "used": asked.direct, "reason": None},
+        "direct": {"asked": command.direct, "used": command.direct, "reason": None},
         "phases": [phase],
     }
     return (json.dumps(report, separators=(",", ":")) + "\n").encode()

@@ -1,4 +1,4 @@
-"""IOR 4.0 as the twin plays it: its options understood, its output printed as text or as JSON."""
+"""IOR 4.0 as the twin runs it: its options parsed, its results as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from trimtab.errors import UsageError
 from trimtab.model.run import Access
-from trimtab.twin.instruments.sizes import bytes_of, ctime
+from trimtab.twin.instruments.sizes import bytes_of
 
 VERSION: Final = "4.0.0"
 MIB: Final = 2**20
@@ -24,8 +24,8 @@ _PACKETS: Final = frozenset({"random", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
-class IorAsked:
-    """What a command of IOR asks for.
+class IorCommand:
+    """A command line of IOR, parsed.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class IorPhase:
         Of writing or reading alone, of opening and of closing (each of the slowest task), and of
         one transfer.
     file_bytes
-        In the files afterwards; ``None``: as much as was moved, at most what was asked for.
+        In the files afterwards; ``None``: as much as was moved, at most what was command for.
     """
 
     access: Access
@@ -109,7 +109,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class IorResult:
-    """What came of a command, by the clock of its nodes.
+    """The result of a command, by the clock of its nodes.
 
     Attributes
     ----------
@@ -129,8 +129,8 @@ class IorResult:
     warnings: tuple[str, ...] = ()
 
 
-def asked_of(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorAsked:
-    """Return what a command of IOR asks for.
+def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorCommand:
+    """Return a command line of IOR, parsed.
 
     Raises
     ------
@@ -158,14 +158,14 @@ def asked_of(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorAsked:
             _refuse(word)
     if "o" not in values:
         raise UsageError("ior: -o names no file", hint="the twin has no default file")
-    accesses: list[Access] = [one for one in ("write", "read") if one[0] in flags]
+    accesses: list[Access] = [access for access in ("write", "read") if access[0] in flags]
     packet = values.get("l", "timestamp")
     if values.get("a", "POSIX") != "POSIX" or packet not in _PACKETS:
         _refuse(f"-a {values['a']}" if packet in _PACKETS else f"-l {packet}")
     form = directives.get("summaryFormat", "default")
     if form not in ("default", "JSON"):
         _refuse(f"-O summaryFormat={form}")
-    return IorAsked(
+    return IorCommand(
         argv=tuple(argv),
         tasks=tasks,
         nodes=nodes,
@@ -187,27 +187,19 @@ def asked_of(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorAsked:
     )
 
 
-def print_ior(asked: IorAsked, result: IorResult) -> bytes:
-    """Return what IOR prints: whole where it finished, else as far as it came."""
-    from trimtab.twin.instruments import ior_json
-
-    text = ior_json.printed(asked, result) if asked.json else _text(asked, result)
-    return text.encode()
-
-
-def warnings_of(asked: IorAsked, phase: IorPhase) -> list[str]:
-    """Return what IOR says where other bytes were moved than asked for."""
-    if phase.moved_bytes == asked.aggregate_bytes and phase.file_bytes is None:
+def warnings_of(command: IorCommand, phase: IorPhase) -> list[str]:
+    """Return what IOR says where other bytes were moved than requested."""
+    if phase.moved_bytes == command.aggregate_bytes and phase.file_bytes is None:
         return []
     held = phase.file_bytes
     if held is None:
-        held = min(phase.moved_bytes, asked.aggregate_bytes)
+        held = min(phase.moved_bytes, command.aggregate_bytes)
     lines = [
-        f"WARNING: Expected aggregate file size       = {asked.aggregate_bytes}",
+        f"WARNING: Expected aggregate file size       = {command.aggregate_bytes}",
         f"WARNING: Stat() of aggregate file size      = {held}",
         f"WARNING: Using actual aggregate bytes moved = {phase.moved_bytes}",
     ]
-    if asked.deadline_s:
+    if command.deadline_s:
         lines.append("WARNING: Maybe caused by deadlineForStonewalling")
     return lines
 
@@ -238,119 +230,37 @@ def space_of(space: Space) -> tuple[str, str, str, str]:
     )
 
 
-def test_file(asked: IorAsked) -> str:
+def test_file(command: IorCommand) -> str:
     """Return the file of the first task."""
-    return f"{asked.file}.00000000" if asked.file_per_process else asked.file
+    return f"{command.file}.00000000" if command.file_per_process else command.file
 
 
-def _text(asked: IorAsked, result: IorResult) -> str:
-    size, used, inodes, used_inodes = space_of(result.space)
-    began = ctime(result.began)
-    lines = [
-        f"IOR-{VERSION}: MPI Coordinated Test of Parallel I/O",
-        f"Began               : {began}",
-        f"Command line        : {' '.join(asked.argv)}",
-        f"Machine             : Linux {result.host}",
-        "TestID              : 0",
-        f"StartTime           : {began}",
-        f"Path                : {test_file(asked)}",
-        f"FS                  : {size}   Used FS: {used}   Inodes: {inodes}"
-        f"   Used Inodes: {used_inodes}",
-        "",
-        "Options: ",
-        *(f"{name:<20}: {value}" for name, value in options_of(asked).items()),
-        "",
-        "Results: ",
-        "",
-        "access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)  "
-        " close(s)   total(s)   iter",
-        "------    ---------  ----       ----------  ---------- ---------  --------   --------  "
-        " --------   --------   ----",
-        *result.warnings,
-    ]
-    counts = dict.fromkeys(asked.accesses, 0)
-    for phase in result.phases:
-        lines += [*warnings_of(asked, phase), _row(asked, phase, counts[phase.access])]
-        counts[phase.access] += 1
-    if result.finished is not None:
-        lines += ["", *_summary(asked, result), f"Finished            : {ctime(result.finished)}"]
-    return "\n".join(lines) + "\n"
-
-
-def options_of(asked: IorAsked) -> dict[str, str]:
+def options_of(command: IorCommand) -> dict[str, str]:
     """Return the options as IOR lists them, by its names and in its order."""
     options = {
         "api": "POSIX",
         "apiVersion": "",
-        "test filename": asked.file,
-        "access": "file-per-process" if asked.file_per_process else "single-shared-file",
+        "test filename": command.file,
+        "access": "file-per-process" if command.file_per_process else "single-shared-file",
         "type": "independent",
-        "segments": str(asked.segments),
+        "segments": str(command.segments),
         "ordering in a file": "sequential",
-        "ordering inter file": "constant task offset" if asked.reorder else "no tasks offsets",
+        "ordering inter file": "constant task offset" if command.reorder else "no tasks offsets",
     }
-    if asked.reorder:
+    if command.reorder:
         options["task offset"] = "1"
     options |= {
-        "nodes": str(asked.nodes),
-        "tasks": str(asked.tasks),
-        "clients per node": str(asked.tasks_per_node),
-        "repetitions": str(asked.repetitions),
-        "xfersize": sized(asked.transfer_size_bytes),
-        "blocksize": sized(asked.block_size_bytes),
-        "aggregate filesize": sized(asked.aggregate_bytes),
+        "nodes": str(command.nodes),
+        "tasks": str(command.tasks),
+        "clients per node": str(command.tasks_per_node),
+        "repetitions": str(command.repetitions),
+        "xfersize": sized(command.transfer_size_bytes),
+        "blocksize": sized(command.block_size_bytes),
+        "aggregate filesize": sized(command.aggregate_bytes),
     }
-    if asked.deadline_s:
-        options |= {"stonewallingTime": str(asked.deadline_s), "stoneWallingWearOut": "0"}
+    if command.deadline_s:
+        options |= {"stonewallingTime": str(command.deadline_s), "stoneWallingWearOut": "0"}
     return options
-
-
-def _row(asked: IorAsked, phase: IorPhase, repetition: int) -> str:
-    iops = phase.moved_bytes / asked.transfer_size_bytes / phase.transfer_s
-    cells = (
-        _column(phase.bandwidth_bytes_per_s / MIB),
-        _column(iops),
-        _column(phase.latency_s) + " ",
-        _column(asked.block_size_bytes / 1024),
-        _column(asked.transfer_size_bytes / 1024),
-        _column(phase.open_s),
-        _column(phase.transfer_s),
-        _column(phase.close_s),
-        _column(phase.elapsed_s),
-    )
-    return f"{phase.access:<10}{''.join(cells)}{repetition:<4d}"
-
-
-def _column(value: float) -> str:
-    """Return a cell of the results: fewer decimals the larger it is (``PPDouble`` of IOR)."""
-    decimals = 6 if value < 1 else 2 if value < 3600 else 0
-    return f"{value:<10.{decimals}f} "
-
-
-def _summary(asked: IorAsked, result: IorResult) -> list[str]:
-    lines = [
-        "Summary of all tests:",
-        "Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev   Max(OPs)   Min(OPs)  Mean(OPs)"
-        "     StdDev    Mean(s) Stonewall(s) Stonewall(MiB) Test# #Tasks tPN reps fPP reord"
-        " reordoff reordrand seed segcnt   blksiz    xsize aggs(MiB)   API RefNum",
-    ]
-    for access in asked.accesses:
-        phases = [one for one in result.phases if one.access == access]
-        if not phases:
-            continue
-        rates = [one.bandwidth_bytes_per_s for one in phases]
-        figures = [one / MIB for one in spread(rates)]
-        figures += [one / asked.transfer_size_bytes for one in spread(rates)]
-        mean_s = fmean(one.elapsed_s for one in phases)
-        lines.append(
-            f"{access:<9} {' '.join(f'{one:10.2f}' for one in figures)} {mean_s:10.5f}"
-            f" {'NA':>10} {'NA':>13} {0:5d} {asked.tasks:6d} {asked.tasks_per_node:3d}"
-            f" {asked.repetitions:4d} {asked.file_per_process:3d} {asked.reorder:5d}"
-            f" {1:8d} {0:9d} {0:4d} {asked.segments:6d} {asked.block_size_bytes:8d}"
-            f" {asked.transfer_size_bytes:8d} {phases[-1].moved_bytes / MIB:9.1f}"
-            f" POSIX {0:6d}"
-        )
-    return lines
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float, float]:
@@ -359,22 +269,22 @@ def spread(values: Sequence[float]) -> tuple[float, float, float, float]:
 
 
 def _pairs(value: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    directives: dict[str, str] = {}
     for pair in value.split(","):
         name, _, text = pair.partition("=")
         if name not in _DIRECTIVES:
             _refuse(f"-O {pair}")
-        found[name] = text
-    return found
+        directives[name] = text
+    return directives
 
 
 def _size(values: dict[str, str], name: str, default: int) -> int:
     if name not in values:
         return default
-    found = bytes_of(values[name])
-    if found is None:
+    size_bytes = bytes_of(values[name])
+    if size_bytes is None:
         raise UsageError(f"ior: {name} is {values[name]!r}: no number")
-    return found
+    return size_bytes
 
 
 def _refuse(word: str) -> NoReturn:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
-from trimtab.errors import UsageError
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.twin.instruments.sizes import posix_date
 
-_TESTS: Final = frozenset({"write", "rewrite", "read"})
-_VARIABLES: Final = frozenset({
-    "case", "targets", "size", "nobjlo", "nobjhi", "thrlo", "thrhi", "rszlo", "rszhi",
-    "tests_str", "rslt_loc", "rslt",
-})  # fmt: skip
 _START_S: Final = 0.05
 """Assumed: from before the threads start until the first byte, which the survey's own clock has
 inside and each target's has not."""
@@ -26,20 +20,17 @@ _FIRST_DEVICE: Final = 49
 
 
 @dataclass(frozen=True, slots=True)
-class SurveyAsked:
+class SurveyCommand:
     """What a command of the survey asks for.
 
     Attributes
     ----------
     targets
         Lustre's whole names, each with its host before a colon where it is not this one.
-    results
-        Beginning of the names of the files that it writes; ``None`` for one that nobody reads.
     """
 
     spec: SurveySpec
     targets: tuple[str, ...]
-    results: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,46 +51,7 @@ class SurveyResult:
     zone: str = "UTC"
 
 
-def asked_of(argv: Sequence[str]) -> SurveyAsked:
-    """Return what the words of a command ask for; see `measure.obdfilter_survey.commands`.
-
-    Raises
-    ------
-    UsageError
-        A variable that the survey does not have or the twin does not play, or no survey at all.
-    """
-    words = list(argv)
-    if "env" not in words or not words[-1].endswith("obdfilter-survey"):
-        raise UsageError("this is no command of obdfilter-survey", hint="its words follow env")
-    variables: dict[str, str] = {}
-    for word in words[words.index("env") + 1 : -1]:
-        name, equals, value = word.partition("=")
-        if not equals or name not in _VARIABLES:
-            raise UsageError(f"obdfilter-survey: the twin does not play {word!r}")
-        variables[name] = value
-    numbers = {
-        name: int(variables.get(name, default))
-        for name, default in (
-            ("size", "16384"), ("nobjlo", "1"), ("nobjhi", "1"), ("thrlo", "16"),
-            ("thrhi", "16"), ("rszlo", "1024"), ("rszhi", "1024"),
-        )
-    }  # fmt: skip
-    for low, high in (("nobjlo", "nobjhi"), ("thrlo", "thrhi"), ("rszlo", "rszhi")):
-        if numbers[low] != numbers[high]:
-            raise UsageError(f"obdfilter-survey: the twin plays one combination, not {low}..{high}")
-    if variables.get("case", "disk") != "disk":
-        raise UsageError(f"obdfilter-survey: the twin does not play case={variables['case']}")
-    spec = SurveySpec(
-        size_bytes=numbers["size"] * 2**20,
-        objects=numbers["nobjlo"],
-        threads=numbers["thrlo"],
-        record_bytes=numbers["rszlo"] * 1024,
-        tests=tuple(variables.get("tests_str", "write rewrite read").split()),
-    )
-    return SurveyAsked(spec, tuple(variables.get("targets", "").split()), variables.get("rslt"))
-
-
-def print_survey(asked: SurveyAsked, result: SurveyResult) -> tuple[bytes, bytes, bytes]:
+def print_survey(command: SurveyCommand, result: SurveyResult) -> tuple[bytes, bytes, bytes]:
     """Return what a survey prints, its summary and its detail.
 
     Raises
@@ -107,7 +59,7 @@ def print_survey(asked: SurveyAsked, result: SurveyResult) -> tuple[bytes, bytes
     ValueError
         A test is missing or has another number of rates than there are targets: a bug.
     """
-    spec, count = asked.spec, len(asked.targets)
+    spec, count = command.spec, len(command.targets)
     for test in spec.tests:
         if len(result.rates_bytes_per_s[test]) != count:
             raise ValueError(f"{test} has not one rate for each target")
@@ -122,7 +74,7 @@ def print_survey(asked: SurveyAsked, result: SurveyResult) -> tuple[bytes, bytes
     parts = [_part(spec, test, result.rates_bytes_per_s[test]) for test in spec.tests]
     summary = f"{title}\n{shape}{' '.join(parts)} \n"
     printed = f"using LCTL='lctl' lustre_root='' LUSTRE=''\n{summary}done!\n"
-    return printed.encode(), summary.encode(), _detail(asked, result, shape).encode()
+    return printed.encode(), summary.encode(), _detail(command, result, shape).encode()
 
 
 def seconds_of(elapsed_s: float) -> int:
@@ -145,9 +97,9 @@ def _part(spec: SurveySpec, test: str, rates: np.ndarray) -> str:
     return f"{test} {figure:7.2f} [{low * scale:7.2f}, {high * scale:7.2f}]"
 
 
-def _detail(asked: SurveyAsked, result: SurveyResult, shape: str) -> str:
-    spec = asked.spec
-    clients = [name if ":" in name else f"localhost:{name}" for name in asked.targets]
+def _detail(command: SurveyCommand, result: SurveyResult, shape: str) -> str:
+    spec = command.spec
+    clients = [name if ":" in name else f"localhost:{name}" for name in command.targets]
     parts = [f"=======================> {shape}\n"]
     created = "".join(
         f"create: #{number + 1} is object id 0x{_FIRST_OBJECT + number:x}\n"

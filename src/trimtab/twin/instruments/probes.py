@@ -16,7 +16,8 @@ import numpy as np
 from trimtab import __version__
 from trimtab.measure import ior
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
+from trimtab.measure.obdfilter_survey.commands import SurveySpec
+from trimtab.measure.obdfilter_survey.commands import command as survey_argv
 from trimtab.measure.obdfilter_survey.detail import read_detail
 from trimtab.measure.obdfilter_survey.reading import results
 from trimtab.measure.obdfilter_survey.summary import read_summary
@@ -25,10 +26,11 @@ from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RawOutput, Run, RunStatus
 from trimtab.record.comparability import ASKED
 from trimtab.twin.instruments.failures import Failure
-from trimtab.twin.instruments.ior import IorAsked, IorPhase, IorResult, Space, print_ior
-from trimtab.twin.instruments.ior import asked_of as ior_asked_of
+from trimtab.twin.instruments.ior import IorCommand, IorPhase, IorResult, Space
+from trimtab.twin.instruments.ior import parse_command as parse_ior_command
+from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.layout import ost_name
-from trimtab.twin.instruments.obdfilter_survey import SurveyAsked, SurveyResult, print_survey
+from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
 from trimtab.twin.scenario.model import ProbeLoad
 
 _DIRECTORY: Final = "{directory}"
@@ -74,11 +76,11 @@ def command_of(probe: ProbeLoad) -> tuple[str, ...]:
     )
 
 
-def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") -> IorAsked:
+def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") -> IorCommand:
     """Return what a probe asks of IOR; ``path`` is that of the file system."""
     where = f"{path.rstrip('/')}/{directory}"
     words = tuple(word.replace(_DIRECTORY, where) for word in command_of(probe))
-    return ior_asked_of(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
+    return parse_ior_command(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
 
 
 def opening_s(took_s: float) -> float:
@@ -87,7 +89,7 @@ def opening_s(took_s: float) -> float:
 
 
 def ior_result(
-    asked: IorAsked,
+    command: IorCommand,
     began: datetime,
     *,
     write_s: float,
@@ -107,18 +109,18 @@ def ior_result(
     phases: list[IorPhase] = []
     ended_s: float | None = 0.0
     for access, took_s in (("write", write_s), ("read", read_s)):
-        if ended_s is None or access not in asked.accesses:
+        if ended_s is None or access not in command.accesses:
             continue
         if not took_s + ended_s <= timeout_s:
             ended_s = None
             continue
         ended_s += took_s
         opening = opening_s(took_s)
-        transfers = asked.aggregate_bytes / asked.tasks / asked.transfer_size_bytes
+        transfers = command.aggregate_bytes / command.tasks / command.transfer_size_bytes
         phases.append(
             IorPhase(
                 access,
-                asked.aggregate_bytes,
+                command.aggregate_bytes,
                 took_s,
                 transfer_s=took_s - opening,
                 open_s=opening,
@@ -142,18 +144,18 @@ def ior_run(
 
     A run without an end in its time is unfinished, whatever stands of it.
     """
-    asked = ior_asked(probe, place.path)
+    command = ior_asked(probe, place.path)
     names = node_names(probe.nodes) if nodes is None else tuple(nodes)
     if isinstance(result, Failure):
         output = RawOutput(
-            "command", asked.argv, result.stdout, result.stderr, result.exit_code, at
+            "command", command.argv, result.stdout, result.stderr, result.exit_code, at
         )
         took_s, timed_out = 0.0, result.exit_code is None
     else:
         timed_out = result.finished is None
         took_s = sum(one.elapsed_s for one in result.phases)
         code = None if timed_out else 0
-        output = RawOutput("command", asked.argv, print_ior(asked, result), b"", code, at)
+        output = RawOutput("command", command.argv, print_ior(command, result), b"", code, at)
     took_s = probe.timeout_s if timed_out else took_s
     output = dataclasses.replace(output, elapsed_s=took_s)
     measured = ior.parse(output, ordinal=0)
@@ -200,34 +202,34 @@ def asked_parameters(probe: ProbeLoad) -> dict[str, object]:
     """Return what makes runs of a probe comparable, whatever came of them.
 
     It is what a site that runs the probe as one command keeps of a run that came to its end
-    (`trimtab.loop.probing.command_probe`), so that its own runs go on with the series.
+    (`trimtab.loop.probing.command`), so that its own runs go on with the series.
     """
-    asked = ior_asked(probe, "/x")
+    command = ior_asked(probe, "/x")
     began = datetime(2000, 1, 1)
-    whole = ior_result(asked, began, write_s=100.0, read_s=100.0, timeout_s=math.inf)
-    (measured,) = ior.FORMAT.read(Source("ior", print_ior(asked, whole)))
+    whole = ior_result(command, began, write_s=100.0, read_s=100.0, timeout_s=math.inf)
+    (measured,) = ior.FORMAT.read(Source("ior", print_ior(command, whole)))
     words = {
         "words": list(command_of(probe)),
         "output": None,
-        "tasks": asked.tasks,
-        "nodes": asked.nodes,
+        "tasks": command.tasks,
+        "nodes": command.nodes,
         "launcher": LAUNCHER,
     }
     return {**measured.asked, "command": words}
 
 
-def survey_asked(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyAsked:
+def survey_asked(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyCommand:
     """Return the survey of all OSTs, each with the server that it runs on."""
     names = (f"{place.file_system}-{ost_name(number)}" for number in range(len(servers)))
     targets = tuple(f"{server}:{name}" for server, name in zip(servers, names, strict=True))
-    return SurveyAsked(spec, targets)
+    return SurveyCommand(spec, targets)
 
 
 def survey_run(
     place: Place,
     probe: ProbeLoad,
     at: datetime,
-    asked: SurveyAsked,
+    survey: SurveyCommand,
     rates: Mapping[str, np.ndarray],
 ) -> Run:
     """Return the run of a survey, read from its summary and detail.
@@ -240,21 +242,21 @@ def survey_run(
     zone = ZoneInfo(place.timezone)
     local = at.astimezone(zone)
     result = SurveyResult(local, rates, zone=local.tzname() or "UTC")
-    printed, summary, detail = print_survey(asked, result)
+    printed, summary, detail = print_survey(survey, result)
     (measured,) = results(
         read_summary(summary.decode()), read_detail(detail.decode()), detail_output=2
     )
-    names = [name.rpartition(":")[2] for name in asked.targets]
-    argv = command(asked.spec, names, directory="/tmp/survey", deadline_s=probe.timeout_s)
+    names = [name.rpartition(":")[2] for name in survey.targets]
+    argv = survey_argv(survey.spec, names, directory="/tmp/survey", deadline_s=probe.timeout_s)
     samples = tuple(one for one in measured.samples if one.target is not None)
     believed = [one for one in samples if one.believed]
     known = [
-        own[np.isfinite(own) & (own > 0)] for own in (rates[test] for test in asked.spec.tests)
+        own[np.isfinite(own) & (own > 0)] for own in (rates[test] for test in survey.spec.tests)
     ]
-    took_s = sum(asked.spec.size_bytes / float(own.min()) for own in known if own.size)
+    took_s = sum(survey.spec.size_bytes / float(own.min()) for own in known if own.size)
     failed = dict.fromkeys(str(one.target) for one in samples if not one.believed)
     status = RunStatus.OK if not failed else RunStatus.PARTIAL if believed else RunStatus.FAILED
-    moved = len(believed) * asked.spec.size_bytes
+    moved = len(believed) * survey.spec.size_bytes
     return Run(
         id=identifier_of(at, place.site, probe.name),
         site=place.site,
@@ -266,7 +268,7 @@ def survey_run(
         path=place.path,
         trimtab_version=__version__,
         parameters={
-            ASKED: _survey_parameters(asked.spec),
+            ASKED: _survey_parameters(survey.spec),
             "layer": "ost",
             "targets": [name[-7:] for name in names],
             "cost": {"bytes_written": moved, "bytes_read": None},

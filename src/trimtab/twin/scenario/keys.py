@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, Final
 
 from trimtab.errors import UsageError
-from trimtab.twin.drives import PRESETS, preset
 from trimtab.twin.scenario import schema
+from trimtab.twin.scenario.drives import PRESETS, preset
 from trimtab.twin.scenario.kinds import Kind, text
 from trimtab.twin.scenario.model import Change, DriveModel, Scenario
 from trimtab.visible import visible

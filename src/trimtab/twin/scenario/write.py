@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from trimtab.site.schedule import find_zone
-from trimtab.twin.drives import PRESETS
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.build import moment
+from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.keys import find_key
 from trimtab.twin.scenario.kinds import text
 from trimtab.twin.scenario.model import Change, DriveModel, Fault, Lifetime, ProbeLoad, Scenario

@@ -1,0 +1,54 @@
+"""A site on Lustre: its driver, and the name of its file system."""
+
+from __future__ import annotations
+
+from trimtab.drivers.local.driver import LocalDriver
+from trimtab.drivers.lustre.asking import ask_name
+from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.drivers.protocol import Clock
+from trimtab.errors import UsageError
+from trimtab.launch.launchers import Execute
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.mounts import lustre_name as name_in_mounts
+from trimtab.model.site import Site
+
+__all__ = ["lustre_name", "name_at", "name_in_mounts", "open_site"]
+
+
+def open_site(site: Site, clock: Clock) -> LustreDriver:
+    """Return the driver of a site.
+
+    Raises
+    ------
+    UsageError
+        The path does not exist, or the name of the file system is not known.
+    """
+    return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
+
+
+def name_at(path: str, description: PathDescription, execute: Execute) -> str | None:
+    """Return Lustre's name of what is mounted at a path; ``None`` where it is not Lustre."""
+    # The mount table usually says it; what lfs prints for the path is as good.
+    name = name_in_mounts(description.fs_type, description.source)
+    return name or ask_name(path, execute)
+
+
+def lustre_name(site: Site) -> str:
+    """Return Lustre's own name of a site's file system.
+
+    Raises
+    ------
+    UsageError
+        Neither the site file nor the mount says.
+    """
+    if site.file_system is not None:
+        return site.file_system
+    description = LocalDriver(site.path).description
+    name = name_in_mounts(description.fs_type, description.source)
+    if name is None:
+        raise UsageError(
+            f"{site.path} is not a Lustre mount that names its file system",
+            code="file-system-name-unknown",
+            hint="name it in the site file: [site] file_system",
+        )
+    return name

@@ -1,0 +1,90 @@
+"""The table of drivers: how each is opened, and what the code around a driver depends on.
+
+Adding a driver takes its package, one line here and its page of documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.model.filesystem import PathKind
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEntry:
+    """One driver, as the code around it needs to know it.
+
+    Attributes
+    ----------
+    name
+        In the site file: ``[site] driver``.
+    title
+        In sentences.
+    module
+        Import path of the module that opens it for a site: ``open_site(site, clock)``. With
+        ``named`` it also has ``name_in_mounts(fs_type, source)`` and ``name_at(path, description,
+        execute)``; with ``simulated`` also ``reach_site(site)`` and ``site_clock(site)``.
+    networked
+        Whether clients reach it over a network.
+    mounted_as
+        Kind of the mounts that it takes without a site file; ``None``: it never does.
+    named
+        Whether the file system has a name of its own: ``[site] file_system``.
+    has_servers
+        Whether servers can be asked: ``[servers]``.
+    places_files
+        Whether files have a placement on targets that a probe can choose.
+    simulated
+        Whether it has a clock of its own and needs ``[site] scenario``.
+    programs
+        What it runs on this host.
+    """
+
+    name: str
+    title: str
+    module: str
+    networked: bool
+    mounted_as: PathKind | None = None
+    named: bool = False
+    has_servers: bool = False
+    places_files: bool = False
+    simulated: bool = False
+    programs: tuple[str, ...] = ()
+
+
+LOCAL: Final = DriverEntry(
+    "local", "a local file system", "trimtab.drivers.local.driver", networked=False
+)
+"""Also takes every mount that no other driver does."""
+
+DRIVERS: Final = {
+    entry.name: entry
+    for entry in (
+        LOCAL,
+        DriverEntry(
+            "lustre",
+            "Lustre",
+            "trimtab.drivers.lustre.site",
+            networked=True,
+            mounted_as="lustre",
+            named=True,
+            has_servers=True,
+            places_files=True,
+            programs=("lfs", "lctl"),
+        ),
+        DriverEntry(
+            "twin",
+            "the twin",
+            "trimtab.loop.probing.twin_site",
+            networked=True,
+            simulated=True,
+        ),
+    )
+}
+"""By name, in the order of the documentation."""
+
+
+def driver_of_mount(kind: PathKind) -> DriverEntry:
+    """Return the driver for a mount of a kind; `LOCAL` where none is made for it."""
+    return next((entry for entry in DRIVERS.values() if entry.mounted_as == kind), LOCAL)

@@ -1,0 +1,70 @@
+"""The built-in generator: printed, read back, unknown options named."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.measure import ioload as real_ioload
+from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.twin.instruments import ioload
+
+MIB = 2**20
+BEGAN = datetime(2026, 11, 21, 0, 23, 18)
+SPEC = ProbeSpec("p", "x", 8, MIB, 64 * MIB, 1, 10.0)
+
+
+@given(moved=st.integers(1, 10**6), elapsed_s=st.floats(0.5, 4000.0), write=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
+    access = "write" if write else "read"
+    words = real_ioload.command(SPEC, access, program="/x/trimtab-ioload", directory="/s/d")
+    command = ioload.parse_command(words)
+    assert (command.access, command.tasks, command.block_size_bytes) == (access, 8, 64 * MIB)
+    assert (command.deadline_s, command.direct) == (10.0, True)
+    latency = {"mean_s": 0.002, "p99_s": 0.01}
+    result = ioload.IoloadResult(BEGAN, moved * MIB, elapsed_s, latency=latency)
+    output = ioload.print_load(command, result)
+    measurement = real_ioload.parse(RawOutput("x", words, output))
+    assert measurement.status is RunStatus.OK, measurement.problem
+    (phase,) = measurement.phases
+    assert (phase.moved_bytes, phase.elapsed_s, phase.tasks) == (moved * MIB, elapsed_s, 8)
+    assert phase.bandwidth_bytes_per_s == moved * MIB / elapsed_s
+    latencies = {
+        sample.statistic: sample.value
+        for sample in measurement.samples
+        if "latency" in sample.metric
+    }
+    assert latencies == {"mean": 0.002, "p99": 0.01}
+
+
+def test_an_error_of_the_generator_is_read_back():
+    words = real_ioload.command(SPEC, "write", program="trimtab-ioload", directory="/s/d")
+    result = ioload.IoloadResult(BEGAN, MIB, 1.0, error="no space left on device")
+    output = ioload.print_load(ioload.parse_command(words), result)
+    measurement = real_ioload.parse(RawOutput("x", words, output, exit_code=1))
+    assert measurement.status is not RunStatus.OK
+    assert "no space left" in (measurement.problem or "")
+
+
+def test_ranks_of_the_generator_are_its_tasks():
+    spec = ProbeSpec("p", "builtin", 8, MIB, 64 * MIB, 1, 10.0, processes=True)
+    words = real_ioload.command(spec, "read", program="trimtab-ioload", directory="/s/d")
+    assert ioload.parse_command(words, tasks=8).tasks == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("trimtab-ioload", "--dir", "x", "--write", "--read"), "--write or --read"),
+        (("trimtab-ioload", "--verify"), "--verify"),
+        (("trimtab-ioload", "--dir"), "--dir"),
+    ],
+)
+def test_an_option_that_the_twin_does_not_play_is_named(words, named):
+    with pytest.raises(UsageError, match=named):
+        ioload.parse_command(words)
