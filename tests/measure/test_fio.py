@@ -227,6 +227,7 @@ def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     assert code_of(measured.samples[0].reason) == "figures-disagree"
 
 
+@pytest.mark.calibration
 @each_single
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     data = recorded.output.stdout

@@ -390,6 +390,7 @@ def test_real_outputs() -> None:
     of_formats.check_changed(FORMAT, raw)
 
 
+@pytest.mark.calibration
 @each_small
 def test_cut_files_give_no_other_number(path: Path) -> None:
     of_formats.check_cut(FORMAT, source(path))

@@ -61,6 +61,7 @@ def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
             assert values(read_or_none(form, source) or ()) == {}, path
 
 
+@pytest.mark.calibration
 @for_each("path", OUTPUTS[::4], ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_line_ends_of_windows_and_damage(path: Path) -> None:
     source = Source(path.name, path.read_bytes())

@@ -78,6 +78,7 @@ def test_what_ior_and_mdtest_left_is_theirs(path: Path) -> None:
         assert recognised(source(path)) == ["mdtest"]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
@@ -89,6 +90,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, valid(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, valid(path), seed=3)

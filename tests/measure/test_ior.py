@@ -250,6 +250,7 @@ def test_aborted_run_keeps_what_stands() -> None:
     assert measured.samples[0].believed
 
 
+@pytest.mark.calibration
 @each_probe
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     end = recorded.output.stdout.rfind(b"Finished")

@@ -42,6 +42,7 @@ def only(source: Source) -> Measurement:
     return measured
 
 
+@pytest.mark.calibration
 @each
 def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> None:
     source = Source(path.name, path.read_bytes())
@@ -235,6 +236,7 @@ def real_sources() -> list[Source]:
     )
 
 
+@pytest.mark.calibration
 def test_real_files_survive_damage() -> None:
     for source in real_sources():
         check_cut(ior.FORMAT, source, seed=1)

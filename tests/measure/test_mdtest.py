@@ -80,6 +80,7 @@ def test_every_value_stands_in_its_line(path: Path) -> None:
             assert sample.value in printed or sample.value in [word * tasks for word in printed]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     ends_with_its_last_word = path.read_bytes().rstrip() + b"\n"
@@ -91,6 +92,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path), seed=5)

@@ -340,6 +340,7 @@ def test_recognised_by_its_content_alone(path: Path) -> None:
     assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
@@ -360,6 +361,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path))

@@ -30,6 +30,7 @@ one_store_for_all_examples = settings(
 )
 
 
+@pytest.mark.system
 def test_a_new_store_is_empty_and_whole(store: Store) -> None:
     assert store.sites() == store.runs() == store.series() == store.events() == ()
     assert store.latest_snapshot("scratch") is None

@@ -82,6 +82,7 @@ def test_what_is_no_node_set_is_refused(text: str) -> None:
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.system
 def test_a_group_is_what_clustershell_says(tmp_path: Path) -> None:
     (tmp_path / "groups.conf").write_text(
         "[Main]\ndefault: site\n[site]\nmap: echo oss[1-2]\nlist: echo oss\n"

@@ -131,6 +131,7 @@ def test_a_day_that_is_skipped_altogether() -> None:
     assert found == ["12-29 22:00", "12-30 10:00", "12-30 22:00"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("text", TEXTS)
 @given(at=instants)
@@ -148,11 +149,13 @@ def test_slots_follow_one_another(text: str, zone: str, at: datetime) -> None:
 CHANGING = ("Europe/Berlin", "America/Los_Angeles", "Australia/Lord_Howe")
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("zone", CHANGING)
 def test_two_years_equal_a_scan_of_every_minute(zone: str) -> None:
     assert_equal_to_a_scan("*/20 1-3 * * *", zone, "2026-01-01T00:00", "2028-01-01T00:00")
 
 
+@pytest.mark.calibration
 @for_each("zone", CHANGING)
 @for_each("text", ["30 2 * * *", "15,45 2 28-31 3,10 *", "0 * * * sun", "* 0-3 * * *"])
 @for_each("month", ["2026-03", "2026-04", "2026-10", "2026-11"])

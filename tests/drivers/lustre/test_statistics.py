@@ -285,6 +285,7 @@ def test_any_text_is_read(parse, words: list[str]) -> None:
     parse("".join(words))
 
 
+@pytest.mark.calibration
 @for_each("parse", PARSERS)
 @for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(parse, text: str) -> None:
