@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.whatif import print_swept
+from trimtab.cli.whatif import print_swept
 from trimtab.errors import UsageError
 from trimtab.loop.whatif import WhatIf, default_results, scenario_of, what_if
 from trimtab.twin.scenario.load import load_scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.cli.render.ladder import print_ladder
+from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.loop.correlating import Correlated
+    from trimtab.model.correlation import Correlation
 
 
 @click.command("correlate")
@@ -21,7 +29,6 @@ def command(where: str, store_url: str | None, **asked: str | None) -> None:
 
     The significance allows for the memory that both have, and for how much was asked at once.
     """
-    from trimtab.cli.render.correlate import print_correlated
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
     from trimtab.loop.event_log import place_of
@@ -49,3 +56,40 @@ def command(where: str, store_url: str | None, **asked: str | None) -> None:
         ),
         lambda: print_correlated(found),
     )
+
+
+_SHOWN = 10
+
+
+def print_correlated(found: Correlated) -> None:
+    """Print the telemetry that moves with each series, the surest first."""
+    out = console()
+    out.print(f"{visible(found.site)}, {found.snapshots:,} snapshots", style="bold")
+    for series in found.series:
+        key = series.key
+        out.print()
+        out.print(
+            f"{key.metric} of {visible(key.probe)} ({visible(key.kind)}), {series.runs:,} runs, "
+            f"{moment(series.from_)} to {moment(series.to)}",
+            style="bold",
+        )
+        moving = [one for one in series.correlations if one.moves_with]
+        for one in moving[:_SHOWN]:
+            out.print(f"  {_line(one)}", soft_wrap=True)
+        if not moving:
+            out.print("  nothing moves with it beyond what chance makes of so many")
+        rest = len(series.correlations) - min(len(moving), _SHOWN)
+        more = " more" if moving else ""
+        out.print(f"  {rest}{more} were held against it: --json", style="dim")
+    out.print()
+    out.print("What moves together need not be cause and effect: the same load may make both.")
+
+
+def _line(one: Correlation) -> str:
+    rho = "" if one.rho is None else f"{one.rho:+.2f}"
+    facts = [] if one.q_value is None else [f"q {one.q_value:.2g}"]
+    few = one.n_effective is not None and one.n_effective < 0.8 * one.n
+    facts.append(f"{one.n} runs" + (f" that count as {one.n_effective:.0f}" if few else ""))
+    if one.beside is not None and one.rho_beside is not None:
+        facts.append(f"{one.rho_beside:+.2f} beside {one.beside}")
+    return f"{rho:>6}  {visible(one.name)}: {visible(', '.join(facts))}"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.text import console
+from trimtab.explain.hints import Basis, paste_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trimtab.explain.hints import Hint, JobRequest
 
 
 @click.command("hints")
@@ -60,7 +67,6 @@ def command(directory: str, **job: Any) -> None:
     Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
     set and nothing is asked of the file system.
     """
-    from trimtab.cli.render.hints import print_hints
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
     from trimtab.report import documents
@@ -76,3 +82,29 @@ def command(directory: str, **job: Any) -> None:
         ),
         lambda: print_hints(request, hints, directory),
     )
+
+
+_STYLES = {Basis.MEASURED: "green", Basis.DOCUMENTED: "", Basis.RULE_OF_THUMB: "yellow"}
+
+
+def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
+    """Print lines for a job script, and beneath them the reason of each."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    out.print("For the job script", style="bold")
+    for line in paste_text(request, hints, directory).splitlines():
+        out.print(line, soft_wrap=True)
+    out.print()
+    out.print("Why", style="bold")
+    sources = list(dict.fromkeys(hint.source for hint in hints))
+    for hint in hints:
+        head = Text(f"{hint.name} {hint.value}  ")
+        head.append(hint.basis.value, style=_STYLES[hint.basis])
+        head.append(f" [{sources.index(hint.source) + 1}]", style="dim")
+        out.print(head, soft_wrap=True)
+        out.print(Padding(Text(f"{hint.reason}."), (0, 0, 0, 2)))
+    out.print()
+    for number, source in enumerate(sources, start=1):
+        out.print(Text(f"[{number}] {source}", style="dim"), soft_wrap=True)

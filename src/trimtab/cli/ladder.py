@@ -9,9 +9,34 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.text import console, fixed_table
+from trimtab.model.ladder import LEVEL_NAMES
+from trimtab.report.ladder_text import (
+    MATCH_WORDS,
+    TRACK_NAMES,
+    absent_text,
+    claim_text,
+    computed_text,
+    efficiency_text,
+    explanations,
+    interval_text,
+    limit_text,
+    loss_text,
+    printed_text,
+    shown_text,
+    what_text,
+)
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Final
+
+    from rich.console import Console
+    from rich.table import Table
+
     from trimtab.judge.ladder.build import Scale
+    from trimtab.model.ladder import CheckedClaim, Ladder, Step, Track
 
 
 @click.command("ladder")
@@ -59,7 +84,6 @@ def command(
     what is missing. A file of published figures is computed in the same way, and each value that
     it prints is held against the figures that it should follow from.
     """
-    from trimtab.cli.render.ladder import print_ladder
     from trimtab.errors import UsageError
     from trimtab.loop.ladder import ladder_of
     from trimtab.report import documents
@@ -73,3 +97,126 @@ def command(
 
         write_report(report_path, render_ladder(found))
     show(lambda: documents.judged.LadderDocument(found), lambda: print_ladder(found))
+
+
+_COLUMNS: Final = (
+    "layer",
+    "rate",
+    "interval",
+    "of what carries it",
+    "of data sheet",
+    "measured by",
+)
+_CLAIM_COLUMNS: Final = ("printed", "inputs give", "within rounding", "", "what")
+_NUMBERS: Final = frozenset(
+    {"rate", "interval", "of data sheet", "printed", "inputs give", "within rounding"}
+)
+_DROPPED: Final = ("interval", "of data sheet", "within rounding")
+"""What gives way on a terminal that is narrower than its table; `--json` and the page have all."""
+_WORDS_MINIMUM: Final = 24
+"""Characters: in fewer no sentence can be read."""
+_GAP: Final = 2
+_INDENT: Final = 2
+
+
+def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
+    """Print a ladder, the highest layer first, as it stands in the stack."""
+    out = console() if out is None else out
+    out.print(f"{visible(ladder.name)}", style="bold")
+    if ladder.source:
+        _wrapped(out, visible(ladder.source))
+    out.print(f"rates are of {ladder.scale}; MB are 1,000,000 bytes")
+    for track in ladder.tracks:
+        out.print()
+        _print_track(out, track)
+    if not ladder.tracks:
+        out.print("Nothing is kept that a ladder is made of.")
+    out.print()
+    for line in explanations(ladder):
+        _wrapped(out, visible(line))
+    for note in ladder.notes:
+        _wrapped(out, f"note: {visible(note)}")
+    for absent in ladder.absent:
+        _wrapped(out, absent_text(absent))
+    if ladder.claims:
+        out.print()
+        out.print("printed values, and what the values printed beside them give", style="bold")
+        _print_claims(out, ladder.claims)
+
+
+def _print_track(out: Console, track: Track) -> None:
+    out.print(TRACK_NAMES[track.metric], style="bold")
+    rows = [_cells(step, track.unit) for step in reversed(track.steps)]
+    _print_table(out, _COLUMNS, rows)
+    _wrapped(out, f"limit: {visible(limit_text(track.limit))}")
+    _wrapped(out, f"largest loss: {visible(loss_text(track.loss))}")
+
+
+def _cells(step: Step, unit: str) -> tuple[str, ...]:
+    name = LEVEL_NAMES[step.rung.layer]
+    sheet = "-" if step.of_data_sheet is None else efficiency_text(step.of_data_sheet, named=False)
+    what = visible(what_text(step))
+    beneath = "\n".join(efficiency_text(one) for one in step.beneath) or "-"
+    shown = step.shown or step.rung.rate
+    return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, what
+
+
+def _print_claims(out: Console, claims: tuple[CheckedClaim, ...]) -> None:
+    rows = []
+    for one in claims:
+        value, bounds = computed_text(one)
+        match, what = MATCH_WORDS[one.match], visible(claim_text(one))
+        rows.append((visible(printed_text(one)), value, bounds, match, what))
+    _print_table(out, _CLAIM_COLUMNS, rows)
+
+
+def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows whose last cell is words: beside the others, or below where there is no room."""
+    words = max(_natural(rows, len(names) - 1, names[-1]), len(names[-1]))
+    room = min(words, _WORDS_MINIMUM)
+    widths = {index: _natural(rows, index, name) for index, name in enumerate(names[:-1])}
+    if _taken(widths) + room <= out.width:
+        table = _table(names, widths, out.width - _taken(widths))
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+        return
+    for name in _DROPPED:
+        if name in names and _taken(widths) - _GAP > out.width:
+            del widths[names.index(name)]
+    for number, row in enumerate(rows):
+        # Tables of one row each, of the same widths: a table has no lines across its columns.
+        table = _table(names, widths, header=number == 0)
+        table.add_row(*(row[index] for index in widths))
+        out.print(table)
+        if row[-1]:
+            _wrapped(out, row[-1], indent=2 * _INDENT)
+
+
+def _table(
+    names: Sequence[str], widths: Mapping[int, int], beside: int = 0, *, header: bool = True
+) -> Table:
+    columns = [
+        (f"{names[index]}>" if names[index] in _NUMBERS else names[index], width)
+        for index, width in widths.items()
+    ]
+    return fixed_table(columns, names[-1], beside, show_header=header)
+
+
+def _natural(rows: Sequence[Sequence[str]], index: int, name: str) -> int:
+    """Return the cells of the longest line of a column: letters of Asia are two wide."""
+    from rich.cells import cell_len
+
+    lines = [line for row in rows for line in row[index].split("\n")]
+    return max(map(cell_len, (name, *lines)))
+
+
+def _taken(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * len(widths)
+
+
+def _wrapped(out: Console, text: str, indent: int = _INDENT) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print(Padding(Text(text), (0, 0, 0, indent), expand=False))

@@ -9,8 +9,13 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment
+from trimtab.units import format_value
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from trimtab.model.run import Run
     from trimtab.record.slots import Slot
 
@@ -28,7 +33,6 @@ def command(where: str, store_url: str | None, once: bool) -> None:
 
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
-    from trimtab.cli.render.watch import print_slots
     from trimtab.errors import ToolError, UsageError
     from trimtab.launch.notify import from_environment
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
@@ -93,3 +97,27 @@ def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:
     failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
     failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
     return ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))
+
+
+def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str, Run]) -> None:
+    """Print each slot with its run and verdicts."""
+    out = console()
+    out.print(visible(site), style="bold")
+    for slot in slots:
+        out.print(f"  {visible(slot.item)}, due {moment(slot.due_at)}: {slot.state.value}")
+        if slot.detail:
+            out.print(f"    {visible(slot.detail)}", style="dim", soft_wrap=True)
+        run = None if slot.run is None else runs.get(slot.run)
+        if run is not None:
+            problem = "" if run.problem is None else f": {run.problem}"
+            out.print(f"    run {run.id}: {run.status.value}{visible(problem)}", soft_wrap=True)
+        for verdict in slot.verdicts:
+            mean = "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
+            out.print(
+                f"    {verdict.metric} ({verdict.scope.value}) {mean}: "
+                f"{verdict.status.value.replace('_', ' ')} ({visible(verdict.reason)})",
+                soft_wrap=True,
+            )
+    if not slots:
+        out.print("  nothing was due")
+    out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)

@@ -12,7 +12,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import MIB, Place, make, silent
 
-from trimtab.cli.render.survey import print_plan, print_survey
+from trimtab.cli.survey import print_plan, print_survey
 from trimtab.errors import Interrupted, RefusedError
 from trimtab.judge import credibility
 from trimtab.launch.process import ProcessResult, execute

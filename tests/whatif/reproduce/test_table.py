@@ -20,6 +20,8 @@ from trimtab.validation.statements import Figure, statements
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, reproduce
 from trimtab.whatif.reproduce.seconds import window
 
+pytestmark = pytest.mark.calibration
+
 SHORT = Terms(seeds=1, until_s=4 * 86400.0, classes=1)
 ROWS = range(1, 51)
 UNNUMBERED = {"figure", "mlperf", "mdtest", "cori", "partitions"}
@@ -31,7 +33,6 @@ def short() -> Reproduction:
         return reproduce(SHORT, together)
 
 
-@pytest.mark.calibration
 def test_every_row_of_the_list_is_there_and_no_row_twice(short) -> None:
     ids = [one.row.id for one in short.rows]
     assert [id for id, count in Counter(ids).items() if count > 1] == []
@@ -79,7 +80,6 @@ def test_what_a_short_run_does_not_reach_is_not_said(short) -> None:
     assert summary.silent > 5
 
 
-@pytest.mark.calibration
 def test_processes_change_no_figure(short) -> None:
     terms = replace(SHORT, documents=("eth21",), until_s=2 * 86400.0, seeds=2)
     with side_by_side(2, hint="") as together:
@@ -109,7 +109,6 @@ def test_known_tensions_are_told(short) -> None:
     assert verdicts["The probe writes more than users do"] == "arithmetic"
 
 
-@pytest.mark.calibration
 def test_the_page_stands_by_itself_and_is_the_same_twice(short) -> None:
     page = render_reproduction(short)
     assert page == render_reproduction(short)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.purge_tables import fullness, owner
+from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
 from trimtab.errors import UsageError
+from trimtab.purge.horizon.curve import HOUR_S, Freed
+from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from trimtab.loop.purging.horizons import Found
+    from trimtab.purge.horizon.horizon import Horizon, OwnedBy, Step
+    from trimtab.purge.horizon.targets import GroupHorizons
 
 
 @click.command("horizon")
@@ -46,10 +63,8 @@ def command(directory: Path, top: int, **asked: Any) -> None:
     """
     from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.cli.render.purge_horizon import print_horizon
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.purge.horizon.curve import Freed
     from trimtab.report import documents
 
     if (asked["used"] is None) != (asked["available"] is None):
@@ -77,3 +92,125 @@ def command(directory: Path, top: int, **asked: Any) -> None:
         ),
         lambda: print_horizon(found, top=top),
     )
+
+
+_STATUS = {
+    HorizonStatus.MET_ALREADY: "at its limit or under",
+    HorizonStatus.REACHED: "a horizon fixes it",
+    HorizonStatus.OUT_OF_REACH: "no horizon fixes it",
+}
+
+
+def print_horizon(found: Found, *, top: int) -> None:
+    """Print a horizon; ``top`` users, projects, OSTs and pools of it."""
+    out = console()
+    answer = found.answer
+    usage, root = found.usage, visible(found.policy.root)
+    use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
+    out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", style="bold")
+    print_sentences(out, [one for one in answer.words if one not in found.rules.words])
+    print_sentences(out, found.notes, "yellow")
+    out.print("\nthe rules", style="bold")
+    print_sentences(out, found.rules.words, "dim")
+    out.print("\nwhat deleting by age alone would free", style="bold")
+    print_table(out, _curve(answer.steps, (answer.needed, answer.published), answer.as_of_s))
+    _print_kept(out, found)
+    _print_owners(out, "the lists, by user", "user", answer.users, top)
+    _print_owners(out, "the lists, by project", "project", answer.projects, top)
+    if answer.osts is not None:
+        limit = format_percent(answer.osts.groups[0].group.limit)
+        _print_groups(out, f"every OST at or under {limit}", answer.osts, top)
+    if answer.pools is not None:
+        _print_groups(out, "every pool at or under its limit", answer.pools, top)
+
+
+def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: int) -> Table:
+    """Return the table of ages, with the cut-offs of now and of the lists among them."""
+    made = table("unused for>", "last used before", "files>", "frees>", "leaves>", "")
+    rows = [(one.cut_off_hour, one.age_s, one.freed, one.after, "") for one in steps]
+    for horizon, noun in zip(cut_offs, ("enough now", "the lists"), strict=True):
+        reached = horizon.status is HorizonStatus.REACHED
+        what = f"<- {noun if reached else 'all that may go'}"
+        hour, age_s = horizon.cut_off_hour, horizon.age_s(as_of_s)
+        if hour is None or age_s is None:
+            continue
+        same = [row for row in rows if row[0] == hour]
+        mark = same[0][4] if same else ""
+        mark = what if mark in ("", what) else f"{mark}, {what[3:]}"
+        rows = [row for row in rows if row[0] != hour]
+        rows.append((hour, age_s, horizon.freed, horizon.after, mark))
+    for hour, age_s, freed, after, mark in sorted(rows, key=lambda row: row[0]):
+        made.add_row(
+            format_duration(age_s),
+            utc_moment(datetime.fromtimestamp(hour * HOUR_S, UTC)),
+            f"{freed.files:,}",
+            format_bytes(freed.allocated_bytes),
+            fullness(after),
+            mark,
+            style="bold" if mark else None,
+        )
+    return made
+
+
+def _print_kept(out: Console, found: Found) -> None:
+    needed = found.answer.needed
+    whole = Freed(found.files, found.allocated_bytes)
+    out.print("\nwhat may be deleted, and what stays", style="bold")
+    made = table("", "files>", "holds>")
+    made.add_row("may be deleted", *_numbers(needed.eligible))
+    for one in needed.kept:
+        words = f"stays: {one.reason.replace('_', ' ')}"
+        made.add_row(words, f"{one.files:,}", format_bytes(one.allocated_bytes))
+    made.add_row("all regular files", *_numbers(whole), style="dim")
+    print_table(out, made)
+
+
+def _print_owners(out: Console, title: str, noun: str, owners: Sequence[OwnedBy], top: int) -> None:
+    if not owners or not top:
+        return
+    out.print(f"\n{title}", style="bold")
+    made = table(noun, "files>", "would go>", "of what may>")
+    for one in owners[:top]:
+        name = owner(one.owner) if noun == "user" else str(one.owner)
+        made.add_row(
+            name,
+            f"{one.most.files:,}",
+            _between(one.least, one.most),
+            format_bytes(one.eligible.allocated_bytes),
+        )
+    print_table(out, made)
+    if len(owners) > top:
+        print_sentences(out, [f"... and {plural(len(owners) - top, noun, ',')} more"], "dim")
+
+
+def _print_groups(out: Console, title: str, found: GroupHorizons, top: int) -> None:
+    """Print what each OST or pool needs, the fullest first."""
+    out.print(f"\n{title}", style="bold")
+    noun = found.groups[0].group.noun
+    own = ("OSTs>", "limit>") if noun == "pool" else ()
+    made = table(noun, *own, "full>", "over by>", "frees>", "leaves>", "")
+    fullest = sorted(found.groups, key=lambda one: -one.usage.fullness)
+    for one in fullest[:top]:
+        of_pool = (str(len(one.group.osts)), format_percent(one.group.limit)) if own else ()
+        made.add_row(
+            visible(one.name),
+            *of_pool,
+            fullness(one.usage),
+            format_bytes(one.excess_bytes),
+            format_bytes(one.freed.allocated_bytes),
+            fullness(one.after),
+            _STATUS[one.status],
+            style="yellow" if one.status is HorizonStatus.OUT_OF_REACH else None,
+        )
+    print_table(out, made)
+    if len(fullest) > top:
+        print_sentences(out, [f"... and {len(fullest) - top} {noun}s less full"], "dim")
+
+
+def _numbers(freed: Freed) -> tuple[str, str]:
+    return f"{freed.files:,}", format_bytes(freed.allocated_bytes)
+
+
+def _between(least: Freed, most: Freed) -> str:
+    low, high = format_bytes(least.allocated_bytes), format_bytes(most.allocated_bytes)
+    return high if low == high else f"{low} to {high}"

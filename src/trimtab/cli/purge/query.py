@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.text import console, print_sentences, print_table, table
 from trimtab.errors import UsageError
+from trimtab.units import format_bytes, format_percent
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.purge.index.query import Answer
+
 
 _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 
@@ -29,7 +38,6 @@ def command(statement: str | None, directory: Path, by: str | None, top: int | N
     Columns: path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and
     those of the index. Names are shown as visible text.
     """
-    from trimtab.cli.render.purge_query import print_answer
     from trimtab.report import documents
 
     if (statement is None) == (by is None):
@@ -48,3 +56,39 @@ def command(statement: str | None, directory: Path, by: str | None, top: int | N
         assert by is not None
         found = holdings(directory, By(by), top=most)
     show(lambda: documents.purged.query_document(found), lambda: print_answer(found))
+
+
+def print_answer(found: Answer) -> None:
+    """Print an answer; bytes and shares of known columns in people's units."""
+    out = console()
+    frame = found.frame
+    numbers = {name for name, kind in frame.schema.items() if kind.is_numeric()}
+    made = table(
+        *(f"{visible(name)}>" if name in numbers else visible(name) for name in frame.columns)
+    )
+    for row in frame.iter_rows(named=True):
+        made.add_row(*(_shown(name, value) for name, value in row.items()))
+    print_table(out, made)
+    if not frame.height:
+        print_sentences(out, ["nothing fits"], "dim")
+    if found.cut_off:
+        print_sentences(out, [f"only the first {frame.height:,} rows are shown"], "yellow")
+    print_sentences(out, found.notes, "yellow")
+
+
+def _shown(name: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)) and name.endswith("_bytes"):
+        return format_bytes(value)
+    if isinstance(value, float):
+        return format_percent(value) if name == "share" else f"{value:,.1f}"
+    if isinstance(value, int):
+        return f"{value:,}" if name not in ("uid", "gid", "project") else str(value)
+    if isinstance(value, (datetime, date)):
+        return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value)
+    return visible(str(value))

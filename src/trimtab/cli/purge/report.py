@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from datetime import date, tzinfo
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
 from trimtab.errors import UsageError
+from trimtab.units import format_bytes, format_percent, plural
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+
+    from trimtab.purge.report import Day, PlanStanding, PurgeReport
 
 
 @click.command("report")
@@ -41,7 +52,6 @@ def command(
 
     Dry runs are told apart from runs that deleted. How far each plan is comes last.
     """
-    from trimtab.cli.render.purge_report import print_report
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.reporting import report_purges
     from trimtab.report import documents
@@ -72,3 +82,66 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
         raise UsageError(f"{name[:40]!r} is no time zone", hint="as Europe/Zurich") from error
+
+
+def print_report(found: PurgeReport, place: str, *, top: int) -> None:
+    """Print days with their ``top`` users, and plans."""
+    out = console()
+    if not found.days and not found.plans:
+        out.print(f"No run of a purge stands in {visible(place)}.", soft_wrap=True)
+        return
+    for day in found.days:
+        _print_day(out, day, top)
+    if found.plans:
+        out.print("plans", style="bold")
+        for plan in found.plans:
+            print_facts(out, [(plan.plan, _standing(plan))])
+
+
+def _print_day(out: Console, day: Day, top: int) -> None:
+    kind = ", dry runs" if day.dry else ""
+    out.print(f"{day.day.isoformat()}{kind}", style="bold")
+    print_facts(out, _facts(day, top))
+    for run in day.runs:
+        ended = "never said how it ended" if run.end is None else f"{run.end}: {run.text}"
+        who = f" by {run.who}" if run.who else ""
+        print_sentences(out, [f"run {run.run[:18]}{who}: {ended}"], "dim")
+        print_sentences(out, run.objections, "yellow")
+        aside = (f"moved aside by an interrupted run: {one}" for one in run.unexplained)
+        print_sentences(out, aside, "yellow")
+    out.print()
+
+
+def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
+    word = "would delete" if day.dry else "deleted"
+    yield word, f"{plural(day.files, 'file', ',')}, {format_bytes(day.bytes)}"
+    if not day.dry:
+        yield "freed", format_bytes(day.freed_bytes)
+    if day.kept:
+        yield "kept", _counts(day.kept)
+    if day.horizons:
+        yield "last used before", ", ".join(utc_moment(one) for one in day.horizons)
+    if day.before is not None and day.after is not None:
+        before, after = day.before.usage.fullness, day.after.usage.fullness
+        yield "full", f"{format_percent(before, 2)}, then {format_percent(after, 2)}"
+    shown = [
+        f"{owner(one.uid)} {one.files:,} ({format_bytes(one.bytes)})" for one in day.users[:top]
+    ]
+    if shown:
+        more = f", and {len(day.users) - top} more" if len(day.users) > top else ""
+        yield "users", ", ".join(shown) + more
+
+
+def _standing(plan: PlanStanding) -> str:
+    words = [visible(plan.root), plural(plan.rows, "row", ",")]
+    if plan.outcomes:
+        words.append(_counts(plan.outcomes))
+    words.append(f"{plan.waiting_rows:,} waiting")
+    if plan.interrupted_rows:
+        words.append(f"{plan.interrupted_rows:,} of an interrupted batch")
+    return ", ".join(words)
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    pairs = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)

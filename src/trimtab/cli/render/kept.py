@@ -6,19 +6,35 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.standing import print_standing
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import (
+    console,
+    interval_text,
+    moment,
+    percent_text,
+    print_facts,
+    table,
+    value_text,
+)
 from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
-from trimtab.units import format_bytes, format_duration, format_percent, format_value
+from trimtab.units import format_bytes, format_duration, format_percent, format_value, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
     from rich.table import Table
 
     from trimtab.loop.show import Shown
+    from trimtab.model.status import (
+        IncidentStatus,
+        JudgedStatus,
+        SeriesStatus,
+        SlowestTargets,
+        Status,
+    )
 
 _NAMED_MOST = 4
 """So many series are named before a reason that holds for them; more are counted."""
@@ -64,8 +80,7 @@ def print_show(shown: Shown) -> None:
     """Print a run with its samples, and the command and raw output behind each."""
     out, run = console(), shown.run
     out.print(f"run {run.id}", style="bold")
-    for name, value in _facts(run, shown.store):
-        out.print(f"  {name:<10} {visible(value)}", soft_wrap=True)
+    print_facts(out, _facts(run, shown.store))
     out.print()
     out.print(_samples_table(run.samples))
     out.print()
@@ -133,29 +148,23 @@ def _plain(value: float) -> str:
 
 
 def _series_table(series: Sequence[SeriesStatus]) -> Table:
-    table = _table(
+    made = table(
         "metric", "probe", "runs>", "last>", "at", "mean>", "COV>", "95 % interval>", "verdict"
     )
     for one in series:
         verdict = one.verdict
-        interval = verdict.cov_interval
-        bounds = (
-            "-"
-            if interval is None
-            else f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
-        )
-        table.add_row(
+        made.add_row(
             verdict.metric,
             _probe(one),
             f"{one.runs:,}",
             format_value(one.last_value, verdict.unit),
             moment(one.last_at),
-            _or_dash(verdict.mean, verdict.unit),
-            _or_dash(verdict.cov, "1"),
-            bounds,
+            value_text(verdict.mean, verdict.unit),
+            percent_text(verdict.cov),
+            interval_text(verdict.cov_interval),
             verdict_word(verdict.status),
         )
-    return table
+    return made
 
 
 def _reasons(series: Sequence[SeriesStatus]) -> list[str]:
@@ -186,10 +195,10 @@ def _set_to(name: str, value: object) -> str:
 
 
 def _runs_table(runs: Sequence[Run]) -> Table:
-    table = _table("run", "at", "site", "probe", "benchmark", "status", "write>", "read>")
+    made = table("run", "at", "site", "probe", "benchmark", "status", "write>", "read>")
     length = _telling_length([run.id for run in runs])
     for run in runs:
-        table.add_row(
+        made.add_row(
             run.id[:length],
             moment(run.at),
             visible(run.site),
@@ -199,7 +208,7 @@ def _runs_table(runs: Sequence[Run]) -> Table:
             _median(run, "write_bandwidth"),
             _median(run, "read_bandwidth"),
         )
-    return table
+    return made
 
 
 def _telling_length(identifiers: Sequence[str]) -> int:
@@ -212,9 +221,9 @@ def _telling_length(identifiers: Sequence[str]) -> int:
 
 def _samples_table(samples: Sequence[Sample]) -> Table:
     names = ("metric", "target", "repetition>", "statistic", "value>", "output>", "line>", "note")
-    table = _table(*names)
+    made = table(*names)
     for sample in samples:
-        table.add_row(
+        made.add_row(
             sample.metric,
             visible(sample.target or "-"),
             "-" if sample.repetition is None else str(sample.repetition),
@@ -224,18 +233,7 @@ def _samples_table(samples: Sequence[Sample]) -> Table:
             "-" if sample.line is None else str(sample.line),
             visible(sample.reason or ""),
         )
-    return table
-
-
-def _table(*names: str) -> Table:
-    """Return an empty table; a name that ends in ``>`` is a column of numbers."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in names:
-        justify = "right" if name.endswith(">") else "left"
-        table.add_column(name.rstrip(">"), justify=justify, overflow="fold")
-    return table
+    return made
 
 
 def _median(run: Run, metric: str) -> str:
@@ -245,5 +243,53 @@ def _median(run: Run, metric: str) -> str:
     return format_value(median(values), "B/s") if values else "-"
 
 
-def _or_dash(value: float | None, unit: str) -> str:
-    return "-" if value is None else format_value(value, unit)
+def print_standing(out: Console, status: Status, site: str) -> None:
+    """Print what is not well with one site: incidents, suspects, its slowest targets."""
+    for one in status.incidents:
+        if one.site == site:
+            style = "bold red" if one.state == "open" else "yellow"
+            out.print(f"  {_incident(one)}", style=style, soft_wrap=True)
+    for one in status.series:
+        if one.site == site and one.suspect is not None:
+            out.print(f"  {_suspect(one)}", style="yellow", soft_wrap=True)
+    for line in _slowest(one for one in status.slowest if one.site == site):
+        out.print(f"  {line}", soft_wrap=True)
+    for one in status.judged:
+        if one.site == site:
+            out.print(f"  {_judged(one)}", style="dim", soft_wrap=True)
+
+
+def _incident(one: IncidentStatus) -> str:
+    if one.cause is None or one.confidence is None:
+        why = "unexplained"
+    else:
+        why = f"{visible(one.cause)} ({format_percent(one.confidence)})"
+    return f"{one.state} incident: {visible(one.summary)}: {why}"
+
+
+def _suspect(one: SeriesStatus) -> str:
+    change = one.suspect
+    assert change is not None
+    effect = "" if change.effect is None else f" by {100 * (change.effect - 1):+.0f} %"
+    return (
+        f"suspect: {one.verdict.metric} of {visible(one.probe)} may have changed{effect} since "
+        f"{moment(change.at)}; not confirmed yet"
+    )
+
+
+def _slowest(found: Iterator[SlowestTargets]) -> Iterator[str]:
+    for one in found:
+        named = ", ".join(
+            f"{visible(target)} {format_value(value, one.unit)}" for target, value in one.slowest
+        )
+        yield (
+            f"slowest of {one.targets} targets by {one.metric}, {moment(one.at)}: {named} "
+            f"(median {format_value(one.median, one.unit)})"
+        )
+
+
+def _judged(one: JudgedStatus) -> str:
+    newer = ""
+    if one.newer_runs:
+        newer = f", {plural(one.newer_runs, 'run')} ago: trimtab incidents looks again"
+    return f"incidents as of {moment(one.at)}{newer}"

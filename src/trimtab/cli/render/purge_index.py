@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.cli.render.purge_tables import print_facts, print_sentences
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
 from trimtab.purge.index.manifest import Manifest, TimeTrust
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.units import format_bytes, format_duration, plural

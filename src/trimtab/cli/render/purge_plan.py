@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from trimtab.cli.render.purge_tables import (
-    owner,
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import (
+    console,
     print_facts,
     print_sentences,
     print_table,
     table,
+    utc_moment,
 )
-from trimtab.cli.render.text import console, utc_moment
 from trimtab.loop.purging.arming import Armed
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.planning import Made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, fixed_table, moment, table
 from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
@@ -127,21 +127,8 @@ def _print_troubles_below(
 
 
 def _table(widths: Mapping[str, int], beside: int = 0, *, header: bool = True) -> Table:
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, _GAP, 0, 0),
-        pad_edge=False,
-        header_style="bold",
-        show_header=header,
-    )
-    for name, width in widths.items():
-        justify = "right" if name in _NUMBERS else "left"
-        table.add_column(name, justify=justify, overflow="fold", width=width)
-    if beside:
-        table.add_column(_TROUBLE, overflow="fold", max_width=beside)
-    return table
+    columns = [(f"{name}>" if name in _NUMBERS else name, width) for name, width in widths.items()]
+    return fixed_table(columns, _TROUBLE, beside, header_style="bold", show_header=header)
 
 
 def _columns(rows: Sequence[Mapping[str, str]], room: int) -> dict[str, int]:
@@ -240,15 +227,11 @@ def _host_line(host: HostState, trouble: Trouble) -> Text:
 
 
 def _facts(title: str, rows: Iterator[tuple[str, str, str]]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(title.upper(), no_wrap=True)
-    table.add_column("VALUE", overflow="fold")
-    table.add_column("FROM", style="dim", overflow="fold")
+    made = table(f"{title.upper()}!", "VALUE", "FROM", header_style="bold")
+    made.columns[-1].style = "dim"
     for row in rows:
-        table.add_row(*(visible(cell) for cell in row))
-    return table
+        made.add_row(*(visible(cell) for cell in row))
+    return made
 
 
 def _reading_rows(readings: tuple[Reading, ...]) -> Iterator[tuple[str, str, str]]:
