@@ -5,7 +5,7 @@ tier          what its tests do
 ============= ====================================================================================
 unit          run in this process with files of their own, and soon end; no socket, no device
 cli           run the installed commands
-system        need other processes, the kernel, servers (Slurm, PostgreSQL), hangs, kills, large input
+system        need other processes, the kernel, Slurm, PostgreSQL, hangs, kills, large inputs
 calibration   compute for long: how often verdicts are wrong over many simulated series, simulations
               against slow twins, outputs cut at every line
 soak          the same with long counts: ``make soak``
