@@ -145,7 +145,7 @@ def test_what_was_asked_comes_from_the_details() -> None:
     found = by_name(FORMAT.read(valid(summary())))
     easy = found["ior-easy"]
     assert easy.tool_version == "io500-isc26"
-    assert easy.asked == {
+    assert easy.requested == {
         "mode": "standard",
         "tasks": 2,
         "file_per_process": True,
@@ -154,9 +154,9 @@ def test_what_was_asked_comes_from_the_details() -> None:
         "stonewall_s": 1,
         "api": "POSIX",
     }
-    assert found["ior-hard"].asked["segments"] == 500
-    assert found["mdtest-hard"].asked["write_bytes"] == 3901
-    assert found["mdtest-easy"].asked["items_per_task"] == 3000
+    assert found["ior-hard"].requested["segments"] == 500
+    assert found["mdtest-hard"].requested["write_bytes"] == 3901
+    assert found["mdtest-easy"].requested["items_per_task"] == 3000
     began, ended = found["score"].began, found["score"].ended
     assert began is not None
     assert ended is not None
@@ -167,7 +167,7 @@ def test_what_was_asked_comes_from_the_details() -> None:
 def test_a_summary_alone_lacks_the_parameters() -> None:
     (easy, *_) = FORMAT.read(Source("result_summary.txt", made_valid(summary().read_bytes())))
     assert easy.status is RunStatus.OK
-    assert easy.asked == {"mode": "standard"}
+    assert easy.requested == {"mode": "standard"}
     assert [missing.what for missing in easy.missing] == ["parameters"]
 
 
@@ -282,7 +282,7 @@ def test_an_extended_run_has_more_and_the_same_score() -> None:
     path = FOLDER / "io500-isc26/extended/result_summary.txt"
     found = by_name(FORMAT.read(valid(path)))
     assert {"ior-rnd4K", "ior-rnd1MB", "find-easy", "find-hard"} <= set(found)
-    assert found["score"].asked["mode"] == "extended"
+    assert found["score"].requested["mode"] == "extended"
     assert found["score"].status is RunStatus.OK
     assert not any("mdworkbench" in (name or "") for name in found)
 

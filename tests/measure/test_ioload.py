@@ -57,14 +57,17 @@ def test_whole_run() -> None:
     assert (measured.kind, measured.status, measured.problem) == ("builtin", RunStatus.OK, None)
     assert measured.tool_version == printed["ioload"]
     (phase,) = measured.phases
-    told = printed["phases"][0]
+    reported = printed["phases"][0]
     assert (phase.access, phase.repetition, phase.tasks) == ("write", 2, 2)
     assert (phase.transfer_size_bytes, phase.block_size_bytes) == (MIB, 32 * MIB)
-    assert phase.moved_bytes == told["bytes"]
-    assert phase.bandwidth_bytes_per_s == told["bandwidth_bytes_per_s"]
-    assert phase.elapsed_s == told["elapsed_s"]
+    assert phase.moved_bytes == reported["bytes"]
+    assert phase.bandwidth_bytes_per_s == reported["bandwidth_bytes_per_s"]
+    assert phase.elapsed_s == reported["elapsed_s"]
     assert (phase.direct, phase.caches_dropped) == (True, False)
-    assert (phase.cpu_user_s, phase.cpu_system_s) == (told["cpu_user_s"], told["cpu_system_s"])
+    assert (phase.cpu_user_s, phase.cpu_system_s) == (
+        reported["cpu_user_s"],
+        reported["cpu_system_s"],
+    )
     sample = measured.samples[0]
     assert (sample.metric, sample.repetition, sample.output, sample.line) == (
         "write_bandwidth",
@@ -76,16 +79,16 @@ def test_whole_run() -> None:
 
 def test_latency_and_timeline_add_up() -> None:
     measured = ioload.parse(fixture("ioload", "write-direct").output)
-    told = report()["phases"][0]
+    reported = report()["phases"][0]
     latency = {sample.statistic: sample.value for sample in measured.samples[1:]}
-    assert latency["p99.9"] == told["latency"]["p999_s"]
-    assert latency["p50"] == told["latency"]["p50_s"]
+    assert latency["p99.9"] == reported["latency"]["p999_s"]
+    assert latency["p50"] == reported["latency"]["p50_s"]
     (histogram,) = measured.histograms
-    assert sum(histogram.count) == told["latency"]["count"]
+    assert sum(histogram.count) == reported["latency"]["count"]
     (timeline,) = measured.timelines
-    assert sum(timeline.moved_bytes) == told["bytes"]
+    assert sum(timeline.moved_bytes) == reported["bytes"]
     assert timeline.interval_s == 0.1
-    assert len(timeline.moved_bytes) == max(len(row) for row in told["timeline"]["tasks"])
+    assert len(timeline.moved_bytes) == max(len(row) for row in reported["timeline"]["tasks"])
 
 
 def test_deadline_that_came_is_what_was_asked_for() -> None:

@@ -294,10 +294,10 @@ def test_truncated_and_killed_output_is_said() -> None:
     ],
 )
 def test_version(said: bytes, expected: str) -> None:
-    asked: list[tuple[str, ...]] = []
+    requested: list[tuple[str, ...]] = []
 
     def run(argv: tuple[str, ...]) -> RawOutput:
-        asked.append(argv)
+        requested.append(argv)
         return RawOutput("version", argv, said)
 
     found = ior.version(run, "/opt/ior")
@@ -306,7 +306,7 @@ def test_version(said: bytes, expected: str) -> None:
     else:
         assert found == expected
     assert isinstance(found, NotAvailable) == (expected[0] not in "4")
-    assert asked[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
+    assert requested[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
 
 
 def test_version_of_what_cannot_be_started() -> None:

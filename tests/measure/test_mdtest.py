@@ -69,7 +69,7 @@ def test_recognised_as_this_alone(path: Path) -> None:
 def test_every_value_stands_in_its_line(path: Path) -> None:
     lines = path.read_text().split("\n")
     for one in FORMAT.read(source(path)):
-        tasks = one.asked["tasks"]
+        tasks = one.requested["tasks"]
         assert isinstance(tasks, int)
         for sample in one.samples:
             assert sample.value is not None
@@ -124,7 +124,7 @@ def test_a_repetition_of_4() -> None:
     assert (one.status, one.layer, one.tool_version) == (RunStatus.OK, "client", "4.1.0+dev")
     assert one.began == datetime(2026, 11, 21, 0, 24, 5)
     assert one.ended == datetime(2026, 11, 21, 0, 24, 6)
-    assert one.asked == {
+    assert one.requested == {
         "tasks": 3,
         "nodes": 1,
         "items_per_task": 100,
@@ -135,7 +135,7 @@ def test_a_repetition_of_4() -> None:
         "write_bytes": 0,
         "read_bytes": 0,
     }
-    assert one.told == {"path": "/tmp/m/md", "repetitions": 1}
+    assert one.reported == {"path": "/tmp/m/md", "repetitions": 1}
     assert [(s.metric, s.value, s.repetition, s.line) for s in one.samples] == [
         ("file_creation_rate", 4409.564, 0, 14),
         ("file_stat_rate", 696342.667, 0, 15),
@@ -162,9 +162,9 @@ def test_several_repetitions_without_their_rates() -> None:
 def test_a_phase_that_was_not_asked_for_is_no_rate_of_0() -> None:
     one = read("4.1.0+dev", "stonewall")
     assert "file_read_rate" not in {sample.metric for sample in one.samples}
-    assert one.asked["stonewall_s"] == 1
-    assert one.asked["phases"] == ["create", "stat", "remove"]
-    assert one.told["items_done_per_task"] == [22667]
+    assert one.requested["stonewall_s"] == 1
+    assert one.requested["phases"] == ["create", "stat", "remove"]
+    assert one.reported["items_done_per_task"] == [22667]
     assert of(one, "file_creation_rate")[0].value == 61535.462
 
 
@@ -228,7 +228,7 @@ def test_one_task_is_believed_in_every_version(folder: str) -> None:
 
 def test_several_numbers_of_tasks_are_several_results() -> None:
     found = FORMAT.read(source(FIXTURES / "mdtest/4.1.0+dev/range.out"))
-    assert [(one.name, one.asked["tasks"], one.status) for one in found] == [
+    assert [(one.name, one.requested["tasks"], one.status) for one in found] == [
         (None, 1, RunStatus.OK),
         ("run 2", 2, RunStatus.OK),
         ("run 3", 3, RunStatus.OK),
@@ -411,8 +411,8 @@ def test_command() -> None:
         *("mdtest", "-v", "-n", "1000", "-i", "1", "-F", "-u", "-d", "/scratch/x y"),
     )
     more = MdtestSpec(4, 9, files_only=False, unique_directories=False, iterations=3)
-    told = command(more, program="m", directory="/x")
-    assert told == tuple(["m", "-v", "-n", "9", "-i", "3", "-d", "/x"])
+    reported = command(more, program="m", directory="/x")
+    assert reported == tuple(["m", "-v", "-n", "9", "-i", "3", "-d", "/x"])
     wall = MdtestSpec(4, 10**6, stonewall_s=1.5)
     assert command(wall, program="m", directory="/x")[-4:] == ("-W", "2", "-d", "/x")
 
@@ -487,4 +487,4 @@ def test_a_command_line_that_was_cut() -> None:
     (one,) = FORMAT.read(Source("x", text.replace("'/tmp/m/md'\n", "'/tmp/m\n", 1).encode()))
     assert one.status is RunStatus.OK
     assert "parameters" in [missing.what for missing in one.missing]
-    assert one.asked == {"tasks": 3, "nodes": 1, "items_per_task": 100}
+    assert one.requested == {"tasks": 3, "nodes": 1, "items_per_task": 100}
