@@ -105,7 +105,7 @@ from trimtab.measure.table import names
     type=click.Choice(["missed"]),
     help="Exit with 10 when a verdict over history is missed.",
 )
-def command(fail_on: str | None, **given: object) -> None:
+def command(fail_on: str | None, **settings: object) -> None:
     """Measure PATH, keep the result, judge it, and say what is set up badly.
 
     Looks at the file system and the devices beneath it, runs a short write and read probe within
@@ -120,12 +120,12 @@ def command(fail_on: str | None, **given: object) -> None:
     from trimtab.loop.sites import reach_of, site_file
     from trimtab.report import documents
 
-    loaded, reach = site_file(str(given["path"])), THIS_HOST
+    loaded, reach = site_file(str(settings["path"])), THIS_HOST
     if loaded is not None:
         reach = reach_of(loaded.site)
         refuse_wrong_mount(loaded.site, None, reach)
-        given = of_site(loaded.site, given)
-    wanted = CheckOptions(**given)  # type: ignore[arg-type]
+        settings = of_site(loaded.site, settings)
+    wanted = CheckOptions(**settings)  # type: ignore[arg-type]
     with progress_bar() as progress:
         outcome = check(wanted, progress=progress, reach=reach)
     show(

@@ -41,7 +41,7 @@ def command() -> None:
 @click.option("--at", metavar="TIME", help="When it was or began. Default: now.")
 @click.option("--until", metavar="TIME", help="When it ended. Default: it was a moment.")
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
-def add(where: str, detail: str, store_url: str | None, **said: str | None) -> None:
+def add(where: str, detail: str, store_url: str | None, **fields: str | None) -> None:
     """Write one thing that has happened: trimtab event add SITE --kind note "words"."""
     from trimtab.loop.event_log import add_event
     from trimtab.loop.sites import clock_of, site_file, with_store
@@ -53,12 +53,12 @@ def add(where: str, detail: str, store_url: str | None, **said: str | None) -> N
         event = add_event(
             store,
             where,
-            kind=said["kind"] or "note",
+            kind=fields["kind"] or "note",
             detail=detail,
             now=clock_of(loaded and loaded.site)(),
-            at=said["at"],
-            until=said["until"],
-            targets=said["targets"],
+            at=fields["at"],
+            until=fields["until"],
+            targets=fields["targets"],
         )
         kept_in = str(store.location)
     show(lambda: documents.kept.EventsDocument(kept_in, (event,)), lambda: print_event(event))

@@ -33,7 +33,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
         open_store(with_store(loaded and loaded.site, store_url)) as store,
         progress_bar() as progress,
     ):
-        found = incidents_of(
+        explained = incidents_of(
             store,
             place_of(store, where),
             now=clock_of(loaded and loaded.site)(),
@@ -42,17 +42,17 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             progress=progress,
         )
         whole = since is None and until is None
-        unkept = keep_incidents(store, found) if whole else None
+        unkept = keep_incidents(store, explained) if whole else None
     if unkept is not None:
         click.echo(f"note: {unkept}", err=True)
     show(
         lambda: documents.judged.IncidentsDocument(
-            found.store,
-            found.site,
-            found.judged_at,
-            found.judged_until,
-            found.explanations,
-            found.standing,
+            explained.store,
+            explained.site,
+            explained.judged_at,
+            explained.judged_until,
+            explained.explanations,
+            explained.standing,
         ),
-        lambda: print_incidents(found.explanations, found.standing),
+        lambda: print_incidents(explained.explanations, explained.standing),
     )

@@ -28,6 +28,6 @@ def command(store_url: str | None, site: str | None, probe: str | None, limit: i
     known = None if loaded is None else loaded.site
     with open_store(with_store(known, store_url)) as store:
         name = None if site is None else site_of(store, site if known is None else known.name)
-        found = store.runs(site=name, probe=probe, limit=limit)
+        runs = store.runs(site=name, probe=probe, limit=limit)
         where = str(store.location)
-    show(lambda: documents.kept.RunsDocument(where, tuple(found)), lambda: print_runs(found))
+    show(lambda: documents.kept.RunsDocument(where, tuple(runs)), lambda: print_runs(runs))

@@ -29,7 +29,7 @@ def command(where: str, validate: bool) -> None:
     if validate:
         identity = identity_of(loaded.site)
         checked = held_against_reality(loaded.site, identity=identity)
-    wrong = [one for one in checked if one.ok is False]
+    wrong = [statement for statement in checked if statement.ok is False]
     error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold")
     show(
         lambda: documents.measured.SiteDocument(

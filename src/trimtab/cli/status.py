@@ -45,10 +45,10 @@ def command(
     site = None if loaded is None else loaded.site
     limits = SiteLimits() if site is None else site.limits
     with open_store(with_store(site, store_url)) as store:
-        found = status(
+        standing = status(
             store,
             where if site is None else site.name,
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
         )
-    show(lambda: documents.kept.StatusDocument(found), lambda: print_status(found))
+    show(lambda: documents.kept.StatusDocument(standing), lambda: print_status(standing))

@@ -39,10 +39,10 @@ def command(
     from trimtab.loop.purging.policies import check_policy, new_policy
     from trimtab.report import documents
 
-    given = [target, target_ost, target_pool]
+    targets = [target, target_ost, target_pool]
     if root is not None:
-        terms.one_target(*given)
-        if given == [None, None, ()]:
+        terms.one_target(*targets)
+        if targets == [None, None, ()]:
             target = 0.7
         loaded = new_policy(
             root,
@@ -57,7 +57,7 @@ def command(
             "neither a policy file nor a root is named",
             hint="trimtab purge policy --root /scratch scratch-purge.toml",
         )
-    elif name is not None or given != [None, None, ()]:
+    elif name is not None or targets != [None, None, ()]:
         raise UsageError(
             "--name and --target are of a new policy, and that takes a --root",
             hint="change the file itself",

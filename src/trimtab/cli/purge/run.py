@@ -134,8 +134,8 @@ def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) 
 
 def _objections(objections: Sequence[Objection]) -> Table:
     made = table("guard", "says", "what to do")
-    for one in objections:
-        made.add_row(one.guard, visible(one.reason), visible(one.hint or ""))
+    for objection in objections:
+        made.add_row(objection.guard, visible(objection.reason), visible(objection.hint or ""))
     return made
 
 

@@ -81,7 +81,7 @@ def one_target(*targets: object) -> None:
     UsageError
         More than one was.
     """
-    if sum(one is not None and one != () for one in targets) > 1:
+    if sum(target is not None and target != () for target in targets) > 1:
         raise UsageError(
             "--target, --target-ost and --target-pool exclude one another", hint="leave one"
         )
