@@ -98,7 +98,7 @@ def command(
 
     margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
+        raise UsageError("--margin has to be over 0 and under 100%", code="margin-out-of-range")
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
     request = Request(before, after, store_url=store_url, terms=terms, **sides)
     result = compare_sides(request)

@@ -74,7 +74,9 @@ def command(directory: str, **job: Any) -> None:
     try:
         request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
     except ValueError as error:
-        raise UsageError(str(error), hint="sizes and numbers are over 0") from error
+        raise UsageError(
+            str(error), code="job-invalid", hint="sizes and numbers are over 0"
+        ) from error
     hints = advise(request)
     show(
         lambda: documents.judged.HintsDocument(

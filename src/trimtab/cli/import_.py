@@ -101,11 +101,15 @@ class _Tally:
         if self.unreadable:
             more = f" (and {len(self.unreadable) - 1} more)" if len(self.unreadable) > 1 else ""
             message = f"cannot be imported: {self.unreadable[0]}{more}"
+            code = "file-unreadable"
         elif self.statuses.total() == self.statuses["unreadable"]:
             message = "there is nothing to import: no file of a known format"
+            code = "nothing-to-import"
         else:
             return
-        error = UnreadableError(message, hint="docs/import.md lists the formats; --kind names one")
+        error = UnreadableError(
+            message, code=code, hint="docs/import.md lists the formats; --kind names one"
+        )
         error.reported = reported
         raise error
 

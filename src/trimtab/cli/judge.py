@@ -69,7 +69,11 @@ def command(where: str | None, file: str | None, **options_given: Any) -> None:
     anybody's: one column of times, one of values.
     """
     if (where is None) == (file is None):
-        raise UsageError("judge what?", hint="trimtab judge SITE, or trimtab judge --csv FILE")
+        raise UsageError(
+            "judge what?",
+            code="series-missing",
+            hint="trimtab judge SITE, or trimtab judge --csv FILE",
+        )
     judged = (
         _of_file(file, options_given) if file is not None else _of_site(str(where), options_given)
     )
@@ -88,9 +92,17 @@ def _of_site(where: str, options_given: dict[str, Any]) -> Any:
 
     for name in ("time", "value", "by", "timezone"):
         if options_given[name] is not None:
-            raise UsageError(f"--{name} is of --csv", hint="a site's store knows its columns")
+            raise UsageError(
+                f"--{name} is of --csv",
+                code="option-needs-csv",
+                hint="a site's store knows its columns",
+            )
     if options_given["less_is_better"]:
-        raise UsageError("--less-is-better is of --csv", hint="a site's metrics are known by name")
+        raise UsageError(
+            "--less-is-better is of --csv",
+            code="option-needs-csv",
+            hint="a site's metrics are known by name",
+        )
     terms = Terms(
         since=options_given["since"],
         until=options_given["until"],
@@ -112,7 +124,10 @@ def _of_file(file: str, options_given: dict[str, Any]) -> Any:
 
     for name in ("probe", "metric", "store_url"):
         if options_given[name] is not None:
-            raise UsageError("--probe, --metric and --store are of a site, not of a file")
+            raise UsageError(
+                "--probe, --metric and --store are of a site, not of a file",
+                code="option-needs-site",
+            )
     terms = FileTerms(
         columns=Columns(options_given["time"], options_given["value"], options_given["by"]),
         since=options_given["since"],

@@ -89,7 +89,7 @@ def command(
     from trimtab.report import documents
 
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
+        raise UsageError("--margin has to be over 0 and under 100%", code="margin-out-of-range")
     ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     if report_path is not None:
         from trimtab.report.ladder import render_ladder

@@ -30,7 +30,7 @@ def command(where: str, validate: bool) -> None:
         identity = identity_of(loaded.site)
         checked = held_against_reality(loaded.site, identity=identity)
     wrong = [statement for statement in checked if statement.ok is False]
-    error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold")
+    error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold", code="site-differs")
     show(
         lambda: documents.measured.SiteDocument(
             loaded.site.name,

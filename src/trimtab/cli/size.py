@@ -145,7 +145,9 @@ def _raid(text: str, drives: int) -> Raid:
     parts = text.split("+")
     if not 2 <= len(parts) <= 3 or not all(part.isdecimal() and len(part) < 4 for part in parts):
         raise UsageError(
-            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES", hint="8+2+1; without spares 8+2"
+            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES",
+            code="raid-malformed",
+            hint="8+2+1; without spares 8+2",
         )
     data, parity, spares = (*map(int, parts), *([0] * (3 - len(parts))))
     return Raid(drives=drives, data=data, parity=parity, spares=spares)

@@ -86,7 +86,7 @@ def command(
     levels, url = levels_now(sweep, now), with_store(site, store_url)
     for factor in workload:
         if factor not in {*sweep.factors, *sweep.manual}:
-            raise UsageError(f"{factor!r} is no factor of {sweep.name}")
+            raise UsageError(f"{factor!r} is no factor of {sweep.name}", code="factor-unknown")
     if no_run:
         state, place = _kept(sweep, site, url)
     else:

@@ -45,7 +45,9 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     for name in names:
         if name not in known:
             raise UsageError(
-                f"there is no target {name!r}", hint=f"known: {', '.join(list(known)[:12])}"
+                f"there is no target {name!r}",
+                code="target-unknown",
+                hint=f"known: {', '.join(list(known)[:12])}",
             )
     chosen = [known[name] for name in names]
     show(

@@ -87,7 +87,9 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 
     if (drive is None) == (spare is None):
         raise UsageError(
-            "one of --drive and --spare is needed", hint="trimtab twin wa --spare 0.12"
+            "one of --drive and --spare is needed",
+            code="drive-missing",
+            hint="trimtab twin wa --spare 0.12",
         )
     assumed = None if drive is None else preset(drive)
     terms = Terms(
@@ -139,7 +141,11 @@ def show_(scenario: str, as_toml: bool) -> None:
     from trimtab.twin.scenario.load import load_scenario, scenario_text
 
     if as_toml and options.wants_json():
-        raise UsageError("--toml and --json are two forms of one thing", hint="leave one out")
+        raise UsageError(
+            "--toml and --json are two forms of one thing",
+            code="options-exclusive",
+            hint="leave one out",
+        )
     result = load_scenario(scenario)
     if as_toml:
         click.echo(scenario_text(scenario), nl=False)

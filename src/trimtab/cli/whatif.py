@@ -63,7 +63,7 @@ def command(where: str, results: str | None, again: bool, **options_given: Any) 
     from trimtab.report import documents
 
     if again and results is not None:
-        raise UsageError("--again keeps nothing: leave --results out")
+        raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
     file = None if again else Path(results) if results is not None else default_results()
     terms = WhatIf(
         where=where,

@@ -68,11 +68,16 @@ def command(directory: Path, top: int, **options_given: Any) -> None:
     from trimtab.report import documents
 
     if (options_given["used"] is None) != (options_given["available"] is None):
-        raise UsageError("--used and --available are given together", hint="as df --block-size=1")
+        raise UsageError(
+            "--used and --available are given together",
+            code="usage-incomplete",
+            hint="as df --block-size=1",
+        )
     targets = [options_given[name] for name in ("target", "target_ost", "target_pool")]
     if [options_given["policy"], *targets] == [None, None, None, ()]:
         raise UsageError(
             "how full the file system may be is not said",
+            code="target-missing",
             hint="--target 70%, or --policy POLICY.toml",
         )
     terms.one_target(*targets)

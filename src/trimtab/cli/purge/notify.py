@@ -60,7 +60,9 @@ def command(
     notes = (*published.notes, *(f"not looked at: {one}" for one in told.passed_over))
     failed = 0 if told.mails is None else len(told.mails.failures)
     error = ToolError(
-        f"{failed} users were not told by mail", hint="the same command tries them again"
+        f"{failed} users were not told by mail",
+        code="mail-failed",
+        hint="the same command tries them again",
     )
     show(
         lambda: documents.purged.PurgeNotifyDocument(

@@ -55,11 +55,13 @@ def command(
     elif file is None:
         raise UsageError(
             "neither a policy file nor a root is named",
+            code="policy-missing",
             hint="trimtab purge policy --root /scratch scratch-purge.toml",
         )
     elif name is not None or targets != [None, None, ()]:
         raise UsageError(
             "--name and --target are of a new policy, and that takes a --root",
+            code="root-missing",
             hint="change the file itself",
         )
     else:

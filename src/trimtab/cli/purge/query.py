@@ -43,6 +43,7 @@ def command(statement: str | None, directory: Path, by: str | None, top: int | N
     if (statement is None) == (by is None):
         raise UsageError(
             "the question is one SELECT, or --by",
+            code="query-missing",
             hint='trimtab purge query --index DIR "SELECT user, count(*) FROM files GROUP BY user"',
         )
     most = 10_000 if top is None else top

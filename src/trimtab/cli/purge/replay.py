@@ -57,7 +57,11 @@ def command(
     from trimtab.units import parse_moment
 
     if (options_given["used"] is None) != (options_given["available"] is None):
-        raise UsageError("--used and --available are given together", hint="as df --block-size=1")
+        raise UsageError(
+            "--used and --available are given together",
+            code="usage-incomplete",
+            hint="as df --block-size=1",
+        )
     cut_off = None if before is None else parse_moment(before)
     if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
         options_given["target"] = 1.0  # any: the cut-off is given

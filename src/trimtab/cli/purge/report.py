@@ -72,7 +72,9 @@ def _day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text.strip())
     except ValueError as error:
-        raise UsageError(f"{text[:40]!r} is not a day", hint="write 2026-11-20") from error
+        raise UsageError(
+            f"{text[:40]!r} is not a day", code="date-malformed", hint="write 2026-11-20"
+        ) from error
 
 
 def _zone(name: str) -> tzinfo:
@@ -81,7 +83,9 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        raise UsageError(f"{name[:40]!r} is no time zone", hint="as Europe/Zurich") from error
+        raise UsageError(
+            f"{name[:40]!r} is no time zone", code="timezone-unknown", hint="as Europe/Zurich"
+        ) from error
 
 
 def print_report(purge_report: PurgeReport, place: str, *, top: int) -> None:

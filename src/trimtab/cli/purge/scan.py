@@ -79,5 +79,9 @@ def command(
 def _extras(texts: tuple[str, ...]) -> set[str]:
     words = {word.strip() for text in texts for word in text.split(",")}
     for word in sorted(words - set(_EXTRAS)):
-        raise UsageError(f"{word!r} is nothing to scan with", hint=f"one of {', '.join(_EXTRAS)}")
+        raise UsageError(
+            f"{word!r} is nothing to scan with",
+            code="extra-unknown",
+            hint=f"one of {', '.join(_EXTRAS)}",
+        )
     return words
