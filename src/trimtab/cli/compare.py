@@ -42,7 +42,7 @@ def _rate(text: str) -> float:
     type=options.FRACTION,
     default="5%",
     show_default=True,
-    help="Differences below it do not matter.",
+    help="Ignore differences smaller than this.",
 )
 @click.option(
     "--wash-out",
@@ -50,7 +50,7 @@ def _rate(text: str) -> float:
     type=options.DURATION,
     default="0s",
     show_default=True,
-    help="How much of the beginning of the later side is left out.",
+    help="Time to leave out at the start of the later side.",
 )
 @click.option(
     "--targets",
@@ -84,7 +84,7 @@ def command(
     store_url: str | None,
     **sides: Any,
 ) -> None:
-    """Say by how much B differs from A, for each metric of each series that both have.
+    """Estimate how much B differs from A, for each metric of each series that both have.
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
     @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
@@ -98,7 +98,9 @@ def command(
 
     margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%", code="margin-out-of-range")
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
     request = Request(before, after, store_url=store_url, terms=terms, **sides)
     result = compare_sides(request)

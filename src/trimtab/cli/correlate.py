@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 @click.command("correlate")
 @click.argument("where", metavar="SITE")
 @click.option("--since", metavar="TIME", help="Default: 90 days before the last run.")
-@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 @click.option("--probe", metavar="NAME", help="Only this probe.")
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @options.as_json
 @options.store
 def command(where: str, store_url: str | None, **limits: str | None) -> None:
-    """Say which telemetry moves with performance, and how surely; never that it is the cause.
+    """Correlate telemetry with performance, with significance. Correlation is not cause.
 
-    The significance allows for the memory that both have, and for how much was asked at once.
+    The significance allows for autocorrelation in both series and for multiple testing.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site

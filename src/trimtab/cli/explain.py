@@ -14,9 +14,9 @@ from trimtab.cli.output import show
 @options.as_json
 @options.store
 def command(where: str, moment: str, store_url: str | None) -> None:
-    """Show everything that is known about one moment, whether anything was wrong or not.
+    """Show all evidence about one moment, whether or not anything was wrong.
 
-    Every piece of evidence that was looked for: found, absent, or not available with the reason.
+    Lists every piece of evidence: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.incidents import print_explanation
     from trimtab.cli.render.progress import progress_bar

@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 )
 @options.as_json
 def command(directory: str, **job: Any) -> None:
-    """Say how a job should stripe its files and tell its MPI-IO, and why.
+    """Recommend file striping and MPI-IO hints for a job, with reasons.
 
-    Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
-    set and nothing is asked of the file system.
+    Every hint states its basis: measured, documented, or a rule of thumb. Nothing is set, and the
+    file system is not contacted.
     """
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv

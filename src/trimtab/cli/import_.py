@@ -54,7 +54,7 @@ def command(
     dry_run: bool,
     **terms_given: str | None,
 ) -> None:
-    """Keep the results in files that others made, as benchmarks printed them.
+    """Import result files as benchmarks printed them.
 
     A directory is walked. Each file is recognised by its content; one that is of no known format
     is listed as unreadable. What was imported before is not kept twice.

@@ -10,15 +10,20 @@ from trimtab.cli.output import show
 
 @click.command("incidents")
 @click.argument("where", metavar="SITE")
-@click.option("--since", metavar="TIME", help="What was over before is left out. Default: nothing.")
-@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only incidents that lasted until this time or later. Default: all.",
+)
+@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 @options.as_json
 @options.store
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
-    """Say when a site was not well, how bad it was, and why, or that it is unexplained.
+    """List incidents: when, how severe, and the likely causes.
 
-    Open incidents come first. Every cause stands with its evidence and with how likely it is; what
-    was looked for and not found is named, and what would decide.
+    Open incidents come first. Every cause is listed with its evidence and probability, and with
+    the evidence that was looked for and not found. Each incident names the measurement that would
+    decide between causes.
     """
     from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar

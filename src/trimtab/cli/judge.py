@@ -36,15 +36,26 @@ if TYPE_CHECKING:
 @click.command("judge")
 @click.argument("where", metavar="[SITE]", required=False)
 @click.option(
-    "--csv", "file", metavar="FILE", help="A table instead: CSV or Parquet; - reads stdin."
+    "--csv",
+    "file",
+    metavar="FILE",
+    help="Read a table instead of a store: CSV or Parquet; - is standard input.",
 )
-@click.option("--time", metavar="COL", help="With --csv: the column of times. Default: found.")
-@click.option("--value", metavar="COL", help="With --csv: the column of values. Default: found.")
-@click.option("--by", metavar="COL", help="With --csv: the column that tells series apart.")
-@click.option("--less-is-better", is_flag=True, help="With --csv: of times and latencies.")
-@click.option("--timezone", metavar="ZONE", help="With --csv: of times without one. Default: UTC.")
-@click.option("--since", metavar="TIME", help="What is told begins here. Default: with the record.")
-@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@click.option("--time", metavar="COL", help="With --csv: column of times. Default: detected.")
+@click.option("--value", metavar="COL", help="With --csv: column of values. Default: detected.")
+@click.option("--by", metavar="COL", help="With --csv: column that names the series.")
+@click.option(
+    "--less-is-better",
+    is_flag=True,
+    help="With --csv: lower values are better, as for times and latencies.",
+)
+@click.option(
+    "--timezone", metavar="ZONE", help="With --csv: zone of times without one. Default: UTC."
+)
+@click.option(
+    "--since", metavar="TIME", help="Report only from this time. Default: start of the record."
+)
+@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 @click.option("--probe", metavar="NAME", help="Only this probe.")
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @click.option(
@@ -56,21 +67,21 @@ if TYPE_CHECKING:
     "--window",
     "window_s",
     type=options.POSITIVE_DURATION,
-    help="Twice the longest job. Default: the site file's, else 48h.",
+    help="Window of a verdict: twice the longest job. Default: the site file's, else 48h.",
 )
 @click.option("--report", metavar="FILE", help="Also write a page with charts.")
 @click.option("--fail-on", type=click.Choice(["missed"]), help="Exit with 10 on a missed verdict.")
 @options.as_json
 @options.store
 def command(where: str | None, file: str | None, **options_given: Any) -> None:
-    """Say what months of runs say: verdicts, changes of level, days, and slow targets.
+    """Analyse months of runs: verdicts, change points, daily figures and slow targets.
 
-    Of a SITE everything that is kept is judged. With --csv the same is said of any series of
-    anybody's: one column of times, one of values.
+    For a SITE, every kept series is judged. With --csv, judge any time series: one column of
+    times, one of values.
     """
     if (where is None) == (file is None):
         raise UsageError(
-            "judge what?",
+            "name a SITE or a --csv FILE to judge",
             code="series-missing",
             hint="trimtab judge SITE, or trimtab judge --csv FILE",
         )

@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     type=options.FRACTION,
     default="10%",
     show_default=True,
-    help="What a layer may lose without being called the bottleneck.",
+    help="Loss that a layer may have without being called the bottleneck.",
 )
 @click.option(
     "--per",
     type=click.Choice(["whole", "server", "ost", "drive"]),
-    help="What rates are brought to. Default: the whole where its size is known.",
+    help="Unit for rates. Default: the whole system where its size is known.",
 )
 @click.option(
     "--run",
@@ -77,7 +77,7 @@ def command(
     runs: tuple[str, ...],
     report_path: Path | None,
 ) -> None:
-    """Show what each layer delivers of what the one beneath it could carry.
+    """Show the efficiency of each layer against the layer below.
 
     From the drives' data sheet to the clients: drives, RAID, OSTs, network beside them, clients,
     applications. Names the layer that limits where the numbers show it, and says how to measure
@@ -89,7 +89,9 @@ def command(
     from trimtab.report import documents
 
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%", code="margin-out-of-range")
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
     ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     if report_path is not None:
         from trimtab.report.ladder import render_ladder

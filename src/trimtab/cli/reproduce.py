@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--report", metavar="FILE", help="Also write a page with charts.")
 @options.as_json
 def command(names: tuple[str, ...], report: str | None, **options_given: Any) -> None:
-    """Set every printed number that lies in the model beside the twin's, and name the misses.
+    """Compare every printed number within the model with the twin, and list the misses.
 
     nersc24 is NERSC's paper of nine months and its slides, sc21 Perlmutter's architecture, eth21
     ETH's move to flash, hpe25 the E2000. Without one it is all of them: a few minutes.

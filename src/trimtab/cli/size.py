@@ -76,7 +76,7 @@ _RATE = options.Quantity("rate", _rate)
 @click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
 @options.as_json
 def command(explained: bool, **options_given: Any) -> None:
-    """Say how many drives and OSTs it takes, how long they last, how to trim, what fits.
+    """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 
     Write amplification is simulated on a miniature of one OST; it takes some ten seconds. Every
     figure is a simulation or a formula with its source (--explain), and the assumptions are listed.

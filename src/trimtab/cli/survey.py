@@ -90,7 +90,7 @@ _COUNT = click.IntRange(min=1)
 @options.as_json
 @options.store
 def command(where: str, apply: bool, store_url: str | None, **options_given: Any) -> None:
-    """Measure every OST by itself, and show the slowest first.
+    """Measure every OST by itself and list the slowest first.
 
     With --client, files of one stripe are written to each OST and read; where they really lie is
     read back first. With --server, obdfilter-survey writes below the files, on the OSTs that are

@@ -69,7 +69,7 @@ def command(
     no_run: bool,
     report_path: Path | None,
 ) -> None:
-    """Measure every combination of settings in SPEC.toml, and say which is best.
+    """Measure every combination of settings in SPEC.toml and find the best.
 
     Points are measured in shuffled rounds and kept one by one: interrupt it when you like, and
     start it again to go on. What a person has to set first (NPS, CPT, a BIOS) waits until --now

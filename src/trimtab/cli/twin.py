@@ -74,7 +74,7 @@ class _Hot(click.ParamType):
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
 def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
-    """Say how many units a drive writes for each that it is given: its write amplification.
+    """Simulate a drive's write amplification: units written for each unit it is given.
 
     Simulated until it no longer changes, beside what the formula says where there is one. The
     spare is what is usable: superblocks being filled, and one kept erased, come on top of it.
@@ -114,7 +114,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 @command.command("list")
 @options.as_json
 def list_() -> None:
-    """Say which scenarios come with Trimtab."""
+    """List the built-in scenarios."""
     from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
@@ -132,7 +132,7 @@ def list_() -> None:
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
 @options.as_json
 def show_(scenario: str, as_toml: bool) -> None:
-    """Say what a scenario is built of, what happens to it, and what of it is assumed.
+    """Describe a scenario: hardware, events, and assumptions.
 
     SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
     """
@@ -184,7 +184,7 @@ def run(
     seed: int | None,
     **options_given: Any,
 ) -> None:
-    """Let a scenario pass and keep what its site would have seen, with the truth beside it.
+    """Run a scenario and keep what its site would observe, with the true state beside it.
 
     Writes into DIR: NAME.db (runs, surveys, snapshots, events), NAME.truth.parquet and .jsonl (what
     was really so), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,

@@ -52,7 +52,7 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     from trimtab.report import documents
 
     if options.wants_json() and not once:
-        raise click.UsageError("--json goes with --once: a watch has no end to print")
+        raise click.UsageError("--json goes with --once: a continuous watch prints no document")
     loaded = site_file(where, only_sites=True) or open_site(where)
     site = loaded.site
     if not once and not items(site):

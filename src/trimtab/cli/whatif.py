@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.as_json
 def command(where: str, results: str | None, again: bool, **options_given: Any) -> None:
-    """Say what a policy would do: each combination of settings, simulated with several seeds.
+    """Simulate each combination of settings with several seeds.
 
     SCENARIO is one of `trimtab twin list` or a file; SITE is one whose driver is the twin. NAME is
     a word (trim, fullness, thresholds, reset, discard, purge, gating, drive, spare, placement,

@@ -51,7 +51,7 @@ def command(
     files: int | None,
     top: int,
 ) -> None:
-    """Say what looks as if files were kept alive without being used. Nothing follows from it.
+    """Detect files kept artificially young. For information only.
 
     Files touched by the thousand, whole holdings read in one go, times to come, metadata changed
     from index to index. None of it is proof, and no plan or run goes by it: somebody should ask.

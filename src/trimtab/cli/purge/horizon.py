@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @options.store
 @options.as_json
 def command(directory: Path, top: int, **options_given: Any) -> None:
-    """Say how old files have to be to go, and what each horizon would free, from whom.
+    """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
     use to the target. Nothing is deleted, and nothing is listed: this only looks.

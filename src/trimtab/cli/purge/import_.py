@@ -51,7 +51,7 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
 )
 @options.as_json
 def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
-    """Make an index of a list that another tool made: find, lfs find, GUFI, mpiFileUtils, a table.
+    """Convert a file list of find, lfs find, GUFI, mpiFileUtils or a table into an index.
 
     What the list does not tell is kept as lacking. What it cannot say of itself has to be said
     here before a plan can be made from it: when it was made, that it is whole, and of which file

@@ -30,7 +30,7 @@ def command(
     target_ost: float | None,
     target_pool: tuple[tuple[str, float], ...],
 ) -> None:
-    """Write a commented policy file, with every key and its default; or check one.
+    """Write a commented policy file with every key and its default, or check one.
 
     With --root it is written to FILE, which must not be there, or printed without FILE. Without
     --root FILE is read as `plan` would read it: what is wrong is an error with its line.

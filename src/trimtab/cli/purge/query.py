@@ -32,7 +32,7 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 )
 @options.as_json
 def command(statement: str | None, directory: Path, by: str | None, top: int | None) -> None:
-    """Ask an index who holds what: one SELECT over its tables `names` and `files`, or --by.
+    """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
     `names` has a row for each name, `files` one for each regular file however many names it has.
     Columns: path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def command(
     directory: Path, later: Path, before: str | None, top: int, **options_given: Any
 ) -> None:
-    """Say what a policy would have deleted at the time of --index, and what of it was used since.
+    """Replay a policy at the time of --index, and count what was used afterwards.
 
     Files are known again by their identity in the later index. Reads after the earlier one are
     told only where every class of client records them.

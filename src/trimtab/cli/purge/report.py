@@ -48,7 +48,7 @@ def command(
     top: int,
     place: str | None,
 ) -> None:
-    """Say what was deleted and what was kept and why, day by day, by the journals of this host.
+    """Report what was deleted and retained, and why, day by day, from this host's journals.
 
     Dry runs are told apart from runs that deleted. How far each plan is comes last.
     """

@@ -60,7 +60,7 @@ def command(
     place: str | None,
     store_url: str | None,
 ) -> None:
-    """Check every file of a plan again, the longest unused first, and with --apply delete it.
+    """Recheck every file of a plan, the longest unused first; delete with --apply.
 
     It stops at the target. Each file is checked by its identity at the last moment; what was used,
     changed, moved or exempted since is kept, and counted. A run that was stopped or killed goes on

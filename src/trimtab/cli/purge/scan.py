@@ -43,7 +43,7 @@ def command(
     extras: tuple[str, ...],
     checkpoint_s: float,
 ) -> None:
-    """Look at every file beneath ROOT, and keep what is seen as an index in a new directory.
+    """Scan every file below ROOT into an index in a new directory.
 
     It never follows links and never leaves the file system. A scan that was stopped goes on when
     the same command is given again. A subtree that cannot be read is named, and no plan can be
