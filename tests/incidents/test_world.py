@@ -108,6 +108,7 @@ def _plain(value: object, where: str) -> Iterator[str]:
         yield f"{where}: {value}"
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("cause", ["target-silent", "garbage-collection", "few-targets-open"])
 def test_a_world_consists_of_plain_finite_values(cause: Cause) -> None:
     world = with_one(cause)
@@ -382,6 +383,7 @@ def test_the_policy_that_guards_the_limit_leaves_few_targets_open() -> None:
 # The scenarios
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("cause", CAUSES)
 def test_some_instrument_sees_every_cause(cause: Cause) -> None:
     chosen = next(one for one in scenarios(11) if one.spec.name.startswith(f"single/{cause}/"))
@@ -400,6 +402,7 @@ def test_some_instrument_sees_every_cause(cause: Cause) -> None:
     assert truth["seen_by"], truth
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("seed", range(5))
 def test_trims_can_only_stop_where_somebody_trimmed(seed: int) -> None:
     incidents = (

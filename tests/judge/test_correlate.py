@@ -66,6 +66,7 @@ def test_series_with_a_memory_seldom_correlate_by_chance():
     assert usual > 0.3 * rounds  # what it is for
 
 
+@pytest.mark.calibration
 def test_of_many_unrelated_telemetry_hardly_any_is_named():
     rounds, alarms = 12, 0
     for seed in range(rounds):
@@ -75,6 +76,7 @@ def test_of_many_unrelated_telemetry_hardly_any_is_named():
     assert alarms <= 3
 
 
+@pytest.mark.calibration
 def test_what_moves_with_performance_is_found_among_many():
     hits = 0
     for seed in range(10):

@@ -266,6 +266,7 @@ def _of_work(
             return files
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("years", repetitions(gate=6, soak=200))
 def test_ordinary_work_is_hardly_ever_reported(years: int) -> None:
     """A year of eight users each time; a report now and then is one too many, so it is counted."""

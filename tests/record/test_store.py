@@ -30,6 +30,7 @@ one_store_for_all_examples = settings(
 )
 
 
+@pytest.mark.system
 def test_a_new_store_is_empty_and_whole(store: Store) -> None:
     assert store.sites() == store.runs() == store.series() == store.events() == ()
     assert store.latest_snapshot("scratch") is None
@@ -39,6 +40,7 @@ def test_a_new_store_is_empty_and_whole(store: Store) -> None:
 # Runs
 
 
+@pytest.mark.system
 @one_store_for_all_examples
 @given(run=values.runs)
 def test_a_run_comes_back_as_it_was(store: Store, run: Run) -> None:
@@ -379,6 +381,7 @@ def test_a_run_has_the_same_key_before_and_after_it_was_kept(store: Store) -> No
 # Snapshots and events
 
 
+@pytest.mark.system
 @one_store_for_all_examples
 @given(snapshot=values.snapshots)
 def test_a_snapshot_comes_back_as_it_was(store: Store, snapshot: Snapshot) -> None:

@@ -29,6 +29,7 @@ TERMS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("family", FAMILIES)
 @terms(max_examples=150, deadline=None)
 @given(st.integers(1, 7), st.sampled_from([64, 256]), THRESHOLDS, TERMS, ASKED, st.data())

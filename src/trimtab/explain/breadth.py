@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import marked
+from trimtab.message import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +53,7 @@ class Breadth:
     level: float | None
     surveyed: bool
     alike: bool | None
-    reason: str
+    reason: Message
     fast_level: float | None = None
 
 
@@ -79,7 +80,7 @@ def _breadth(context: Context) -> Breadth:
     bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
     named = context.incident.targets
     if bad.is_empty():
-        why = "no survey of single targets was made in the bad hours"
+        why = Message("no-bad-survey", "no survey of single targets in the bad hours")
         return Breadth(named, (), None, False, None, why)
     slow, fast = _slow_and_fast(bad, good)
     slow = tuple(sorted({*slow, *named}))
@@ -87,11 +88,13 @@ def _breadth(context: Context) -> Breadth:
     level = _level(bad, good)
     alike = None if level is None else not slow and level < LEVEL_RATIO
     if not slow:
-        why = "no target was slow by itself in the surveys of the bad hours"
+        why = Message("no-target-slow", "surveys of the bad hours show no slow target")
     elif not fast:
-        why = "every target was slow in the surveys of the bad hours"
+        why = Message("all-targets-slow", "surveys of the bad hours show every target slow")
     else:
-        why = f"{len(slow)} of {len(slow) + len(fast)} targets were slow by themselves"
+        why = Message(
+            "some-targets-slow", f"{len(slow)} of {len(slow) + len(fast)} targets were slow"
+        )
     return Breadth(slow, fast, level, True, alike, why, _level(bad, good, _WELL_QUANTILE))
 
 

@@ -27,6 +27,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.explain.breadth import LEVEL_RATIO, Breadth
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Found, Route
 from trimtab.units import format_value
 
@@ -55,14 +56,15 @@ _RANK_SHARE: Final = 0.7
 With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
 would take it for 1 / (2 n + 1).
 """
+_NO_BAD_VALUE: Final = Message("no-bad-value", "no value in the bad hours")
 _NO_VALUE: Final = {
     Route.TIME: (
-        "there is no value in the bad hours",
-        "there is no value in good hours to hold it against",
+        _NO_BAD_VALUE,
+        Message("no-good-value", "no value in good hours to compare with"),
     ),
     Route.TARGETS: (
-        "there is no value of the slow targets",
-        "there is no value of the fast targets",
+        Message("no-slow-value", "no value of the slow targets"),
+        Message("no-fast-value", "no value of the fast targets"),
     ),
 }
 
@@ -95,31 +97,35 @@ class Contrast:
     n_reference: int
     at: datetime | None = None
     throughout: bool = False
-    reason: str | None = None
+    reason: Message | None = None
 
     def evidence(
         self,
-        what: str,
+        code: str,
+        subject: str,
         *,
         source: str | None = None,
         unit: str | None = None,
         targets: Sequence[str] = (),
-        why_not: str | None = None,
+        why_not: Message | None = None,
     ) -> Evidence:
         """Return the contrast as a piece of evidence.
 
         Parameters
         ----------
-        what
-            What was looked at: "useless loops a request". The figures are added.
+        code
+            Stable name of what was looked for: ``loops-in-time``.
+        subject
+            What was compared: "useless loops a request". The figures are added.
         why_not
             A better reason than the contrast's own where it could not be made, as of
             `Observations.why_not`.
         """
         if self.reason is not None:
-            return not_available(what, self.route, why_not or self.reason, source=source)
+            return not_available(code, subject, self.route, why_not or self.reason, source=source)
         return weighed(
-            f"{what}: {self.in_words(unit)}",
+            code,
+            f"{subject}: {self.in_words(unit)}",
             self.route,
             self.weight,
             value=self.value,
@@ -133,7 +139,7 @@ class Contrast:
 
     def in_words(self, unit: str | None = None) -> str:
         """Return both figures in words."""
-        value, reference = (format_value(one, unit) for one in (self.value, self.reference))
+        value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
             case Route.TIME:
                 return f"{value} in the bad hours, {reference} in the good ones"
@@ -144,7 +150,8 @@ class Contrast:
 
 
 def weighed(
-    what: str,
+    code: str,
+    text: str,
     route: Route,
     weight: float,
     *,
@@ -156,13 +163,21 @@ def weighed(
     source: str | None = None,
     throughout: bool = False,
 ) -> Evidence:
-    """Return a piece of evidence; its weight, capped, says whether it is for, against, neither."""
+    """Return a piece of evidence; its capped weight decides: for, against or neutral.
+
+    Parameters
+    ----------
+    code
+        Stable name of what was looked for, the same whatever the result where one name suffices.
+    text
+        The result, with its figures.
+    """
     capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
     capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
     found = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
     return Evidence(
         found=found,
-        what=what,
+        what=Message(code, text),
         route=route,
         weight=capped,
         value=value,
@@ -175,9 +190,13 @@ def weighed(
     )
 
 
-def not_available(what: str, route: Route, reason: str, *, source: str | None = None) -> Evidence:
-    """Return a piece of evidence that was looked for and cannot be had, with the reason."""
-    return Evidence(Found.NOT_AVAILABLE, what, route, reason=reason, source=source)
+def not_available(
+    code: str, subject: str, route: Route, reason: Message, *, source: str | None = None
+) -> Evidence:
+    """Return a piece of evidence that is not available, with the reason."""
+    return Evidence(
+        Found.NOT_AVAILABLE, Message(code, subject), route, reason=reason, source=source
+    )
 
 
 def in_time(
@@ -300,7 +319,7 @@ def expected(
     over: float = 0.7,
     under: float = -0.7,
     scale: float = 0.0,
-    reason: str = "there is no value in the bad hours",
+    reason: Message = _NO_BAD_VALUE,
 ) -> Contrast:
     """Return what a value says against an absolute expectation: a limit, a data sheet, a dose.
 

@@ -10,6 +10,7 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
 from trimtab.explain.ranking import NAMED, SHOWN, Weighed, assessment, confidence, rank, weigh
+from trimtab.message import Message
 from trimtab.model.incident import Assessment, Evidence, Explanation, Found, Incident, Shape
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
@@ -76,19 +77,21 @@ def _is_shown(one: Weighed) -> bool:
     return one.has_evidence_for and confidence(one.log_odds) >= SHOWN and not one.throughout
 
 
-def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> str:
+def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
     """Return the measurement that would decide between the two likeliest, or what to look at next.
 
     Where no cause is likely it is the likeliest of those that could not be assessed.
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
-        return f"{first.title}, or {second.title}? {first.measurement}"
+        text = f"{first.title}, or {second.title}? {first.measurement}"
+        return Message("decide-between-two", text)
     if shown:
-        return f"{shown[0].cause.title}? {shown[0].cause.measurement}"
+        cause = shown[0].cause
+        return Message("decide-on-first", f"{cause.title}? {cause.measurement}")
     blind = [one for one in rest if not one.could_be_assessed]
     if not blind:
-        return "nothing that was looked for was found: the next incident may show more"
+        return Message("no-evidence", "no supporting evidence found")
     names = ", ".join(one.cause.title for one in blind[:_NAMES_SHOWN])
     more = len(blind) - _NAMES_SHOWN
     others = f" and {more} more" if more > 0 else ""
@@ -96,4 +99,6 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> str:
         (p.reason for one in blind for p in one.evidence if p.found is Found.NOT_AVAILABLE), None
     )
     why = "" if missing is None else f" ({missing})"
-    return f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"
+    return Message(
+        "not-assessed", f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"
+    )

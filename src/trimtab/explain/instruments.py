@@ -15,6 +15,7 @@ from trimtab.explain.context import Context, RunFact
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
 from trimtab.judge.spread import corrected_autocorrelation, cov
+from trimtab.message import Message
 from trimtab.model.incident import Instrument
 from trimtab.model.run import RunStatus
 
@@ -78,12 +79,14 @@ def _probe(
     values = [run.values[metric] for run in usual if run.values[metric] > 0]
     bytes_moved = [] if moved is None else [size for run in usual if (size := getattr(run, moved))]
     if moved is None:
-        reason = "it counts operations and asks no share of bytes of each target"
+        reason = Message("counts-operations", "it counts operations, not bytes per target")
     elif targets is None or not bytes_moved:
         lacking = "what it moves" if targets is not None else "how many targets are open"
-        reason = f"{lacking} is not known"
+        reason = Message("quantity-unknown", f"{lacking} is unknown")
     elif len(values) < _RUNS_LEAST:
-        reason = f"{len(values)} runs of good hours tell too little of its spread"
+        reason = Message(
+            "too-few-runs", f"{len(values)} runs of good hours are too few for its spread"
+        )
     else:
         found = probe_limit(
             StripedProbe(
@@ -123,7 +126,12 @@ def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument
     )
     saw = not bad.is_empty()
     if spread.is_empty():
-        return _survey(metric, None, saw, "too few surveys of good hours tell its spread")
+        return _survey(
+            metric,
+            None,
+            saw,
+            Message("too-few-surveys", "too few surveys of good hours for its spread"),
+        )
     middle = float(spread.get_column("middle").median())  # pyright: ignore[reportArgumentType]
     relative = (spread.get_column("sd") / spread.get_column("middle")).median()
     found = survey_limit(

@@ -17,6 +17,7 @@ from trimtab.explain.explain import explain
 from trimtab.explain.standing import standing_conditions
 from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState, Shape
@@ -113,8 +114,13 @@ def standing_explanation(known: Known, source: TelemetrySource) -> Explanation |
         not_assessed=(),
         standing=standing,
         unexplained=False,
-        deciding=standing[0].measurement,
-        notes=(f"older than the record: {titles}; nothing within it can clear or convict them",),
+        deciding=Message("decide-on-standing", standing[0].measurement),
+        notes=(
+            Message(
+                "older-than-record",
+                f"older than the record: {titles}; no contrast within it can test them",
+            ),
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from trimtab.explain.context import Context, Telemetry, Window
 from trimtab.explain.counters import counters_of_each_time, growth
 from trimtab.explain.setting_changes import SettingChange, setting_changes
+from trimtab.message import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,22 +182,22 @@ class Observations:
                 self._times[which] = tuple(within.get_column("at").to_list())
         return self._times[bad]
 
-    def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> str:
-        """Return why a telemetry name has no value that could be used here, in words."""
+    def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> Message:
+        """Return why a telemetry name has no usable value here."""
         import polars as pl
 
         if _shaped(self._readings, _reading_columns()).is_empty():
-            return "no snapshot was taken in the hours in question"
+            return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
-            return "no snapshot was taken in the bad hours"
+            return Message("no-bad-snapshots", "no snapshot in the bad hours")
         rows = self._of(name).filter(_is_one_of("kind", kinds))
         reasons = rows.get_column("reason").drop_nulls().cast(pl.String)
         present = rows.filter(pl.col("number").is_not_null() | pl.col("text").is_not_null())
         if present.is_empty() and reasons.is_empty():
-            return f"no snapshot holds {name}"
+            return Message("name-missing", f"no snapshot contains {name}")
         if present.is_empty():
-            return f"{name}: {reasons.mode().sort()[0]}"
-        return f"{name} was not read in the hours that would have to be compared"
+            return Message("name-not-available", f"{name}: {reasons.mode().sort()[0]}")
+        return Message("name-not-compared", f"{name} was not read in the hours to compare")
 
     def _numbers(
         self, name: str, kinds: Sequence[str], *, in_stretches: bool = True

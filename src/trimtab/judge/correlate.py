@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.bootstrap import block_length
 from trimtab.judge.false_discovery import benjamini_hochberg
-from trimtab.judge.frame import whole
+from trimtab.judge.frame import normalised
 from trimtab.model.correlation import Correlation
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def correlate(
     168 runs and under p = 0.005 in 0.4 / 0.4 / 0.1 / 0 %; by the usual formula in 5 / 12 / 50 /
     70 % and 0.4 / 3 / 34 / 57 %.
     """
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     pairs = {
         name: _pairs(tidy, found, more_is_better, tolerance_s, timezone)
         for name, found in telemetry.items()

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from trimtab.judge.frame import whole
+from trimtab.judge.frame import normalised
 from trimtab.judge.spread import cov
 from trimtab.model.series import ChangePoint, ChangeStatus, Regime
 
@@ -41,7 +41,7 @@ def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, .
     -----
     Median, mean and COV are of the finished runs, in the unit of the series.
     """
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     rows = list(tidy.select("at", "value").iter_rows())
     if not rows:
         return ()

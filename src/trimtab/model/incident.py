@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from trimtab.message import Message
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
 
@@ -90,7 +91,7 @@ class Evidence:
     """
 
     found: Found
-    what: str
+    what: Message
     route: Route
     weight: float = 0.0
     value: float | str | None = None
@@ -99,7 +100,7 @@ class Evidence:
     targets: tuple[str, ...] = ()
     at: datetime | None = None
     source: str | None = None
-    reason: str | None = None
+    reason: Message | None = None
     throughout: bool = False
 
     def __post_init__(self) -> None:
@@ -233,6 +234,6 @@ class Explanation:
     not_assessed: tuple[Assessment, ...]
     standing: tuple[Assessment, ...]
     unexplained: bool
-    deciding: str
+    deciding: Message
     instruments: tuple[Instrument, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()

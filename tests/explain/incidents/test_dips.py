@@ -16,7 +16,7 @@ from trimtab.judge.series import judge_series
 from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey
 
 KEY = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
-STILL = Changes((), False, 0.0, 0.05, "")
+STILL = Changes((), False, 0.0, 0.05)
 NOISE = [
     case
     for case in series.null_cases(hours=24 * 90)

@@ -223,6 +223,7 @@ def test_a_value_that_is_not_what_it_should_be_costs_the_record(
     assert not manifest.complete
 
 
+@pytest.mark.system
 def test_a_list_that_was_cut_off_anywhere_is_incomplete(tmp_path: Path) -> None:
     whole = _with_token([PFL, NAME, DOM])
     first = whole.index(b"\n") + 1

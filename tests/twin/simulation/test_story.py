@@ -70,6 +70,7 @@ def test_discard_gives_at_least_what_nightly_trims_give():
     assert discard["amplification"] < nightly["amplification"]
 
 
+@pytest.mark.calibration
 def test_over_three_quarters_full_the_default_thresholds_search_in_vain():
     default = ran(perlmutter(0.81))
     raised = ran(perlmutter(0.81, allocator=Allocator(c2=0.25)))
@@ -79,6 +80,7 @@ def test_over_three_quarters_full_the_default_thresholds_search_in_vain():
     assert raised["write"] > 1.2 * default["write"]
 
 
+@pytest.mark.calibration
 def test_the_fuller_the_slower():
     found = [ran(perlmutter(full)) for full in (0.5, 0.65, 0.8)]
     amplification = [one["amplification"] for one in found]

@@ -17,6 +17,7 @@ from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import CLIENTS, SERVERS, TARGETS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route, Shape
 
 if TYPE_CHECKING:
@@ -62,27 +63,40 @@ def _counted(context: Context) -> Evidence:
     bad = values.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not(_NAME, kinds=_KINDS)
-        return not_available(_WHAT, Route.EXPECTED, why, source=_NAME)
+        return not_available("checksums-counted", _WHAT, Route.EXPECTED, why, source=_NAME)
     grown = _growth(values, bad=True)
     if grown:
         n = sum(count for count, _ in grown.values())
         first = min(at for _, at in grown.values())
         said = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
         return weighed(
-            said, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
+            "checksums-counted", said, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
             targets=sorted(grown), at=first, source=_NAME,
         )  # fmt: skip
     most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     if most > 0:
         said = f"{most:.0f} {_WHAT} were counted before the bad hours, none in them"
         return weighed(
-            said, Route.EXPECTED, _STOOD_BEFORE, value=0.0, reference=0.0, unit="errors",
+            "checksums-counted-earlier",
+            said,
+            Route.EXPECTED,
+            _STOOD_BEFORE,
+            value=0.0,
+            reference=0.0,
+            unit="errors",
             source=_NAME,
-        )  # fmt: skip
+        )
     machines = bad.get_column("target").n_unique()
     said = f"no {_WHAT}: the kernel logs of {machines} machines tell of none"
     return weighed(
-        said, Route.EXPECTED, _NONE, value=0.0, reference=0.0, unit="errors", source=_NAME
+        "checksums-none",
+        said,
+        Route.EXPECTED,
+        _NONE,
+        value=0.0,
+        reference=0.0,
+        unit="errors",
+        source=_NAME,
     )
 
 
@@ -96,17 +110,24 @@ def _in_time(context: Context) -> Evidence:
     for is_bad, which in ((True, "bad"), (False, "good")):
         times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
         if times < 2:
-            reason = f"they were counted less than twice in the {which} hours"
-            return not_available(what, Route.TIME, reason, source=_NAME)
+            reason = Message("too-few-counts", f"fewer than two counts in the {which} hours")
+            return not_available("checksums-in-time", what, Route.TIME, reason, source=_NAME)
     bad, good = (
         sum(count for count, _ in _growth(values, bad=which).values()) for which in (True, False)
     )
     said = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
     weight = _CAME_WITH if bad and not good else 0.0
     return weighed(
-        said, Route.TIME, weight, value=bad, reference=good, unit="errors", source=_NAME,
+        "checksums-in-time",
+        said,
+        Route.TIME,
+        weight,
+        value=bad,
+        reference=good,
+        unit="errors",
+        source=_NAME,
         throughout=bool(bad and good),
-    )  # fmt: skip
+    )
 
 
 def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, datetime]]:
@@ -137,11 +158,17 @@ def _told(context: Context) -> Evidence:
         key=lambda one: one.at,
     )
     if not found:
-        return weighed(f"no {what.removeprefix('a ')}", Route.LOG, 0.0)
+        return weighed("checksums-not-logged", f"no {what.removeprefix('a ')}", Route.LOG, 0.0)
     first = found[0]
     said = f"{what} at {first.at:%d %B %H:%M}: {first.detail[:200]}"
     return weighed(
-        said, Route.LOG, _TOLD, targets=first.targets, at=first.at, source=f"event {first.id}"
+        "checksums-logged",
+        said,
+        Route.LOG,
+        _TOLD,
+        targets=first.targets,
+        at=first.at,
+        source=f"event {first.id}",
     )
 
 
@@ -150,15 +177,24 @@ def _read_back(context: Context) -> Evidence:
     runs = [run for run in context.runs if context.is_bad(run.at)]
     what = "runs that read other data than they had written"
     if not runs:
-        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+        return not_available(
+            "data-verified", what, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
+        )
     wrong = [run for run in runs if _wrong_data(run)]
     if not wrong:
         # Few probes verify what they read.
-        return weighed(f"no {what}, of those that look", Route.RUNS, 0.0)
+        return weighed("data-verified", f"no {what}, of those that look", Route.RUNS, 0.0)
     return weighed(
-        f"{len(wrong)} of {len(runs)} {what}", Route.RUNS, _OF_RUNS, value=float(len(wrong)),
-        reference=0.0, unit="runs", at=wrong[0].at, source=f"run {wrong[0].id}",
-    )  # fmt: skip
+        "data-verified",
+        f"{len(wrong)} of {len(runs)} {what}",
+        Route.RUNS,
+        _OF_RUNS,
+        value=float(len(wrong)),
+        reference=0.0,
+        unit="runs",
+        at=wrong[0].at,
+        source=f"run {wrong[0].id}",
+    )
 
 
 def _wrong_data(run: RunFact) -> bool:
@@ -171,19 +207,28 @@ def _checked(context: Context) -> Evidence:
 
     what = "whether transfers carry checksums"
     if context.incident.shape is Shape.INTEGRITY:
-        return weighed("the incident is that transfers were damaged", Route.EXPECTED, 1.0)
+        return weighed(
+            "data-at-risk", "the incident is that transfers were damaged", Route.EXPECTED, 1.0
+        )
     found = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
     if found.is_empty():
-        reason = "no snapshot holds the setting checksums"
-        return not_available(what, Route.EXPECTED, reason, source="checksums")
+        reason = Message("name-missing", "no snapshot contains the setting checksums")
+        return not_available("checksums-enabled", what, Route.EXPECTED, reason, source="checksums")
     values = set(found.get_column("value").drop_nulls().to_list())
     off = {value for value in values if value.strip().lower() in _OFF}
-    said = "transfers carry checksums"
+    code, text = "checksums-on", "transfers carry checksums"
     if off == values and values:
-        said = "transfers carry no checksums: damage would not be noticed"
+        code, text = "checksums-off", "transfers carry no checksums: damage goes undetected"
     elif off:
-        said = "some transfers carry checksums, others none"
-    return weighed(said, Route.EXPECTED, 0.0, value=", ".join(sorted(values)), source="checksums")
+        code, text = "checksums-partly-on", "some transfers carry checksums, others none"
+    return weighed(
+        code,
+        text,
+        Route.EXPECTED,
+        0.0,
+        value=", ".join(sorted(values)),
+        source="checksums",
+    )
 
 
 CAUSE: Final = Cause(

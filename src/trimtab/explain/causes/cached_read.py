@@ -18,6 +18,7 @@ from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.findings.cached_read import MARK
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_bytes_per_s
 
@@ -46,11 +47,15 @@ def _metric(context: Context) -> Evidence:
     """Return whether the incident is in reads at all."""
     key = context.incident.key
     if key is None:
-        return weighed("the incident is of no one metric", Route.RUNS, 0.0)
+        return weighed("metric-of-incident", "the incident is of no one metric", Route.RUNS, 0.0)
     if key.metric.startswith(_READ):
-        return weighed(f"the incident is in reads ({key.metric})", Route.RUNS, 0.0)
+        return weighed(
+            "metric-of-incident", f"the incident is in reads ({key.metric})", Route.RUNS, 0.0
+        )
     said = f"the incident is in {key.metric}: reading from memory does nothing to that"
-    return weighed(said, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe)
+    return weighed(
+        "metric-of-incident", said, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe
+    )
 
 
 def _disbelieved(context: Context) -> Evidence:
@@ -58,7 +63,9 @@ def _disbelieved(context: Context) -> Evidence:
     what = "reads that were answered from memory"
     bad, good = runs_of_probe(context)
     if not bad:
-        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+        return not_available(
+            "reads-from-memory", what, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
+        )
     cached = [[run for run in runs if _from_memory(run)] for runs in (bad, good)]
     in_bad = len(cached[0]) / len(bad)
     in_good = len(cached[1]) / len(good) if good else None
@@ -68,13 +75,21 @@ def _disbelieved(context: Context) -> Evidence:
     if different:
         weight = _CACHED * _sure(len(bad), len(good))
     elif in_bad >= 0.5:
-        return weighed(said, Route.RUNS, 0.0, value=in_bad, reference=in_good, unit="1",
-                       throughout=True)  # fmt: skip
+        return weighed(
+            "reads-from-memory",
+            said,
+            Route.RUNS,
+            0.0,
+            value=in_bad,
+            reference=in_good,
+            unit="1",
+            throughout=True,
+        )
     else:
         weight = _NOT_CACHED * _sure(len(bad), len(good))
     first = next((run for runs in cached for run in runs), None)
     return weighed(
-        said, Route.RUNS, weight, value=in_bad, reference=in_good, unit="1",
+        "reads-from-memory", said, Route.RUNS, weight, value=in_bad, reference=in_good, unit="1",
         at=None if first is None else first.at,
         source=None if first is None else f"run {first.id}",
     )  # fmt: skip
@@ -85,12 +100,19 @@ def _nothing_believed(context: Context) -> Evidence:
     what = "reads of the bad hours that may be judged"
     bad, _ = runs_of_probe(context)
     if not bad:
-        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+        return not_available(
+            "reads-believed",
+            what,
+            Route.EXPECTED,
+            Message("no-bad-runs", "no run in the bad hours"),
+        )
     metric = metric_of(context) or "read_bandwidth"
     cached = [run for run in bad if _from_memory(run) and not has_figure(run, metric)]
     share = len(cached) / len(bad)
     said = f"{len(bad) - len(cached)} of {len(bad)} {what}"
-    return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
+    return weighed(
+        "reads-believed", said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
+    )
 
 
 def _sure(n_bad: int, n_good: int) -> float:
@@ -108,8 +130,10 @@ def _faster_than_carried(context: Context) -> Evidence:
     what = "reads faster than network and drives can carry"
     limits = _carries(context)
     if not limits:
-        reason = "the site file does not say what network and drives carry"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message(
+            "hardware-unknown", "the site file does not give the rates of network and drives"
+        )
+        return not_available("read-rate-possible", what, Route.EXPECTED, reason)
     fastest: list[tuple[float, RunFact]] = []
     for runs in runs_of_probe(context):
         values = [
@@ -122,15 +146,27 @@ def _faster_than_carried(context: Context) -> Evidence:
             middle = median(value for value, _ in values)
             fastest.append(min(values, key=lambda one: abs(one[0] - middle)))
     if not fastest:
-        return not_available(what, Route.EXPECTED, "no run has a believed read bandwidth")
+        return not_available(
+            "read-rate-possible",
+            what,
+            Route.EXPECTED,
+            Message("no-read-bandwidth", "no run has a credible read bandwidth"),
+        )
     value, run = max(fastest, key=lambda one: one[0])
     limit, of = min(limits + _of_clients(context, run))
     said = f"reads at {format_bytes_per_s(value)}; {of} carries {format_bytes_per_s(limit)}"
     weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
     return weighed(
-        said, Route.EXPECTED, weight, value=value, reference=limit, unit="B/s", at=run.at,
+        "read-rate-possible",
+        said,
+        Route.EXPECTED,
+        weight,
+        value=value,
+        reference=limit,
+        unit="B/s",
+        at=run.at,
         source=f"run {run.id}",
-    )  # fmt: skip
+    )
 
 
 def _carries(context: Context) -> list[tuple[float, str]]:

@@ -20,6 +20,7 @@ from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import CLIENTS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 
@@ -62,21 +63,28 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     """Return whether one node tells slow runs from others, and which, if one does."""
     what = "runs with one node against runs without it"
     if context.incident.key is None:
-        return not_available(what, Route.RUNS, "the incident shows in no series of runs"), None
+        return not_available(
+            "slow-with-node",
+            what,
+            Route.RUNS,
+            Message("no-series", "the incident belongs to no series of runs"),
+        ), None
     runs = _since(context)
     told = _telling_nodes(runs)
     if len(told) < _RUNS:
-        reason = f"of {len(runs)} runs since it began {len(told)} tell the nodes that they ran on"
-        return not_available(what, Route.RUNS, reason), None
+        reason = Message(
+            "too-few-runs", f"{len(told)} of {len(runs)} runs since it began name their nodes"
+        )
+        return not_available("slow-with-node", what, Route.RUNS, reason), None
     limit = _limit(context)
     slow = [_is_slow(context, run, limit) for run in told]
     if not any(slow):
-        return weighed("no run that tells its nodes was slow", Route.RUNS, 0.0), None
+        return weighed("no-slow-run", "no run that tells its nodes was slow", Route.RUNS, 0.0), None
     everywhere = set.intersection(*(set(run.hosts) for run in told))
     names = sorted({host for run in told for host in run.hosts} - everywhere)
     if not names:
         said = "every run since it began was on the same nodes: none can be told from the others"
-        return weighed(said, Route.RUNS, 0.0), None
+        return weighed("nodes-alike", said, Route.RUNS, 0.0), None
     base = _base(context, limit)
     nodes = [_node(name, told, slow, base) for name in names]
     # One of them is as likely as the other beforehand; those in every run cannot be told apart.
@@ -90,7 +98,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
         said = f"no one node tells slow runs from others; nearest {said}"
     with_, without = most.slow_with + most.well_with, most.slow_without + most.well_without
     evidence = weighed(
-        said, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
+        "slow-with-node", said, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
         reference=most.slow_without / without if without else None, unit="1",
         source=f"nodes of {len(told)} runs",
     )  # fmt: skip
@@ -104,18 +112,29 @@ def _before(context: Context, node: str | None) -> Evidence:
     """
     what = "runs with the node before it began"
     if node is None:
-        return not_available(what, Route.TIME, "no one node tells slow runs from others")
+        return not_available(
+            "node-slow-earlier",
+            what,
+            Route.TIME,
+            Message("no-node-suspected", "no single node separates slow runs from others"),
+        )
     runs = [
-        run for run in of_incident(context, bad=False)
+        run
+        for run in of_incident(context, bad=False)
         if node in run.hosts and run.at < context.incident.at and value_of(context, run) is not None
-    ]  # fmt: skip
+    ]
     if len(runs) < _RUNS - 1:
-        return not_available(what, Route.TIME, f"{len(runs)} runs before it began had {node}")
+        return not_available(
+            "node-slow-earlier",
+            what,
+            Route.TIME,
+            Message("too-few-runs", f"{len(runs)} runs before it began included {node}"),
+        )
     limit = _limit(context)
     slow = sum(_is_slow(context, run, limit) for run in runs)
     said = f"{slow} of {len(runs)} runs with {node} were slow before it began"
     weight = -0.5 if slow > 0.3 * len(runs) else 0.0
-    return weighed(said, Route.TIME, weight, value=slow / len(runs), unit="1")
+    return weighed("node-slow-earlier", said, Route.TIME, weight, value=slow / len(runs), unit="1")
 
 
 def _since(context: Context) -> list[RunFact]:
@@ -229,12 +248,17 @@ def _alone(context: Context) -> Evidence:
     }
     what = "other probes, which run on other nodes"
     if not others:
-        return not_available(what, Route.RUNS, "no other probe ran in the bad hours")
+        return not_available(
+            "moved-alone",
+            what,
+            Route.RUNS,
+            Message("no-other-probe", "no other probe ran in the bad hours"),
+        )
     # How other probes fared says something of the whole, not of one node.
     moved = len(context.incident.moved_with)
     said = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
     weight = -0.3 if moved else 0.3 if context.incident.unmoved else 0.0
-    return weighed(said, Route.RUNS, weight, value=float(moved), unit="series")
+    return weighed("moved-alone", said, Route.RUNS, weight, value=float(moved), unit="series")
 
 
 def _answered(context: Context) -> Evidence:
@@ -244,9 +268,11 @@ def _answered(context: Context) -> Evidence:
     found = seen.values("server_cpu_fraction", kinds=CLIENTS)
     if found.is_empty():
         why = seen.why_not("server_cpu_fraction", kinds=CLIENTS)
-        return not_available(what, Route.TARGETS, why, source="server_cpu_fraction")
+        return not_available(
+            "clients-answered", what, Route.TARGETS, why, source="server_cpu_fraction"
+        )
     machines = found.get_column("target").n_unique()
-    return weighed(f"{what}: {machines} were looked at", Route.TARGETS, 0.0)
+    return weighed("clients-answered", f"{what}: {machines} were looked at", Route.TARGETS, 0.0)
 
 
 CAUSE: Final = Cause(

@@ -30,6 +30,7 @@ from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.setting_changes import SettingChange
 from trimtab.explain.telemetry import OSTS, observe
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus
@@ -147,10 +148,10 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     begun = context.incident.at
     if event is None:
         if not context.events:
-            reason = "the log book is empty: what nobody wrote down is not in it"
-            return not_available("a change in the log book", Route.LOG, reason)
+            reason = Message("log-empty", "the log book is empty: changes may be missing from it")
+            return not_available("change-logged", "a change in the log book", Route.LOG, reason)
         said = "the log book tells of no change in the two days before the first bad run"
-        return weighed(said, Route.LOG, _NOTHING_LOGGED)
+        return weighed("change-not-logged", said, Route.LOG, _NOTHING_LOGGED)
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
     said = (
@@ -160,7 +161,13 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     if weight < 0 and hours < 0:
         said += "; it had begun by then"
     return weighed(
-        said, Route.LOG, weight, targets=event.targets, at=event.at, source=f"event {event.id}"
+        "change-logged",
+        said,
+        Route.LOG,
+        weight,
+        targets=event.targets,
+        at=event.at,
+        source=f"event {event.id}",
     )
 
 
@@ -192,13 +199,22 @@ def _set(
     known = _times_of_settings(context)
     begun = context.incident.at
     if not any(at < begun for at in known) or not any(at >= begun for at in known):
-        reason = "no snapshots with settings on both sides of the first bad run"
-        return not_available(what, Route.EXPECTED, reason, source="settings")
+        reason = Message(
+            "no-settings", "no snapshots with settings on both sides of the first bad run"
+        )
+        return not_available("setting-changed", what, Route.EXPECTED, reason, source="settings")
     others = [one for one in changes if one not in near]
     if not near:
         said = f"no setting was changed when it began; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
-        return weighed(said, Route.EXPECTED, _NOTHING_SET, value=0.0, reference=float(len(others)))
+        return weighed(
+            "setting-unchanged",
+            said,
+            Route.EXPECTED,
+            _NOTHING_SET,
+            value=0.0,
+            reference=float(len(others)),
+        )
     weight = _weight_of_setting(near, others, known)
     if logged > 0:
         # Entry and setting are one change: together they weigh little more than the weightier.
@@ -211,7 +227,7 @@ def _set(
         f"{widest.of} that have it{more}"
     )
     return weighed(
-        said, Route.EXPECTED, weight,
+        "setting-changed", said, Route.EXPECTED, weight,
         value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
         at=widest.at, source=f"setting {widest.name}",
     )  # fmt: skip
@@ -227,18 +243,26 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     bad = seen.filter(pl.col("bad"))
     if bad.is_empty() or not good:
         why = observe(context).why_not("capacity_bytes", kinds=OSTS)
-        return not_available(what, Route.TIME, why, source="capacity_bytes")
+        return not_available("targets-added", what, Route.TIME, why, source="capacity_bytes")
     first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
-        return weighed("no target was added", Route.TIME, 0.0)
+        return weighed("targets-unchanged", "no target was added", Route.TIME, 0.0)
     at = min(added.get_column("at").to_list())
     names = added.get_column("target").to_list()
     soon = at - context.incident.at <= _AFTER
     said = f"{named(names)} were not there in the good hours, and are from {at:%d %B %H:%M} on"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
-    return weighed(said, Route.TIME, weight, value=float(len(names)), targets=names, at=at,
-                   source="capacity_bytes")  # fmt: skip
+    return weighed(
+        "targets-added",
+        said,
+        Route.TIME,
+        weight,
+        value=float(len(names)),
+        targets=names,
+        at=at,
+        source="capacity_bytes",
+    )
 
 
 def _gap_h(change: SettingChange, begun: datetime) -> float:
@@ -272,16 +296,22 @@ def _shape(context: Context) -> Evidence:
     match incident.shape:
         case Shape.STEP:
             weight = 0.4 if incident.until is None else 0.0
-            return weighed("a step: the level changed and stayed", Route.RUNS, weight)
+            return weighed(
+                "shape-of-change", "a step: the level changed and stayed", Route.RUNS, weight
+            )
         case Shape.DRIFT:
             said = "the level went down day by day; a change makes a step"
-            return weighed(said, Route.RUNS, -0.8)
+            return weighed("shape-of-change", said, Route.RUNS, -0.8)
         case Shape.DIP:
-            return weighed("a dip: a change stays until it is taken back", Route.RUNS, -0.7)
+            return weighed(
+                "shape-of-change", "a dip: a change stays until it is taken back", Route.RUNS, -0.7
+            )
         case Shape.UNSTEADY:
-            return weighed("the level held; a change moves it", Route.RUNS, -0.3)
+            return weighed("shape-of-change", "the level held; a change moves it", Route.RUNS, -0.3)
         case _:
-            return weighed(f"its shape ({incident.shape}) does not tell", Route.RUNS, 0.0)
+            return weighed(
+                "shape-of-change", f"its shape ({incident.shape}) does not tell", Route.RUNS, 0.0
+            )
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
@@ -296,21 +326,37 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
         fits = len(changed & set(found.slow)) / len(changed | set(found.slow))
         said = f"slow are {named(found.slow)}, changed were {named(changed)}"
         weight = 0.8 if fits >= 0.5 else -0.6
-        return weighed(said, Route.TARGETS, weight, value=fits, unit="1", targets=found.slow)
+        return weighed(
+            "slow-among-changed",
+            said,
+            Route.TARGETS,
+            weight,
+            value=fits,
+            unit="1",
+            targets=found.slow,
+        )
     if not found.surveyed:
-        return not_available(what, Route.TARGETS, found.reason)
+        return not_available("targets-alike", what, Route.TARGETS, found.reason)
     if found.slow:
         said = f"{named(found.slow)} were slow and the others were not; a change is of all"
-        return weighed(said, Route.TARGETS, -0.8, targets=found.slow)
+        return weighed("some-targets-slow", said, Route.TARGETS, -0.8, targets=found.slow)
     level = "" if found.level is None else f" ({format_percent(found.level, 0)} of before)"
     if found.level is not None and settings:
         # A survey on the servers does not feel what was changed on the clients.
         of_clients = all(one.kind == "client" for one in settings)
         if of_clients and found.alike and on_servers(context):
             said = f"the targets themselves lost{level}; what was changed is on the clients"
-            return weighed(said, Route.TARGETS, -0.4, value=found.level, unit="1")
-    return weighed(f"no target was slow by itself{level}", Route.TARGETS, 0.3, value=found.level,
-                   unit="1")  # fmt: skip
+            return weighed(
+                "changed-on-clients", said, Route.TARGETS, -0.4, value=found.level, unit="1"
+            )
+    return weighed(
+        "targets-alike",
+        f"no target was slow by itself{level}",
+        Route.TARGETS,
+        0.3,
+        value=found.level,
+        unit="1",
+    )
 
 
 def _taken_back(
@@ -319,7 +365,7 @@ def _taken_back(
     """Return whether the level came back with the change or without it."""
     until = context.incident.until
     if until is None:
-        return weighed("it goes on", Route.TIME, 0.0)
+        return weighed("incident-open", "it goes on", Route.TIME, 0.0)
     close = timedelta(hours=6)
     reversal = next(
         (
@@ -333,7 +379,14 @@ def _taken_back(
     )
     if reversal is not None:
         said = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
-        return weighed(said, Route.TIME, 0.8, at=reversal.at, source=f"setting {reversal.name}")
+        return weighed(
+            "setting-reverted",
+            said,
+            Route.TIME,
+            0.8,
+            at=reversal.at,
+            source=f"setting {reversal.name}",
+        )
     logged = [
         one
         for one in context.events
@@ -341,8 +394,21 @@ def _taken_back(
     ]
     if logged:
         said = f"it ended about when the log book tells of {logged[0].detail[:120] or 'a change'}"
-        return weighed(said, Route.TIME, 0.5, at=logged[0].at, source=f"event {logged[0].id}")
-    return weighed("the level came back and nothing was changed back", Route.TIME, -0.8, at=until)
+        return weighed(
+            "reversal-logged",
+            said,
+            Route.TIME,
+            0.5,
+            at=logged[0].at,
+            source=f"event {logged[0].id}",
+        )
+    return weighed(
+        "recovered-unchanged",
+        "the level came back and nothing was changed back",
+        Route.TIME,
+        -0.8,
+        at=until,
+    )
 
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
@@ -361,10 +427,16 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
             f"system's writes to {format_percent(known)}"
         )
         return weighed(
-            said, Route.EXPECTED, 0.2 if fits else 0.0, value=incident.effect, reference=known,
-            unit="1", source="first seed, VI",
-        )  # fmt: skip
-    return weighed("no change whose effect elsewhere is known", Route.EXPECTED, 0.0)
+            "known-effect",
+            said,
+            Route.EXPECTED,
+            0.2 if fits else 0.0,
+            value=incident.effect,
+            reference=known,
+            unit="1",
+            source="first seed, VI",
+        )
+    return weighed("known-effect", "no change whose effect elsewhere is known", Route.EXPECTED, 0.0)
 
 
 CAUSE: Final = Cause(

@@ -14,6 +14,7 @@ from trimtab.explain.causes.shared import UNSEEN, flags, fresh, logged, named, t
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import between_targets, expected, not_available, presence
 from trimtab.explain.telemetry import Observations, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 
@@ -36,16 +37,28 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if away.filter(pl.col("bad")).is_empty():
         why = seen.why_not("failover_active")
         return (
-            not_available("targets served away from home", Route.TIME, why, source=_SOURCE),
-            not_available("servers with twice the targets", Route.EXPECTED, why, source=_SOURCE),
-            not_available("whether their targets are the slow ones", Route.TARGETS, why),
+            not_available(
+                "away-from-home", "targets served away from home", Route.TIME, why, source=_SOURCE
+            ),
+            not_available(
+                "server-doubled",
+                "servers with twice the targets",
+                Route.EXPECTED,
+                why,
+                source=_SOURCE,
+            ),
+            not_available(
+                "slow-on-doubled", "whether their targets are the slow ones", Route.TARGETS, why
+            ),
             log,
         )
     names = targets_of(away)
     who = f" ({named(names)})" if names else ""
     what = f"targets served away from home{who}"
     return (
-        presence(away, absent=-1.5).evidence(what, unit="1", targets=names, source=_SOURCE),
+        presence(away, absent=-1.5).evidence(
+            "away-from-home", what, unit="1", targets=names, source=_SOURCE
+        ),
         timing(context, away, what),
         _doubled(serving),
         _slow_ones(context, serving, away),
@@ -102,9 +115,13 @@ def _doubled(serving: pl.DataFrame) -> Evidence:
     value = None if most is None else most.get_column("relative").median()
     found = expected(
         None if value is None else float(value),  # pyright: ignore[reportArgumentType]
-        _DOUBLED, over=0.5, under=-0.4, scale=0.2, reason="who serves the targets is not told",
-    )  # fmt: skip
-    return found.evidence(what, source="server")
+        _DOUBLED,
+        over=0.5,
+        under=-0.4,
+        scale=0.2,
+        reason=Message("servers-unknown", "the servers of the targets are unknown"),
+    )
+    return found.evidence("server-doubled", what, source="server")
 
 
 def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> Evidence:
@@ -122,7 +139,7 @@ def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> E
         )
         of_target = flags(marked, pl.col("crowded").fill_null(False))
     found = between_targets(of_target, breadth(context), by=0.5, present_from=0.5, absent=-0.8)
-    return found.evidence(what, source="server", targets=targets_of(of_target))
+    return found.evidence("slow-on-doubled", what, source="server", targets=targets_of(of_target))
 
 
 CAUSE: Final = Cause(

@@ -16,6 +16,7 @@ from trimtab.explain.causes.shared import SLACK, flags, logged, named, targets_o
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import expected, in_time, not_available, weighed
 from trimtab.explain.telemetry import MDTS, OSTS, Observations, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_bytes_per_s, format_percent
@@ -42,10 +43,12 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if share is None:
         why = seen.why_not("create_enabled", kinds=OSTS)
         return (
-            not_available(f"share of {_WHAT}", Route.EXPECTED, why, source=_SOURCE),
-            not_available(f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE),
+            not_available("closed-now", f"share of {_WHAT}", Route.EXPECTED, why, source=_SOURCE),
+            not_available(
+                "closed-in-time", f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE
+            ),
             _logged(context),
-            not_available("why they are closed", Route.EXPECTED, why, source=_SOURCE),
+            not_available("why-closed", "why they are closed", Route.EXPECTED, why, source=_SOURCE),
             _enough(context, None),
         )
     names = targets_of(closed)
@@ -53,7 +56,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     there = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
     return (
         _now(share, names, closed),
-        mean.evidence(f"share of {_WHAT}", unit="1", source=_SOURCE, targets=names),
+        mean.evidence(
+            "closed-in-time", f"share of {_WHAT}", unit="1", source=_SOURCE, targets=names
+        ),
         timing(context, there, f"{len(names)} {_WHAT}"),
         _for_one_mdt(seen),
         _logged(context),
@@ -117,11 +122,19 @@ def _over(limit: float) -> pl.Expr:
 def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:
     n = closed.get_column("target").n_unique()
     if not names:
-        return weighed(f"all {n} targets took new files", Route.EXPECTED, -1.5, value=0.0,
-                       reference=_MANY, unit="1", source=_SOURCE)  # fmt: skip
+        return weighed(
+            "closed-now",
+            f"all {n} targets took new files",
+            Route.EXPECTED,
+            -1.5,
+            value=0.0,
+            reference=_MANY,
+            unit="1",
+            source=_SOURCE,
+        )
     what = f"{len(names)} of {n} targets took no new files ({named(names)}); in the median hour"
     found = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
-    return found.evidence(what, unit="1", source=_SOURCE, targets=names)
+    return found.evidence("closed-now", what, unit="1", source=_SOURCE, targets=names)
 
 
 def _for_one_mdt(seen: Observations) -> Evidence:
@@ -145,15 +158,24 @@ def _for_one_mdt(seen: Observations) -> Evidence:
     )  # fmt: skip
     if not bad:
         said = f"{what}: none is told of"
-        return weighed(said, Route.EXPECTED, 0.0, source="create_enabled")
+        return weighed("closed-for-one-mdt", said, Route.EXPECTED, 0.0, source="create_enabled")
     worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
     more = bad[worst] - good.get(worst, 0.0)
     said = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file, before "
     said += format_percent(good.get(worst, 0.0), 0)
     weight = 0.4 if more >= _MANY and bad[worst] >= _MANY else 0.0
     always = more < _SOME and bad[worst] >= _MANY
-    return weighed(said, Route.TIME, weight, value=bad[worst], reference=good.get(worst, 0.0),
-                   unit="1", source="create_enabled", throughout=always)  # fmt: skip
+    return weighed(
+        "closed-for-one-mdt",
+        said,
+        Route.TIME,
+        weight,
+        value=bad[worst],
+        reference=good.get(worst, 0.0),
+        unit="1",
+        source="create_enabled",
+        throughout=always,
+    )
 
 
 def _logged(context: Context) -> Evidence:
@@ -167,8 +189,15 @@ def _logged(context: Context) -> Evidence:
     ]
     if told.weight <= 0 or not by:
         return told
-    return weighed(f"{told.what} (by a policy: the cure, not a failure)", told.route, told.weight,
-                   targets=told.targets, at=told.at, source=told.source)  # fmt: skip
+    return weighed(
+        "closing-logged",
+        f"{told.what} (by a policy: a mitigation, not a failure)",
+        told.route,
+        told.weight,
+        targets=told.targets,
+        at=told.at,
+        source=told.source,
+    )
 
 
 def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) -> Evidence:
@@ -181,20 +210,34 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
 
     what = "why they are closed"
     if not names:
-        return weighed(f"{what}: none is", Route.EXPECTED, 0.0)
+        return weighed("why-closed", "no target is closed", Route.EXPECTED, 0.0)
     bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
     by_target = bad.group_by("target").agg(pl.col("value").max())
     if by_target.is_empty():
-        return not_available(what, Route.EXPECTED, seen.why_not("used_bytes", kinds=OSTS))
+        return not_available(
+            "why-closed", what, Route.EXPECTED, seen.why_not("used_bytes", kinds=OSTS)
+        )
     full = by_target.filter(pl.col("value") > context.limits.reopen).get_column("target").to_list()
-    said = (
-        f"{len(full)} of the {len(names)} closed targets are over "
-        f"{format_percent(context.limits.reopen, 0)} full"
+    code, text = (
+        "why-closed",
+        (
+            f"{len(full)} of the {len(names)} closed targets are over "
+            f"{format_percent(context.limits.reopen, 0)} full"
+        ),
     )
     if len(full) * 2 >= len(names):
-        said += ": closed for their fullness, so it is the mitigation that is felt"
-    return weighed(said, Route.EXPECTED, 0.0, value=float(len(full)), reference=float(len(names)),
-                   targets=sorted(full), source="used_bytes")  # fmt: skip
+        code = "closed-by-mitigation"
+        text += ": closed for their fullness; the mitigation itself is the cause"
+    return weighed(
+        code,
+        text,
+        Route.EXPECTED,
+        0.0,
+        value=float(len(full)),
+        reference=float(len(names)),
+        targets=sorted(full),
+        source="used_bytes",
+    )
 
 
 def _enough(context: Context, open_share: float | None) -> Evidence:
@@ -206,10 +249,20 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]
     surveys = context.surveys
     if open_share is None or not usual or not {"metric", "value", "target"} <= set(surveys.columns):
-        return not_available(what, Route.EXPECTED, "open targets, level or surveys are not known")
+        return not_available(
+            "open-enough",
+            what,
+            Route.EXPECTED,
+            Message("level-unknown", "open targets, level or surveys are unknown"),
+        )
     rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     if rates.is_empty():
-        return not_available(what, Route.EXPECTED, f"no survey has {metric} of single targets")
+        return not_available(
+            "open-enough",
+            what,
+            Route.EXPECTED,
+            Message("no-survey", f"no survey has {metric} of single targets"),
+        )
     one = float(rates.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
     n = rates.get_column("target").n_unique()
     level = sorted(usual)[len(usual) // 2]
@@ -220,8 +273,15 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     )
     # Others write, too: with less than twice its own rate the probe does not get it all.
     weight = 0.6 if carried < level else 0.3 if carried < 2 * level else -0.2
-    return weighed(said, Route.EXPECTED, weight if open_share < 1 else 0.0, value=carried,
-                   reference=level, unit="B/s")  # fmt: skip
+    return weighed(
+        "open-enough",
+        said,
+        Route.EXPECTED,
+        weight if open_share < 1 else 0.0,
+        value=carried,
+        reference=level,
+        unit="B/s",
+    )
 
 
 CAUSE: Final = Cause(

@@ -17,6 +17,7 @@ from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import in_time, not_available, weighed
 from trimtab.explain.telemetry import MDTS, SERVERS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import METRIC_UNITS
 from trimtab.units import format_percent
@@ -51,15 +52,17 @@ def _operations(context: Context) -> Evidence:
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
         why = seen.why_not(_OPERATIONS, kinds=MDTS)
-        return not_available(what, Route.TIME, why, source=_OPERATIONS)
+        return not_available("metadata-operations", what, Route.TIME, why, source=_OPERATIONS)
     # Users' directories are spread by name over the MDTs: one may be loaded alone (seed 000, II).
     return max(
-        in_time(rates, ratio=_MORE, absent=-1.2, over="sum")
-        .evidence(f"{what}, all MDTs", unit="1/s", source=_OPERATIONS),
-        in_time(rates, ratio=_MORE, absent=-1.2, over="max")
-        .evidence(f"{what}, the busiest MDT", unit="1/s", source=_OPERATIONS),
+        in_time(rates, ratio=_MORE, absent=-1.2, over="sum").evidence(
+            "metadata-operations", f"{what}, all MDTs", unit="1/s", source=_OPERATIONS
+        ),
+        in_time(rates, ratio=_MORE, absent=-1.2, over="max").evidence(
+            "metadata-operations", f"{what}, the busiest MDT", unit="1/s", source=_OPERATIONS
+        ),
         key=lambda one: (one.reason is None, one.weight),
-    )  # fmt: skip
+    )
 
 
 def _cpu(context: Context) -> Evidence:
@@ -71,13 +74,13 @@ def _cpu(context: Context) -> Evidence:
         found = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
     if found.is_empty():
         why = seen.why_not(_CPU, kinds=(*MDTS, *SERVERS))
-        return not_available(what, Route.EXPECTED, why, source=_CPU)
+        return not_available("mds-cpu", what, Route.EXPECTED, why, source=_CPU)
     contrast = in_time(found, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
     if contrast.reason is not None:
-        return not_available(what, Route.EXPECTED, contrast.reason, source=_CPU)
+        return not_available("mds-cpu", what, Route.EXPECTED, contrast.reason, source=_CPU)
     # Another counter of another machine: it counts beside the number of operations.
     return weighed(
-        f"{what}: {contrast.in_words('1')}", Route.EXPECTED, contrast.weight,
+        "mds-cpu", f"{what}: {contrast.in_words('1')}", Route.EXPECTED, contrast.weight,
         value=contrast.value, reference=contrast.reference, unit="1", source=_CPU,
     )  # fmt: skip
 
@@ -94,8 +97,8 @@ def _rates(context: Context) -> Evidence:
     what = "creation and other metadata rates against bandwidth"
     metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
-        reason = "no probe of metadata ran in good hours and in bad ones"
-        return not_available(what, Route.RUNS, reason)
+        reason = Message("no-metadata-probe", "no metadata probe ran in both good and bad hours")
+        return not_available("metadata-rates", what, Route.RUNS, reason)
     said = f"metadata rates came to {format_percent(metadata, 0)} of their usual level"
     if bandwidth is not None:
         said += f", bandwidth to {format_percent(bandwidth, 0)}"
@@ -106,7 +109,9 @@ def _rates(context: Context) -> Evidence:
         weight = -1.0
     else:
         weight = -0.2
-    return weighed(said, Route.RUNS, weight, value=metadata, reference=bandwidth, unit="1")
+    return weighed(
+        "metadata-rates", said, Route.RUNS, weight, value=metadata, reference=bandwidth, unit="1"
+    )
 
 
 def _typical(found: dict[tuple[str, str], Ratio]) -> float | None:
@@ -117,11 +122,17 @@ def _metric(context: Context) -> Evidence:
     """Return whether the incident shows in metadata or in bandwidth."""
     key = context.incident.key
     if key is None:
-        return weighed("the incident is of no one metric", Route.EXPECTED, 0.0)
+        return weighed(
+            "metric-of-incident", "the incident is of no one metric", Route.EXPECTED, 0.0
+        )
     if key.metric in _RATES or key.metric == "metadata_time":
         weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
-        return weighed(f"the incident shows in {key.metric}", Route.EXPECTED, weight)
-    return weighed(f"the incident shows in {key.metric}", Route.EXPECTED, -0.2)
+        return weighed(
+            "metric-of-incident", f"the incident shows in {key.metric}", Route.EXPECTED, weight
+        )
+    return weighed(
+        "metric-of-incident", f"the incident shows in {key.metric}", Route.EXPECTED, -0.2
+    )
 
 
 def _any(names: Iterable[str], words: Iterable[str]) -> bool:

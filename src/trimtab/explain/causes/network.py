@@ -20,6 +20,7 @@ from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_ser
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import expected, in_time, not_available, presence, weighed
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.telemetry import CONNECTED, INACTIVE
 from trimtab.units import format_percent
@@ -68,7 +69,12 @@ def _selftest(context: Context) -> Evidence:
     what = "LNet selftest, of its usual figures"
     frame = _relative(context)
     if frame.is_empty():
-        return not_available(what, Route.TIME, "LNet selftest was not run in these hours")
+        return not_available(
+            "selftest-in-time",
+            what,
+            Route.TIME,
+            Message("no-selftest", "LNet selftest did not run in these hours"),
+        )
     # Whatever direction: a link may be slow in one alone.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
     if contrast.weight > 0 and contrast.value is not None:
@@ -76,10 +82,16 @@ def _selftest(context: Context) -> Evidence:
         lost = (1 - contrast.value) / 0.1
         said = f"{what}: {contrast.in_words('1')}"
         return weighed(
-            said, Route.TIME, contrast.weight + min(0.9, 0.3 * lost), value=contrast.value,
-            reference=contrast.reference, unit="1", source=SELFTEST,
-        )  # fmt: skip
-    return contrast.evidence(what, unit="1", source=SELFTEST)
+            "selftest-in-time",
+            said,
+            Route.TIME,
+            contrast.weight + min(0.9, 0.3 * lost),
+            value=contrast.value,
+            reference=contrast.reference,
+            unit="1",
+            source=SELFTEST,
+        )
+    return contrast.evidence("selftest-in-time", what, unit="1", source=SELFTEST)
 
 
 def _tests(context: Context) -> Iterator[RunFact]:
@@ -118,8 +130,10 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     what = "LNet selftest of the line rate"
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        reason = "the site file does not give the line rate of a server"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message(
+            "hardware-unknown", "the site file does not give the line rate of a server"
+        )
+        return not_available("selftest-of-line-rate", what, Route.EXPECTED, reason)
     values = [
         value
         for run in _tests(context)
@@ -129,18 +143,26 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     ]
     share = median(values) / figure.value if values else None
     if share is not None and share > _SEVERAL:
-        reason = "it ran over several servers at once, and how many is not known"
-        return not_available(what, Route.EXPECTED, reason, source=SELFTEST)
+        reason = Message("servers-unknown", "it ran over an unknown number of servers")
+        return not_available("selftest-of-line-rate", what, Route.EXPECTED, reason, source=SELFTEST)
     if share is not None and share > _LINE_RATE:
         # Clients may limit it: reaching the line rate says more than missing it.
         said = f"{what}: {format_percent(share, 0)}"
-        return weighed(said, Route.EXPECTED, -0.8, value=share, reference=_LINE_RATE, unit="1",
-                       source=SELFTEST)  # fmt: skip
+        return weighed(
+            "selftest-of-line-rate",
+            said,
+            Route.EXPECTED,
+            -0.8,
+            value=share,
+            reference=_LINE_RATE,
+            unit="1",
+            source=SELFTEST,
+        )
     contrast = expected(
         share, _LINE_RATE, worse="lower", over=0.5, scale=0.1,
-        reason="LNet selftest was not run in the bad hours",
+        reason=Message("no-selftest", "LNet selftest did not run in the bad hours"),
     )  # fmt: skip
-    return contrast.evidence(what, unit="1", source=SELFTEST)
+    return contrast.evidence("selftest-of-line-rate", what, unit="1", source=SELFTEST)
 
 
 def _clients_against_servers(context: Context) -> Evidence:
@@ -148,25 +170,38 @@ def _clients_against_servers(context: Context) -> Evidence:
     what = "clients against a survey on the servers"
     found = breadth(context)
     if not found.surveyed:
-        return not_available(what, Route.TARGETS, found.reason)
+        return not_available("clients-against-servers", what, Route.TARGETS, found.reason)
     if not on_servers(context):
         kinds = ", ".join(kinds_of_surveys(context))
-        reason = f"the survey of the bad hours went through the network ({kinds})"
-        return not_available(what, Route.TARGETS, reason)
+        reason = Message(
+            "survey-through-network",
+            f"the survey of the bad hours went through the network ({kinds})",
+        )
+        return not_available("clients-against-servers", what, Route.TARGETS, reason)
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
         said = "the incident shows in a survey on the servers, beneath the network"
-        return weighed(said, Route.TARGETS, _SERVERS_TOO)
+        return weighed("survey-on-servers", said, Route.TARGETS, _SERVERS_TOO)
     if found.slow:
         said = f"{what}: there {named(found.slow)} are slow as well"
-        return weighed(said, Route.TARGETS, _SERVERS_TOO, targets=found.slow)
+        return weighed("servers-slow-too", said, Route.TARGETS, _SERVERS_TOO, targets=found.slow)
     if found.level is None:
-        return not_available(what, Route.TARGETS, "there is no survey of good hours to compare")
+        return not_available(
+            "clients-against-servers",
+            what,
+            Route.TARGETS,
+            Message("no-good-survey", "no survey of good hours to compare with"),
+        )
     said = f"{what}: its targets reach {format_percent(found.level, 0)} of their usual rate"
     return weighed(
-        said, Route.TARGETS, _SERVERS_TOO if found.alike else _CLIENTS_ALONE, value=found.level,
-        reference=1.0, unit="1",
-    )  # fmt: skip
+        "clients-against-servers",
+        said,
+        Route.TARGETS,
+        _SERVERS_TOO if found.alike else _CLIENTS_ALONE,
+        value=found.level,
+        reference=1.0,
+        unit="1",
+    )
 
 
 def _connections(context: Context) -> Evidence:
@@ -178,7 +213,7 @@ def _connections(context: Context) -> Evidence:
     states = seen.texts("import_state", kinds=TARGETS)
     if states.is_empty():
         why = seen.why_not("import_state")
-        return not_available(what, Route.TIME, why, source="import_state")
+        return not_available("connections-broken", what, Route.TIME, why, source="import_state")
     well = [*CONNECTED, INACTIVE]
     home = context.home
     servers = pl.coalesce(
@@ -198,7 +233,10 @@ def _connections(context: Context) -> Evidence:
     frame = per_time.with_columns(value=(pl.col("machines") >= 2).cast(pl.Float64))
     at_once = per_time.filter(pl.col("bad")).get_column("machines").max()
     return presence(frame, absent=-0.3).evidence(
-        f"{what} (at most {at_once} at a time): share of hours", unit="1", source="import_state"
+        "connections-broken",
+        f"{what} (at most {at_once} at a time): share of hours",
+        unit="1",
+        source="import_state",
     )
 
 
@@ -209,14 +247,18 @@ def _saturated(context: Context) -> Evidence:
     what = "what a server's network carried, of its line rate"
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        reason = "the site file does not give the line rate of a server"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message(
+            "hardware-unknown", "the site file does not give the line rate of a server"
+        )
+        return not_available("network-saturated", what, Route.EXPECTED, reason)
     seen = observe(context)
     rates = seen.rates("network_bytes_total", kinds=SERVERS)
     bad = rates.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not("network_bytes_total", kinds=SERVERS)
-        return not_available(what, Route.EXPECTED, why, source="network_bytes_total")
+        return not_available(
+            "network-saturated", what, Route.EXPECTED, why, source="network_bytes_total"
+        )
     # Sent and received together, and the line rate is each way: over it is over half of both.
     middle = bad.group_by("target").agg(pl.col("value").median()).get_column("value").max()
     share = float(middle or 0.0) / figure.value  # pyright: ignore[reportArgumentType]
@@ -224,9 +266,15 @@ def _saturated(context: Context) -> Evidence:
     # Below it says nothing: a slow network carries less, too.
     weight = 0.5 if share >= _SATURATED else 0.0
     return weighed(
-        said, Route.EXPECTED, weight, value=share, reference=_SATURATED, unit="1",
+        "network-saturated",
+        said,
+        Route.EXPECTED,
+        weight,
+        value=share,
+        reference=_SATURATED,
+        unit="1",
         source="network_bytes_total",
-    )  # fmt: skip
+    )
 
 
 def _logged(context: Context) -> Evidence:
@@ -243,10 +291,14 @@ def _logged(context: Context) -> Evidence:
         key=lambda one: one.at,
     )
     if not found:
-        return weighed("the log book tells nothing of the network", Route.LOG, 0.0)
+        return weighed(
+            "network-not-logged", "the log book tells nothing of the network", Route.LOG, 0.0
+        )
     first = found[0]
     said = f"the log book tells of the network at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return weighed(said, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}")
+    return weighed(
+        "network-logged", said, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}"
+    )
 
 
 CAUSE: Final = Cause(

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_percent
@@ -114,8 +115,10 @@ def writes_and_reads(context: Context) -> Evidence:
     writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
-        reason = f"there are not {TOGETHER} finished runs with {lacking} on either side"
-        return not_available(what, Route.RUNS, reason)
+        reason = Message(
+            "too-few-runs", f"fewer than {TOGETHER} finished runs with {lacking} on a side"
+        )
+        return not_available("writes-and-reads", what, Route.RUNS, reason)
     lost = [max(0.0, -math.log(one)) for one in (writes, reads)]
     said = (
         f"writes came to {format_percent(writes, 0)} and reads to {format_percent(reads, 0)} "
@@ -125,7 +128,9 @@ def writes_and_reads(context: Context) -> Evidence:
     if max(lost) >= _MOVED:
         selective = (lost[0] - lost[1]) / max(lost)
         weight = 0.35 if selective >= 0.5 else -0.9 if selective <= -0.25 else -0.35
-    return weighed(said, Route.RUNS, weight, value=writes, reference=reads, unit="1")
+    return weighed(
+        "writes-and-reads", said, Route.RUNS, weight, value=writes, reference=reads, unit="1"
+    )
 
 
 def latency_tail(context: Context) -> Evidence:
@@ -139,8 +144,8 @@ def latency_tail(context: Context) -> Evidence:
         if tail is not None:
             break
     else:
-        reason = "the runs tell no latency of their slowest writes on both sides"
-        return not_available(what, Route.RUNS, reason)
+        reason = Message("no-latency-tail", "no tail latency of writes on both sides")
+        return not_available("latency-tail", what, Route.RUNS, reason)
     middle = _tail_ratio(sides, "p50")
     body = "" if middle is None else f", the median {middle:.1f} times"
     said = f"the {name} of the write latency is {tail:.1f} times what it was{body}"
@@ -149,7 +154,7 @@ def latency_tail(context: Context) -> Evidence:
         weight = min(0.9, 0.4 + 0.5 * math.log10(apart))
     else:
         weight = -0.4 if tail < 1.1 else 0.0
-    return weighed(said, Route.RUNS, weight, value=tail, reference=middle, unit="1")
+    return weighed("latency-tail", said, Route.RUNS, weight, value=tail, reference=middle, unit="1")
 
 
 def unfinished_share(runs: Sequence[RunFact]) -> float | None:

@@ -25,6 +25,7 @@ from trimtab.explain.causes.shared import (
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, presence, weighed
 from trimtab.explain.telemetry import OSTS, Observations, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.telemetry import CONNECTED, INACTIVE
@@ -65,15 +66,20 @@ def _surveyed(context: Context) -> Evidence:
     what = "a target that serves next to nothing in a survey"
     rows = surveyed(context)
     if rows is None:
-        return not_available(what, Route.TARGETS, "there are no surveys of single targets")
+        return not_available(
+            "survey-silent",
+            what,
+            Route.TARGETS,
+            Message("no-survey", "no surveys of single targets"),
+        )
     middle = pl.col("value").median().over("run", "metric")
     rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
         middle > 0, pl.col("relative").is_finite()
     )
     bad, good = (rows.filter(pl.col("bad") == which) for which in (True, False))
     if bad.is_empty():
-        why = "no survey of single targets was made in the bad hours"
-        return not_available(what, Route.TARGETS, why)
+        why = Message("no-bad-survey", "no survey of single targets in the bad hours")
+        return not_available("survey-silent", what, Route.TARGETS, why)
     lowest, before = _lowest(bad), _lowest(good)
     lacking = sorted(set(before) - set(lowest)) if bad.get_column("run").n_unique() else []
     silent = sorted(name for name, value in lowest.items() if value < _NOTHING)
@@ -82,15 +88,31 @@ def _surveyed(context: Context) -> Evidence:
         share = format_percent(_NOTHING, 0)
         said = f"{named(silent)} served under {share} of the median target in a survey"
         is_new = len(silent) > len(always)
-        return weighed(said, Route.TARGETS, 1.5 if is_new else 0.0, value=min(lowest.values()),
-                       reference=1.0, unit="1", targets=silent, throughout=not is_new)  # fmt: skip
+        return weighed(
+            "survey-silent",
+            said,
+            Route.TARGETS,
+            1.5 if is_new else 0.0,
+            value=min(lowest.values()),
+            reference=1.0,
+            unit="1",
+            targets=silent,
+            throughout=not is_new,
+        )
     if lacking and len(lacking) <= len(before) / 4:
         said = f"{named(lacking)} is missing from the surveys of the bad hours, the others are not"
-        return weighed(said, Route.TARGETS, 0.8, targets=lacking)
+        return weighed("survey-missing", said, Route.TARGETS, 0.8, targets=lacking)
     least = min(lowest.values())
     said = f"every surveyed target served {format_percent(least, 0)} of the median one or more"
-    return weighed(said, Route.TARGETS, -1.3 if least >= _WELL else -0.4, value=least,
-                   reference=_NOTHING, unit="1")  # fmt: skip
+    return weighed(
+        "survey-silent",
+        said,
+        Route.TARGETS,
+        -1.3 if least >= _WELL else -0.4,
+        value=least,
+        reference=_NOTHING,
+        unit="1",
+    )
 
 
 def _lowest(rows: pl.DataFrame) -> dict[str, float]:
@@ -121,17 +143,17 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
     if not known.filter(pl.col("bad")).height:
         why = seen.why_not("client_bytes_written_total", kinds=OSTS)
-        return (not_available(what, Route.TARGETS, why, source=source),)
+        return (not_available("idle-while-busy", what, Route.TARGETS, why, source=source),)
     idle = flags(known, pl.col("value") < _NO_TRAFFIC)
     names = targets_of(idle)
     few = len(names) <= max(1, usual.height / 4)
     found = presence(idle, absent=-0.8) if few else None
     if found is None:
         said = f"{len(names)} of {usual.height} targets had hours without traffic: no single one"
-        return (weighed(said, Route.TARGETS, 0.0, targets=names, source=source),)
+        return (weighed("idle-many", said, Route.TARGETS, 0.0, targets=names, source=source),)
     who = f" ({named(names)})" if names else ""
     return (
-        found.evidence(f"{what}{who}", unit="1", targets=names, source=source),
+        found.evidence("idle-while-busy", f"{what}{who}", unit="1", targets=names, source=source),
         timing(context, idle, f"{what}{who}"),
     )
 
@@ -144,13 +166,15 @@ def _connection(seen: Observations) -> Evidence:
     states = seen.texts("import_state", kinds=OSTS)
     if states.filter(pl.col("bad")).is_empty():
         why = seen.why_not("import_state", kinds=OSTS)
-        return not_available(what, Route.TIME, why, source="import_state")
+        return not_available("connection-lost", what, Route.TIME, why, source="import_state")
     well = [*CONNECTED, INACTIVE]
     lost = fresh(flags(states, ~pl.col("value").is_in(well)))
     names = targets_of(lost)
     found = presence(lost, absent=-0.2)
     who = f" ({named(names)})" if names else ""
-    return found.evidence(f"{what}{who}", unit="1", targets=names, source="import_state")
+    return found.evidence(
+        "connection-lost", f"{what}{who}", unit="1", targets=names, source="import_state"
+    )
 
 
 def _told(seen: Observations) -> Evidence:
@@ -163,7 +187,9 @@ def _told(seen: Observations) -> Evidence:
         set(used.filter(pl.col("bad") == which).get_column("target")) for which in (True, False)
     )
     if not bad or not good:
-        return not_available(what, Route.TIME, seen.why_not("used_bytes", kinds=OSTS))
+        return not_available(
+            "snapshot-missing", what, Route.TIME, seen.why_not("used_bytes", kinds=OSTS)
+        )
     gone = sorted(good - bad)
     # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
     counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("told"))
@@ -172,8 +198,8 @@ def _told(seen: Observations) -> Evidence:
     fewer = now + len(gone) <= usual  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
         said = f"{named(gone)} is in no snapshot of the bad hours any more"
-        return weighed(said, Route.TIME, 0.8, targets=gone, source="used_bytes")
-    return weighed(f"{what}: none", Route.TIME, 0.0, source="used_bytes")
+        return weighed("snapshot-missing", said, Route.TIME, 0.8, targets=gone, source="used_bytes")
+    return weighed("snapshot-complete", f"{what}: none", Route.TIME, 0.0, source="used_bytes")
 
 
 def _errors(seen: Observations) -> Evidence:
@@ -188,12 +214,14 @@ def _errors(seen: Observations) -> Evidence:
     frame = fresh(either)
     if frame.filter(pl.col("bad")).is_empty():
         why = seen.why_not("errors_total", kinds=OSTS)
-        return not_available(what, Route.TIME, why, source="errors_total, read_only")
+        return not_available(
+            "errors-reported", what, Route.TIME, why, source="errors_total, read_only"
+        )
     names = targets_of(frame)
     found = presence(frame, absent=0.0)
     half = found.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
     who = f" ({named(names)})" if names else ": none, which a silent failure does not tell either"
-    return weighed(f"{what}{who}", Route.TIME, half, value=found.value, unit="1",
+    return weighed("errors-reported", f"{what}{who}", Route.TIME, half, value=found.value, unit="1",
                    reference=found.reference, targets=names, at=found.at,
                    source="errors_total, read_only")  # fmt: skip
 
@@ -204,24 +232,36 @@ def _runs(context: Context) -> Evidence:
     bad, good = (of_incident(context, bad=which) for which in (True, False))
     share = unfinished_share(bad)
     if share is None:
-        return not_available(what, Route.RUNS, "no run was started in the bad hours")
+        return not_available(
+            "runs-unfinished",
+            what,
+            Route.RUNS,
+            Message("no-bad-runs", "no run started in the bad hours"),
+        )
     usual = unfinished_share(good) or 0.0
-    said = (
-        f"{format_percent(share, 0)} of the bad runs did not end, "
-        f"{format_percent(usual, 0)} of the good ones"
+    code, text = (
+        "runs-unfinished",
+        (
+            f"{format_percent(share, 0)} of the bad runs did not end, "
+            f"{format_percent(usual, 0)} of the good ones"
+        ),
     )
     effect = context.incident.effect
     if share >= _UNFINISHED and share > 2 * usual:
         # Little else keeps most runs from ending: what is merely slow slows them.
         weight = 0.6 if share < _MOST_UNFINISHED else 1.0
     elif effect is not None and effect < 0.25:
-        crawled = f"{said}; those that did crawled"
-        weight, said = 0.4, crawled if share else "all of the bad runs ended, and crawled"
+        code, weight = "runs-crawled", 0.4
+        text = (
+            f"{text}; the others ran far below normal speed"
+            if share
+            else "slow runs completed, far below normal speed"
+        )
     elif effect is not None and effect > 0.6 and context.incident.shape is not Shape.UNSTEADY:
-        weight, said = -0.5, f"{said}; a probe that waits for a silent target loses more than that"
+        weight, text = -0.5, f"{text}; waiting for a silent target costs more than this loss"
     else:
         weight = 0.0
-    return weighed(said, Route.RUNS, weight, value=share, reference=usual, unit="1")
+    return weighed(code, text, Route.RUNS, weight, value=share, reference=usual, unit="1")
 
 
 CAUSE: Final = Cause(

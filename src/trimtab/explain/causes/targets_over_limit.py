@@ -45,9 +45,21 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
         return (
-            not_available(_WHAT, Route.EXPECTED, why, source=_SOURCE),
-            not_available(f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE),
-            not_available(f"{_WHAT} among slow and fast", Route.TARGETS, why, source=_SOURCE),
+            not_available("over-limit-now", _WHAT, Route.EXPECTED, why, source=_SOURCE),
+            not_available(
+                "over-limit-share",
+                f"{_WHAT} in bad and good hours",
+                Route.TIME,
+                why,
+                source=_SOURCE,
+            ),
+            not_available(
+                "fullness-between-targets",
+                f"{_WHAT} among slow and fast",
+                Route.TARGETS,
+                why,
+                source=_SOURCE,
+            ),
             writes_and_reads(context),
         )
     over = flags(full, pl.col("value") > limit)
@@ -69,7 +81,9 @@ def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
         what += f" ({named(worst)})"
     over = 0.5 * _breadth(len(worst), n)
     found = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return found.evidence(f"{what}; the fullest", unit="1", source=_SOURCE, targets=worst)
+    return found.evidence(
+        "over-limit-now", f"{what}; the fullest", unit="1", source=_SOURCE, targets=worst
+    )
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
@@ -77,7 +91,9 @@ def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> 
         full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
     )
     of_all = _breadth(len(worst), full.get_column("target").n_unique())
-    return _shrunk(found, of_all).evidence("fullness", unit="1", source=_SOURCE, targets=worst)
+    return _shrunk(found, of_all).evidence(
+        "fullness-between-targets", "fullness", unit="1", source=_SOURCE, targets=worst
+    )
 
 
 def _shrunk(found: Contrast, of_all: float) -> Contrast:
@@ -102,14 +118,16 @@ def _in_time(
     more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
     parts = (
-        (more, "share of targets over the limit"),
-        (fuller, "the fullest target"),
+        (more, "over-limit-share", "share of targets over the limit"),
+        (fuller, "fullest-in-time", "the fullest target"),
     )
     of_all = _breadth(len(worst), n)
     return heavier(
         *(
-            _shrunk(found, of_all).evidence(what, unit="1", source=_SOURCE, targets=worst)
-            for found, what in parts
+            _shrunk(contrast, of_all).evidence(
+                code, subject, unit="1", source=_SOURCE, targets=worst
+            )
+            for contrast, code, subject in parts
         )
     )
 

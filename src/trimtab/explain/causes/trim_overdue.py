@@ -32,6 +32,7 @@ from trimtab.explain.causes.trims import (
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import observe
+from trimtab.message import Message
 from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
@@ -62,14 +63,25 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         recovery_evidence(context, speaks_for=True),
         _schedule(context, shown),
         _continuous(context),
-        _shape(context, known=not isinstance(found, str)),
+        _shape(context, known=not isinstance(found, Message)),
         writes_and_reads(context),
     )
-    if isinstance(found, str):
+    if isinstance(found, Message):
         return (
-            not_available(_DOSE, Route.EXPECTED, found, source=_SOURCE),
-            not_available(f"{_DOSE}, bad hours against good", Route.TIME, found, source=_SOURCE),
-            not_available(f"{_DOSE}, slow targets against fast", Route.TARGETS, found),
+            not_available("trim-dose", _DOSE, Route.EXPECTED, found, source=_SOURCE),
+            not_available(
+                "trim-dose-in-time",
+                f"{_DOSE}, bad hours against good",
+                Route.TIME,
+                found,
+                source=_SOURCE,
+            ),
+            not_available(
+                "trim-dose-between-targets",
+                f"{_DOSE}, slow targets against fast",
+                Route.TARGETS,
+                found,
+            ),
             *common,
         )
     return (_dose(found), _grown(context, found), _slow_ones(context, found), *common)
@@ -94,7 +106,7 @@ def _dose(found: dict[str, Dose]) -> Evidence:
         weight = min(1.0, 0.2 + 0.8 * math.log(dose / UNDONE) / math.log(_FULL_WRITES / UNDONE))
     same = [one for one in found.values() if one.before is not None and one.before >= one.sizes / 2]
     throughout = dose >= UNDONE and len(same) * 2 > len(found)
-    return weighed(said, Route.EXPECTED, weight, value=middle, reference=_FULL_WRITES,
+    return weighed("trim-dose", said, Route.EXPECTED, weight, value=middle, reference=_FULL_WRITES,
                    at=most.trimmed, source=_SOURCE, throughout=throughout)  # fmt: skip
 
 
@@ -113,19 +125,35 @@ def _grown(context: Context, found: dict[str, Dose]) -> Evidence:
         apart = format_duration(abs((begun - last).total_seconds()))
         said = f"{len(fresh)} of {len(found)} targets were trimmed {apart} "
         said += f"{'before' if last <= begun else 'after'} the first bad run"
-        return weighed(said, Route.TIME, -1.0, at=last, targets=tuple(fresh), source=_SOURCE)
+        return weighed(
+            "trimmed-recently",
+            said,
+            Route.TIME,
+            -1.0,
+            at=last,
+            targets=tuple(fresh),
+            source=_SOURCE,
+        )
     pairs = [(one.sizes, one.before) for one in found.values() if one.before is not None]
     if not pairs:
-        reason = "the trims before the good hours are not known"
-        return not_available(what, Route.TIME, reason, source=_SOURCE)
+        reason = Message("trims-unknown", "trims before the good hours are unknown")
+        return not_available("trim-dose-in-time", what, Route.TIME, reason, source=_SOURCE)
     now, before = (median(side) for side in zip(*pairs, strict=True))
     said = f"{what}: {now:.2g}, {before:.2g} before"
     grown = now - before
     weight = 0.0
     if grown >= UNDONE and now >= 1.5 * before:
         weight = 0.7 if now >= max(1.0, 3 * before) else 0.4
-    return weighed(said, Route.TIME, weight, value=now, reference=before, source=_SOURCE,
-                   throughout=weight == 0.0 and before >= UNDONE)  # fmt: skip
+    return weighed(
+        "trim-dose-in-time",
+        said,
+        Route.TIME,
+        weight,
+        value=now,
+        reference=before,
+        source=_SOURCE,
+        throughout=weight == 0.0 and before >= UNDONE,
+    )
 
 
 def _slow_ones(context: Context, found: dict[str, Dose]) -> Evidence:
@@ -136,15 +164,23 @@ def _slow_ones(context: Context, found: dict[str, Dose]) -> Evidence:
         [found[one].sizes for one in names if one in found] for names in (around.slow, around.fast)
     )
     if not slow or not fast:
-        return not_available(what, Route.TARGETS, around.reason)
+        return not_available("trim-dose-between-targets", what, Route.TARGETS, around.reason)
     ours, theirs = median(slow), median(fast)
     said = f"{what}: {ours:.2g}, {theirs:.2g}"
     if ours >= UNDONE and ours >= 1.5 * theirs:
         weight = 0.9 * (1 - 1 / (1 + min(len(slow), len(fast))))
     else:
         weight = -0.5
-    return weighed(said, Route.TARGETS, weight, value=ours, reference=theirs,
-                   targets=around.slow, source=_SOURCE)  # fmt: skip
+    return weighed(
+        "trim-dose-between-targets",
+        said,
+        Route.TARGETS,
+        weight,
+        value=ours,
+        reference=theirs,
+        targets=around.slow,
+        source=_SOURCE,
+    )
 
 
 def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
@@ -162,7 +198,12 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     known = (frozenset(of_all | _trims_of(name, of_some, shown)) for name in names or [""])
     waits = [wait for one in known if (wait := of_one(one)) is not None]
     if not waits:
-        return not_available(what, Route.LOG, "too few trims are known from before it")
+        return not_available(
+            "trims-missed",
+            what,
+            Route.LOG,
+            Message("too-few-trims", "too few trims are known before it"),
+        )
     overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]
     some = len(overdue) >= max(1, _SHARE_OVERDUE * len(waits))
     typical = sorted(overdue if some else waits, key=lambda wait: wait.times)
@@ -174,8 +215,17 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     if some and len(overdue) < len(waits):
         said += f", on {len(overdue)} of {len(waits)} targets"
     weight = 0.8 if wait.times >= _STAYED_AWAY else 0.3 if wait.times >= 2 else -0.5
-    return weighed(said, Route.LOG, weight, value=wait.waited_s, reference=wait.usual_s, unit="s",
-                   at=wait.last, source="trims in the log book, last_trim_at")  # fmt: skip
+    return weighed(
+        "trims-missed",
+        said,
+        Route.LOG,
+        weight,
+        value=wait.waited_s,
+        reference=wait.usual_s,
+        unit="s",
+        at=wait.last,
+        source="trims in the log book, last_trim_at",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,22 +263,36 @@ def _continuous(context: Context) -> Evidence:
     what = "a mount option that trims as files are removed"
     options = mount_trims(context)
     if options is None:
-        return not_available(what, Route.EXPECTED, "no snapshot holds the mount options",
-                             source="mount/options")  # fmt: skip
+        return not_available(
+            "trims-by-mount-option",
+            what,
+            Route.EXPECTED,
+            Message("name-missing", "no snapshot contains the mount options"),
+            source="mount/options",
+        )
     share, of = options
     said = f"{what}: on {share} of {of} targets"
-    return weighed(said, Route.EXPECTED, -1.0 if share * 2 > of else 0.0, value=float(share),
-                   reference=float(of), source="mount/options")  # fmt: skip
+    return weighed(
+        "trims-by-mount-option",
+        said,
+        Route.EXPECTED,
+        -1.0 if share * 2 > of else 0.0,
+        value=float(share),
+        reference=float(of),
+        source="mount/options",
+    )
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
     """Return whether it went down by degrees, as the pool of erased blocks runs dry."""
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
-        return weighed("erased blocks run out over days", Route.RUNS, 0.0)
+        return weighed("shape-of-decline", "erased blocks run out over days", Route.RUNS, 0.0)
     weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
     said = "it went down by degrees" if shape is Shape.DRIFT else f"the incident is a {shape}"
-    return weighed(f"{said}; erased blocks run out over days", Route.RUNS, weight)
+    return weighed(
+        "shape-of-decline", f"{said}; erased blocks run out over days", Route.RUNS, weight
+    )
 
 
 CAUSE: Final = Cause(

@@ -19,6 +19,7 @@ from trimtab.explain.causes.shared import settings, surveyed
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import Observations
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
@@ -124,7 +125,7 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
     return sum(_WORD.search(text) is not None for text in last.get_column("value")), last.height
 
 
-def recovery(context: Context) -> Recovery | str:
+def recovery(context: Context) -> Recovery | Message:
     """Return what the trims within the incident did, or why that cannot be told."""
     within = [
         event
@@ -133,7 +134,7 @@ def recovery(context: Context) -> Recovery | str:
         and end_of(event) <= context.now
     ]
     if not within:
-        return "nothing was trimmed since it began"
+        return Message("no-trim", "no trim since it began")
     reaches = {targets: _reach(context, targets) for targets in {one.targets for one in within}}
     told = [
         (share, event)
@@ -146,7 +147,7 @@ def recovery(context: Context) -> Recovery | str:
         is not None
     ]
     if not told:
-        return "too few runs or surveys stand near the trims to tell what they did"
+        return Message("too-few-runs", "too few runs or surveys near the trims")
     last = told[-1][1]
     return Recovery(tuple(share for share, _ in told), last, _chance(context, last))
 
@@ -180,13 +181,13 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     what = "whether a trim brought the level back"
     # That a trim helped is before held against after. That it did not shows no beginning.
     route = Route.TIME if speaks_for else Route.LOG
-    if isinstance(found, str):
-        return not_available(what, route, found)
+    if isinstance(found, Message):
+        return not_available("trim-recovery", what, route, found)
     of = "the trim" if len(found.shares) == 1 else f"{len(found.shares)} trims, the last"
     back = "nothing" if found.share < _NOTHING else format_percent(found.share, 0)
     said = f"{back} of what was lost came back with {of} of {found.last.at:%d %B %H:%M}"
     return weighed(
-        said, route, _weight(found, speaks_for=speaks_for), value=found.share,
+        "trim-recovery", said, route, _weight(found, speaks_for=speaks_for), value=found.share,
         reference=RECOVERED, unit="1", at=found.last.at, source=f"event {found.last.id}",
     )  # fmt: skip
 

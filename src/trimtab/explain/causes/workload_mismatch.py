@@ -18,6 +18,7 @@ from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.findings.cached_read import MARK
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes, format_percent
@@ -52,7 +53,12 @@ def _invalid(
     what = "runs of another workload than asked for"
     told = [run for run in bad if run.status in _TELLS]
     if not told:
-        return not_available(what, Route.RUNS, "no run of the bad hours tells what it did")
+        return not_available(
+            "workload-invalid",
+            what,
+            Route.RUNS,
+            Message("no-bad-runs", "no run of the bad hours reports its workload"),
+        )
     wrong = [run for run in told if _is_other(run, usual_bytes, metric)]
     usual = [run for run in good if run.status in _TELLS]
     before = [run for run in usual if _is_other(run, usual_bytes, metric)]
@@ -73,7 +79,7 @@ def _invalid(
         weight = _OTHER * sure * min(1.0, max(0.0, share - (reference or 0.0)) / 0.5)
     first = wrong[0] if wrong else None
     return weighed(
-        said, Route.RUNS, weight, value=share, reference=reference, unit="1",
+        "workload-invalid", said, Route.RUNS, weight, value=share, reference=reference, unit="1",
         at=None if first is None else first.at,
         source=None if first is None else f"run {first.id}", throughout=throughout,
     )  # fmt: skip
@@ -83,10 +89,17 @@ def _unjudged(bad: Sequence[RunFact]) -> Evidence:
     """Return whether the runs themselves forbid that they are judged at all."""
     what = "runs that may not be judged"
     if not bad:
-        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+        return not_available(
+            "runs-not-judged",
+            what,
+            Route.EXPECTED,
+            Message("no-bad-runs", "no run in the bad hours"),
+        )
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
     said = f"{format_percent(share, 0)} of the bad runs did another workload: they tell no speed"
-    return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
+    return weighed(
+        "runs-not-judged", said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
+    )
 
 
 def _is_other(run: RunFact, usual_bytes: float | None, metric: str | None) -> bool:
@@ -117,14 +130,16 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None)
     what = "bytes that a run moved"
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
     if len(sides[0]) < 2 or len(sides[1]) < 2:
-        reason = "the runs do not say how much they moved, or too few do"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message("too-few-runs", "too few runs report how much they moved")
+        return not_available("bytes-moved", what, Route.EXPECTED, reason)
     value, reference = median(sides[0]), median(sides[1])
     moved = (format_bytes(value), format_bytes(reference))
     said = f"{what}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
     weight = 0.0
     if reference <= 0:
-        return weighed(said, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B")
+        return weighed(
+            "bytes-moved", said, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B"
+        )
     if usual is None:
         said += "; what it moves is not fixed"
     elif abs(value / reference - 1) > _BYTES_APART:
@@ -132,7 +147,9 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None)
         said += f" ({format_percent(value / reference, 1)})"
     else:
         weight = -1.0
-    return weighed(said, Route.EXPECTED, weight, value=value, reference=reference, unit="B")
+    return weighed(
+        "bytes-moved", said, Route.EXPECTED, weight, value=value, reference=reference, unit="B"
+    )
 
 
 def _moved(run: RunFact) -> float | None:
@@ -159,13 +176,19 @@ def _counts(
     """Return whether runs had as many nodes, or tasks, as they used to."""
     sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]
     if not sides[0] or not sides[1]:
-        return not_available(f"{noun} of a run", Route.EXPECTED, f"the runs tell no {noun}")
+        return not_available(
+            f"{noun}-of-run",
+            f"{noun} of a run",
+            Route.EXPECTED,
+            Message("count-unknown", f"the runs do not report {noun}"),
+        )
     usual = Counter(sides[1]).most_common(1)[0][0]
     other = sum(n != usual for n in sides[0]) / len(sides[0])
     before = sum(n != usual for n in sides[1]) / len(sides[1])
     said = f"{format_percent(other, 0)} of the bad runs had other than the usual {usual} {noun}"
     apart = other - before >= _SHARE
     return weighed(
+        f"{noun}-of-run",
         said,
         Route.EXPECTED,
         1.2 * other if apart else -0.3,

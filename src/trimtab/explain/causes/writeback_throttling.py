@@ -17,6 +17,7 @@ from trimtab.explain.causes.shared import UNSEEN, flags, fresh, named, settings,
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import between_targets, not_available, presence, weighed
 from trimtab.explain.telemetry import Observations, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_duration, format_percent
 
@@ -40,18 +41,30 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if latency.filter(pl.col("bad")).is_empty():
         why = seen.why_not("wbt_latency_s")
         return (
-            not_available(_WHAT, Route.TIME, why, source=_SOURCE),
-            not_available(f"{_WHAT} among slow and fast", Route.TARGETS, why, source=_SOURCE),
+            not_available("throttled-in-time", _WHAT, Route.TIME, why, source=_SOURCE),
+            not_available(
+                "throttled-between-targets",
+                f"{_WHAT} among slow and fast",
+                Route.TARGETS,
+                why,
+                source=_SOURCE,
+            ),
             *common,
         )
     on = fresh(flags(latency, pl.col("value") > 0))
     names = targets_of(on)
     who = f"{_WHAT} ({named(names)})" if names else _WHAT
     return (
-        presence(on, absent=-1.8).evidence(who, unit="1", targets=names, source=_SOURCE),
+        presence(on, absent=-1.8).evidence(
+            "throttled-in-time", who, unit="1", targets=names, source=_SOURCE
+        ),
         timing(context, on, who),
         between_targets(on, breadth(context), by=0.5, present_from=0.5, absent=-0.6).evidence(
-            f"{_WHAT} among slow and fast", unit="1", source=_SOURCE, targets=names
+            "throttled-between-targets",
+            f"{_WHAT} among slow and fast",
+            unit="1",
+            source=_SOURCE,
+            targets=names,
         ),
         _on_flash(context, latency),
         *common,
@@ -79,15 +92,32 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     what = "whether what is throttled is flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
-        return weighed(f"{what}: nothing is throttled", Route.EXPECTED, 0.0, source=_SOURCE)
+        return weighed(
+            "throttled-flash", f"{what}: nothing is throttled", Route.EXPECTED, 0.0, source=_SOURCE
+        )
     longest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     said = f"the longest latency allowed is {format_duration(longest)}, where 0 is right for flash"
     rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():
-        return weighed(f"{said}; these are disks", Route.EXPECTED, -0.6, value=longest, unit="s",
-                       source="queue/rotational")  # fmt: skip
-    return weighed(said, Route.EXPECTED, 0.35, value=longest, reference=0.0, unit="s",
-                   source=_SOURCE)  # fmt: skip
+        return weighed(
+            "throttled-flash",
+            f"{said}; these are disks",
+            Route.EXPECTED,
+            -0.6,
+            value=longest,
+            unit="s",
+            source="queue/rotational",
+        )
+    return weighed(
+        "throttled-flash",
+        said,
+        Route.EXPECTED,
+        0.35,
+        value=longest,
+        reference=0.0,
+        unit="s",
+        source=_SOURCE,
+    )
 
 
 def _as_large(context: Context) -> Evidence:
@@ -95,11 +125,18 @@ def _as_large(context: Context) -> Evidence:
     effect = context.incident.effect
     what = "whether the loss is as large as throttling makes it"
     if effect is None:
-        return not_available(what, Route.EXPECTED, "how much was lost is not known")
+        return not_available(
+            "loss-as-throttling",
+            what,
+            Route.EXPECTED,
+            Message("effect-unknown", "the size of the loss is unknown"),
+        )
     lost = 1 - effect
     said = f"{format_percent(lost, 0)} were lost; turning it off brought 10 % where that was tried"
     weight = -0.5 if lost > _LOSS else 0.1 if 0.04 <= lost <= 0.2 else 0.0
-    return weighed(said, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1")
+    return weighed(
+        "loss-as-throttling", said, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1"
+    )
 
 
 CAUSE: Final = Cause(
