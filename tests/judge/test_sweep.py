@@ -450,6 +450,7 @@ def test_without_scatter_there_is_still_an_answer():
     assert line.shape is Shape.GROWING
 
 
+@pytest.mark.calibration
 @given(st.lists(st.floats(1e3, 1e12), min_size=12, max_size=12), st.integers(2, 3))
 def test_any_values_have_an_answer(values, rounds):
     count = len(values) // rounds

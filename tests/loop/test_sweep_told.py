@@ -20,6 +20,8 @@ from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.record.store import Store
 from trimtab.site.sweep_file import Sweep, load_sweep, varied
 
+pytestmark = pytest.mark.system
+
 __all__ = ["store"]  # the fixture
 
 SITE = """
