@@ -68,8 +68,8 @@ def _signs(trim: TrimPractice, device: str) -> list[Seen]:
         ("timer_active", trim.timer_active, None, "fstrim.timer active"),
     )
     return [
-        Seen(value, unit, what, trim.sources.get(part))
-        for part, value, unit, what in signs
+        Seen(value, unit, subject, trim.sources.get(part))
+        for part, value, unit, subject in signs
         if value is not None
     ]
 

@@ -36,7 +36,7 @@ def failures(runs: Sequence[RunFact]) -> list[Spell]:
     sorts: dict[tuple[str, str], list[RunFact]] = {}
     last: dict[str, datetime] = {}
     spacing: dict[str, list[datetime]] = {}
-    for run in sorted(runs, key=lambda one: one.at):
+    for run in sorted(runs, key=lambda run: run.at):
         last[run.probe] = run.at
         spacing.setdefault(run.probe, []).append(run.at)
         why = _why(run)
