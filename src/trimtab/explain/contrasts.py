@@ -116,7 +116,7 @@ class Contrast:
         code
             Stable name of what was looked for: ``loops-in-time``.
         subject
-            What was compared: "useless loops a request". The figures are added.
+            What was compared: "useless loops per request". The figures are added.
         why_not
             A better reason than the contrast's own where it could not be made, as of
             `Observations.why_not`.
@@ -142,7 +142,7 @@ class Contrast:
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
             case Route.TIME:
-                return f"{value} in the bad hours, {reference} in the good ones"
+                return f"{value} in the bad hours, {reference} in good hours"
             case Route.TARGETS:
                 return f"{value} on the slow targets, {reference} on the fast ones"
             case _:

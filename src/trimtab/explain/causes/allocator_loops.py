@@ -31,9 +31,9 @@ from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-_LOOPS: Final = "useless loops a request"
+_LOOPS: Final = "useless loops per request"
 _SOURCE: Final = "allocator_useless_loops_total, allocator_requests_total"
-_GROUPS: Final = "block groups looked at a request"
+_GROUPS: Final = "block groups looked at per request"
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Share of the CPU in the allocator that tells. 24 useless loops in 1,000 requests on a 133 TB OST
@@ -44,7 +44,7 @@ _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against useless loops of the block allocator."""
+    """Return the evidence for and against useless loops of the block allocator."""
     seen = observe(context)
     return (
         *_loops(context, seen),
@@ -158,7 +158,7 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
             )
         name = commonest(family) or ""
         old = name.startswith("loops-by-number")
-        text = f"the allocator is of the family {name}"
+        text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer walks, none of them by threshold.
         return weighed(
             "allocator-family",
@@ -171,7 +171,7 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
     skipped = second >= first  # from where c0 is skipped on, c1 is as well: the seeds' remedy
     text = f"{subject}: {shown}"
-    text += "; the loop that finds nothing is skipped" if skipped else ""
+    text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
     return weighed(
         "thresholds",
@@ -219,7 +219,7 @@ CAUSE: Final = Cause(
     assess=assess,
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "
-        "free a tenth of it elsewhere, and measure it beside its neighbours: loops, CPU and "
-        "writes move together if it is the allocator."
+        "free a tenth of it elsewhere, and measure it beside its neighbours. If the allocator "
+        "is the cause, loops, CPU and writes change together."
     ),
 )

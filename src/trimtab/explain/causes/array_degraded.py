@@ -34,7 +34,7 @@ _SOURCE: Final = "degraded"
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a degraded array or a rebuild."""
+    """Return the evidence for and against a degraded array or a rebuild."""
     import polars as pl
 
     seen = observe(context)
@@ -63,7 +63,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         timing(context, degraded, who),
         expected(float(len(names)), 0.5, over=0.5, under=-0.3).evidence(
             "degraded-expected",
-            "degraded arrays, where none should be",
+            "degraded arrays (expected: none)",
             source=_SOURCE,
             targets=names,
         ),
@@ -85,7 +85,10 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     subject = "slow targets whose arrays are whole"
     if not slow or not names:
         return weighed(
-            "slow-targets-whole", f"{subject}: nothing to hold together", Route.TARGETS, 0.0
+            "slow-targets-whole",
+            f"{subject}: no slow target or no degraded array",
+            Route.TARGETS,
+            0.0,
         )
     whole = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
     weight = -0.5 if len(whole) > len(slow) / 2 else 0.0
@@ -129,7 +132,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Measure the target of the degraded array beside its neighbours now, and again when the "
-        "rebuild is done."
+        "Measure the target of the degraded array beside its neighbours now and again after the "
+        "rebuild."
     ),
 )

@@ -44,7 +44,7 @@ _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against transfers that arrived damaged."""
+    """Return the evidence for and against transfers that arrived damaged."""
     return (
         _counted(context),
         _in_time(context),
@@ -75,7 +75,7 @@ def _counted(context: Context) -> Evidence:
         )  # fmt: skip
     most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     if most > 0:
-        text = f"{most:.0f} {_WHAT} were counted before the bad hours, none in them"
+        text = f"{most:.0f} {_WHAT} counted before the bad hours, none in them"
         return weighed(
             "checksums-counted-earlier",
             text,
@@ -87,7 +87,7 @@ def _counted(context: Context) -> Evidence:
             source=_NAME,
         )
     machines = bad.get_column("target").n_unique()
-    text = f"no {_WHAT}: the kernel logs of {machines} machines tell of none"
+    text = f"no {_WHAT} in the kernel logs of {machines} machines"
     return weighed(
         "checksums-none",
         text,
@@ -106,7 +106,7 @@ def _in_time(context: Context) -> Evidence:
 
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
-    subject = f"{_WHAT} in bad and in good hours"
+    subject = f"{_WHAT} in bad and good hours"
     for is_bad, which in ((True, "bad"), (False, "good")):
         times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
         if times < 2:
@@ -152,7 +152,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
 
 def _told(context: Context) -> Evidence:
     """Return whether the log book holds such a message."""
-    subject = f"a message of {_WHAT} in the log book"
+    subject = f"a message about {_WHAT} in the log book"
     messages = sorted(
         (
             event
@@ -179,7 +179,7 @@ def _told(context: Context) -> Evidence:
 def _read_back(context: Context) -> Evidence:
     """Return whether a probe read other data than it had written."""
     runs = [run for run in context.runs if context.is_bad(run.at)]
-    subject = "runs that read other data than they had written"
+    subject = "runs that read back wrong data"
     if not runs:
         return not_available(
             "data-verified", subject, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
@@ -187,7 +187,7 @@ def _read_back(context: Context) -> Evidence:
     wrong = [run for run in runs if _wrong_data(run)]
     if not wrong:
         # Few probes verify what they read.
-        return weighed("data-verified", f"no {subject}, of those that look", Route.RUNS, 0.0)
+        return weighed("data-verified", f"no {subject}, among those that verify", Route.RUNS, 0.0)
     return weighed(
         "data-verified",
         f"{len(wrong)} of {len(runs)} {subject}",
@@ -212,7 +212,7 @@ def _checked(context: Context) -> Evidence:
     subject = "whether transfers carry checksums"
     if context.incident.shape is Shape.INTEGRITY:
         return weighed(
-            "data-at-risk", "the incident is that transfers were damaged", Route.EXPECTED, 1.0
+            "data-at-risk", "the incident itself is damaged transfers", Route.EXPECTED, 1.0
         )
     settings = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
     if settings.is_empty():

@@ -34,7 +34,7 @@ _WITHIN: Final = -0.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against reads that did not reach the file system."""
+    """Return the evidence for and against reads that did not reach the file system."""
     return (
         _metric(context),
         _disbelieved(context),
@@ -47,12 +47,14 @@ def _metric(context: Context) -> Evidence:
     """Return whether the incident is in reads at all."""
     key = context.incident.key
     if key is None:
-        return weighed("metric-of-incident", "the incident is of no one metric", Route.RUNS, 0.0)
+        return weighed(
+            "metric-of-incident", "the incident belongs to no single metric", Route.RUNS, 0.0
+        )
     if key.metric.startswith(_READ):
         return weighed(
             "metric-of-incident", f"the incident is in reads ({key.metric})", Route.RUNS, 0.0
         )
-    text = f"the incident is in {key.metric}: reading from memory does nothing to that"
+    text = f"the incident is in {key.metric}, which cached reads do not affect"
     return weighed(
         "metric-of-incident", text, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe
     )
@@ -60,7 +62,7 @@ def _metric(context: Context) -> Evidence:
 
 def _disbelieved(context: Context) -> Evidence:
     """Return whether reads were disbelieved as cached, in bad hours or in good ones alone."""
-    subject = "reads that were answered from memory"
+    subject = "reads served from memory"
     bad, good = runs_of_probe(context)
     if not bad:
         return not_available(
@@ -100,7 +102,7 @@ def _disbelieved(context: Context) -> Evidence:
 
 def _nothing_believed(context: Context) -> Evidence:
     """Return whether the bad hours hold no read that may be judged at all."""
-    subject = "reads of the bad hours that may be judged"
+    subject = "reads of the bad hours are credible"
     bad, _ = runs_of_probe(context)
     if not bad:
         return not_available(
@@ -130,7 +132,7 @@ def _from_memory(run: RunFact) -> bool:
 
 def _faster_than_carried(context: Context) -> Evidence:
     """Return whether reads are faster than the network or the drives can carry them."""
-    subject = "reads faster than network and drives can carry"
+    subject = "read rate against the capacity of network and drives"
     limits = _carries(context)
     if not limits:
         reason = Message(
@@ -157,7 +159,7 @@ def _faster_than_carried(context: Context) -> Evidence:
         )
     value, run = max(fastest, key=lambda pair: pair[0])
     limit, of = min(limits + _of_clients(context, run))
-    text = f"reads at {format_bytes_per_s(value)}; {of} carries {format_bytes_per_s(limit)}"
+    text = f"reads at {format_bytes_per_s(value)}; {of} can carry {format_bytes_per_s(limit)}"
     weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
     return weighed(
         "read-rate-possible",
@@ -202,7 +204,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
     assess=assess,
     measurement=(
-        "Read with direct I/O more than all memory on the way holds, or on other nodes than those "
-        "that wrote."
+        "With direct I/O, read more data than all memory on the path holds, or read on other nodes "
+        "than those that wrote."
     ),
 )

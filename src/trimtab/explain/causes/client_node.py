@@ -54,14 +54,14 @@ class Node:
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against one bad client node."""
+    """Return the evidence for and against one bad client node."""
     by_node, node = _by_node(context)
     return (by_node, _before(context, node), _alone(context), _answered(context))
 
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
     """Return whether one node tells slow runs from others, and which, if one does."""
-    subject = "runs with one node against runs without it"
+    subject = "slow runs with one node and without it"
     if context.incident.key is None:
         return not_available(
             "slow-with-node",
@@ -79,11 +79,13 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     limit = _limit(context)
     slow = [_is_slow(context, run, limit) for run in telling]
     if not any(slow):
-        return weighed("no-slow-run", "no run that tells its nodes was slow", Route.RUNS, 0.0), None
+        return weighed(
+            "no-slow-run", "no slow run among those that name their nodes", Route.RUNS, 0.0
+        ), None
     everywhere = set.intersection(*(set(run.hosts) for run in telling))
     names = sorted({host for run in telling for host in run.hosts} - everywhere)
     if not names:
-        text = "every run since it began was on the same nodes: none can be told from the others"
+        text = "every run since it began used the same nodes: they cannot be compared"
         return weighed("nodes-alike", text, Route.RUNS, 0.0), None
     base = _base(context, limit)
     nodes = [_node(name, telling, slow, base) for name in names]
@@ -95,7 +97,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
         f"slow, {most.slow_without} of {most.slow_without + most.well_without} without it"
     )
     if weight <= 0:
-        text = f"no one node tells slow runs from others; nearest {text}"
+        text = f"no single node separates slow runs from others; closest: {text}"
     with_, without = most.slow_with + most.well_with, most.slow_without + most.well_without
     evidence = weighed(
         "slow-with-node", text, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
@@ -110,7 +112,7 @@ def _before(context: Context, node: str | None) -> Evidence:
 
     That they were well says nothing: so were those with every other node.
     """
-    subject = "runs with the node before it began"
+    subject = "runs with the node before the incident"
     if node is None:
         return not_available(
             "node-slow-earlier",
@@ -132,7 +134,7 @@ def _before(context: Context, node: str | None) -> Evidence:
         )
     limit = _limit(context)
     slow = sum(_is_slow(context, run, limit) for run in runs)
-    text = f"{slow} of {len(runs)} runs with {node} were slow before it began"
+    text = f"{slow} of {len(runs)} runs with {node} were slow before the incident"
     weight = -0.5 if slow > 0.3 * len(runs) else 0.0
     return weighed("node-slow-earlier", text, Route.TIME, weight, value=slow / len(runs), unit="1")
 
@@ -246,7 +248,7 @@ def _alone(context: Context) -> Evidence:
         for run in context.runs
         if key is not None and run.probe != key.probe and context.is_bad(run.at)
     }
-    subject = "other probes, which run on other nodes"
+    subject = "other probes on other nodes"
     if not others:
         return not_available(
             "moved-alone",
@@ -272,7 +274,7 @@ def _answered(context: Context) -> Evidence:
             "clients-answered", subject, Route.TARGETS, why, source="server_cpu_fraction"
         )
     machines = readings.get_column("target").n_unique()
-    return weighed("clients-answered", f"{subject}: {machines} were looked at", Route.TARGETS, 0.0)
+    return weighed("clients-answered", f"{subject}: read on {machines}", Route.TARGETS, 0.0)
 
 
 CAUSE: Final = Cause(
@@ -281,7 +283,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
     assess=assess,
     measurement=(
-        "Run the probe twice on the same nodes, once with the suspected one in place of another, "
-        "and lnet_selftest between that node and a server."
+        "Run the probe on the same nodes twice, with and without the suspected node, and run "
+        "lnet_selftest between that node and a server."
     ),
 )

@@ -47,7 +47,7 @@ _OWN_BYTES_UNKNOWN: Final = Message(
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against load of other jobs."""
+    """Return the evidence for and against load of other jobs."""
     steps, source, why = _others(context)
     seen = (
         _in_time(steps, source, why),
@@ -144,7 +144,7 @@ def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
     """Return whether others moved more in the bad hours than in good ones."""
     import polars as pl
 
-    subject = "bytes a second that others moved"
+    subject = "bytes per second moved by other jobs"
     if not steps:
         return not_available("load-in-time", subject, Route.TIME, why, source=source)
     frame = pl.DataFrame(
@@ -160,7 +160,7 @@ def _against_the_probe(
     context: Context, steps: Sequence[Step], source: str, why: Message
 ) -> Evidence:
     """Return whether what others moved more is enough to take from the probe what it lost."""
-    subject = "what others moved more, of what the probe reaches"
+    subject = "additional load relative to what the probe reaches"
     bad = [value for *_, value, is_bad in steps if is_bad]
     good = [value for *_, value, is_bad in steps if not is_bad]
     if not bad:
@@ -172,8 +172,8 @@ def _against_the_probe(
     more = median(bad) - (median(good) if good else 0.0)
     share = more / reach
     text = (
-        f"others moved {format_bytes_per_s(max(0.0, more))} more than in good hours, "
-        f"{format_percent(max(0.0, share), 0)} of what the probe reaches then"
+        f"other jobs moved {format_bytes_per_s(max(0.0, more))} more than in good hours, "
+        f"{format_percent(max(0.0, share), 0)} of what the probe reaches"
     )
     if not good:
         weight = 0.0
@@ -208,7 +208,7 @@ def _reach(context: Context) -> float | None:
 def _jobs(context: Context) -> Evidence:
     """Return whether more jobs ran at the same time."""
     seen = observe(context)
-    subject = "jobs at the same time"
+    subject = "concurrent jobs"
     jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
     if jobs.is_empty():
         why = seen.why_not("concurrent_jobs")
@@ -235,15 +235,15 @@ def _shape(context: Context) -> Evidence:
     """Return whether it came and went as jobs do."""
     shape = context.incident.shape
     if shape in (Shape.DIP, Shape.UNSTEADY):
-        return weighed("shape-of-load", "it came and went, as jobs do", Route.EXPECTED, 0.2)
+        return weighed("shape-of-load", "intermittent, as jobs are", Route.EXPECTED, 0.2)
     end = context.incident.until or context.now
     days = (end - context.incident.at) / timedelta(days=1)
     if shape is Shape.STEP and days >= 4:
         # The longest job of the first seed's site runs 24 h (seed 000, VII).
-        text = f"it has lasted {days:.0f} days; jobs come and go"
+        text = f"it has lasted {days:.0f} days; jobs end sooner"
         return weighed("shape-of-load", text, Route.EXPECTED, -0.4, value=days, unit="days")
     return weighed(
-        "shape-of-load", f"its shape ({shape}) tells nothing of load", Route.EXPECTED, 0.0
+        "shape-of-load", f"its shape ({shape}) does not indicate load", Route.EXPECTED, 0.0
     )
 
 

@@ -70,7 +70,7 @@ _NOTHING_SET: Final = -0.8
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a change of configuration."""
+    """Return the evidence for and against a change of configuration."""
     event, weight = _event(context)
     changes = _changes(context)
     setting = _near(context, changes)
@@ -153,16 +153,16 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
         if not context.events:
             reason = Message("log-empty", "the log book is empty: changes may be missing from it")
             return not_available("change-logged", "a change in the log book", Route.LOG, reason)
-        text = "the log book tells of no change in the two days before the first bad run"
+        text = "the log book has no change in the two days before the first bad run"
         return weighed("change-not-logged", text, Route.LOG, _NOTHING_LOGGED)
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
     text = (
-        f"the log book tells of a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
-        f"run: {event.detail[:160] or 'no more is said'}"
+        f"the log book has a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
+        f"run: {event.detail[:160] or 'no details'}"
     )
     if weight < 0 and hours < 0:
-        text += "; it had begun by then"
+        text += "; the incident had begun by then"
     return weighed(
         "change-logged",
         text,
@@ -200,7 +200,7 @@ def _set(
     logged: float,
 ) -> Evidence:
     """Return whether snapshots show that a setting was changed when it began."""
-    subject = "settings in snapshots before and after it began"
+    subject = "settings in snapshots before and after the onset"
     known = _times_of_settings(context)
     begun = context.incident.at
     if not any(at < begun for at in known) or not any(at >= begun for at in known):
@@ -210,7 +210,7 @@ def _set(
         return not_available("setting-changed", subject, Route.EXPECTED, reason, source="settings")
     others = [change for change in changes if change not in near]
     if not near:
-        text = f"no setting was changed when it began; {len(others)} at other times"
+        text = f"no setting changed at the onset; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
         return weighed(
             "setting-unchanged",
@@ -231,7 +231,7 @@ def _set(
     text = (
         f"{widest.name} went from {widest.before[:60]} to {widest.after[:60]} between "
         f"{widest.before_at:%d %B %H:%M} and {widest.at:%d %B %H:%M} on {len(widest.targets)} of "
-        f"{widest.of} that have it{more}"
+        f"{widest.of} with this setting{more}"
     )
     return weighed(
         "setting-changed", text, Route.EXPECTED, weight,
@@ -244,7 +244,7 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     """Return whether targets are there in the bad hours that no good one knew: capacity added."""
     import polars as pl
 
-    subject = "targets that were not there in the good hours"
+    subject = "targets missing in the good hours"
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
     good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
     bad = seen.filter(pl.col("bad"))
@@ -254,11 +254,11 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
-        return weighed("targets-unchanged", "no target was added", Route.TIME, 0.0)
+        return weighed("targets-unchanged", "no target added", Route.TIME, 0.0)
     at = min(added.get_column("at").to_list())
     names = added.get_column("target").to_list()
     soon = at - context.incident.at <= _AFTER
-    text = f"{named(names)} were not there in the good hours, and are from {at:%d %B %H:%M} on"
+    text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
     return weighed(
         "targets-added",
@@ -307,23 +307,28 @@ def _shape(context: Context) -> Evidence:
                 "shape-of-change", "a step: the level changed and stayed", Route.RUNS, weight
             )
         case Shape.DRIFT:
-            text = "the level went down day by day; a change makes a step"
+            text = "the level fell gradually; a change makes a step"
             return weighed("shape-of-change", text, Route.RUNS, -0.8)
         case Shape.DIP:
             return weighed(
-                "shape-of-change", "a dip: a change stays until it is taken back", Route.RUNS, -0.7
+                "shape-of-change", "a dip; a change lasts until it is reverted", Route.RUNS, -0.7
             )
         case Shape.UNSTEADY:
-            return weighed("shape-of-change", "the level held; a change moves it", Route.RUNS, -0.3)
+            return weighed(
+                "shape-of-change", "the level held; a change shifts it", Route.RUNS, -0.3
+            )
         case _:
             return weighed(
-                "shape-of-change", f"its shape ({incident.shape}) does not tell", Route.RUNS, 0.0
+                "shape-of-change",
+                f"its shape ({incident.shape}) is not indicative",
+                Route.RUNS,
+                0.0,
             )
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether every target lost alike, or those that were changed."""
-    subject = "whether all targets changed alike"
+    subject = "whether all targets changed equally"
     extent = breadth(context)
     changed = set(event.targets) if event is not None else set()
     for change in settings:
@@ -331,7 +336,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
             changed |= set(change.targets)
     if extent.slow and changed:
         fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
-        text = f"slow are {named(extent.slow)}, changed were {named(changed)}"
+        text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
         weight = 0.8 if fits >= 0.5 else -0.6
         return weighed(
             "slow-among-changed",
@@ -345,20 +350,20 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     if not extent.surveyed:
         return not_available("targets-alike", subject, Route.TARGETS, extent.reason)
     if extent.slow:
-        text = f"{named(extent.slow)} were slow and the others were not; a change is of all"
+        text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
         return weighed("some-targets-slow", text, Route.TARGETS, -0.8, targets=extent.slow)
     level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
     if extent.level is not None and settings:
         # A survey on the servers does not feel what was changed on the clients.
         of_clients = all(change.kind == "client" for change in settings)
         if of_clients and extent.alike and on_servers(context):
-            text = f"the targets themselves lost{level}; what was changed is on the clients"
+            text = f"the targets themselves lost speed{level}; the change is on the clients"
             return weighed(
                 "changed-on-clients", text, Route.TARGETS, -0.4, value=extent.level, unit="1"
             )
     return weighed(
         "targets-alike",
-        f"no target was slow by itself{level}",
+        f"no single target was slow{level}",
         Route.TARGETS,
         0.3,
         value=extent.level,
@@ -372,7 +377,7 @@ def _taken_back(
     """Return whether the level came back with the change or without it."""
     until = context.incident.until
     if until is None:
-        return weighed("incident-open", "it goes on", Route.TIME, 0.0)
+        return weighed("incident-open", "the incident is open", Route.TIME, 0.0)
     close = timedelta(hours=6)
     reversal = next(
         (
@@ -400,7 +405,7 @@ def _taken_back(
         if event.kind in KINDS and abs(event.at - until) <= close and event.at > context.incident.at
     ]
     if logged:
-        text = f"it ended about when the log book tells of {logged[0].detail[:120] or 'a change'}"
+        text = f"it ended near a log entry: {logged[0].detail[:120] or 'a change'}"
         return weighed(
             "reversal-logged",
             text,
@@ -411,7 +416,7 @@ def _taken_back(
         )
     return weighed(
         "recovered-unchanged",
-        "the level came back and nothing was changed back",
+        "the level recovered without a reversal",
         Route.TIME,
         -0.8,
         at=until,
@@ -432,8 +437,8 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
         high = interval.high if interval is not None else incident.effect + _EFFECT_WITHIN
         fits = low - _EFFECT_WITHIN <= known <= high + _EFFECT_WITHIN
         text = (
-            f"the level is at {format_percent(incident.effect)} of before; {name} took another "
-            f"system's writes to {format_percent(known)}"
+            f"the level is {format_percent(incident.effect)} of its former value; {name} reduced "
+            f"another system's writes to {format_percent(known)}"
         )
         return weighed(
             "known-effect",
@@ -445,7 +450,7 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
             unit="1",
             source="first seed, VI",
         )
-    return weighed("known-effect", "no change whose effect elsewhere is known", Route.EXPECTED, 0.0)
+    return weighed("known-effect", "no change with a known effect elsewhere", Route.EXPECTED, 0.0)
 
 
 CAUSE: Final = Cause(
@@ -454,9 +459,8 @@ CAUSE: Final = Cause(
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
     measurement=(
-        "On one client or one target of a kind that is not in service, measure with the old value "
-        "and with the new one in turn, a dozen runs each; what protects data or the system stays "
-        "on, and its cost is known then."
+        "On one client or target out of service, alternate the old and the new value, a dozen "
+        "runs each. Protection of data and system stays on; the test shows its cost."
     ),
     brings_about=("writeback-throttling", "allocator-loops", "few-targets-open"),
 )

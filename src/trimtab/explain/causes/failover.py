@@ -27,7 +27,7 @@ _DOUBLED: Final = 1.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a failover."""
+    """Return the evidence for and against a failover."""
     import polars as pl
 
     seen = observe(context)
@@ -47,9 +47,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
                 why,
                 source=_SOURCE,
             ),
-            not_available(
-                "slow-on-doubled", "whether their targets are the slow ones", Route.TARGETS, why
-            ),
+            not_available("slow-on-doubled", "slow targets on doubled servers", Route.TARGETS, why),
             log,
         )
     names = targets_of(away)
@@ -109,7 +107,7 @@ def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
 def _doubled(serving: pl.DataFrame) -> Evidence:
     import polars as pl
 
-    subject = "targets of the server that has most, as a multiple of the median server's"
+    subject = "targets of the busiest server, as a multiple of the median"
     bad = _per_server(serving).filter(pl.col("bad"))
     most = None if bad.is_empty() else bad.group_by("at").agg(pl.col("relative").max())
     value = None if most is None else most.get_column("relative").median()
@@ -128,7 +126,7 @@ def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> E
     """Return whether the slow targets are those of the doubled servers."""
     import polars as pl
 
-    subject = "whether its server carries another's targets"
+    subject = "slow targets on doubled servers"
     moved = away.filter(pl.col("value") > 0.5).select("at", "target")
     crowded = serving.join(moved, on=["at", "target"], how="semi").select("at", "value").unique()
     if serving.is_empty():
@@ -150,7 +148,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Measure the targets of the doubled server beside those of another one, fail back in a "
+        "Measure the targets of the doubled server beside those of another server, fail back in a "
         "quiet hour, and measure again."
     ),
 )

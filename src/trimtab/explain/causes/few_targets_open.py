@@ -36,7 +36,7 @@ _POLICY: Final = frozenset({"journal", "policy", "trimtab", "act"})
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against too few open targets."""
+    """Return the evidence for and against too few open targets."""
     seen = observe(context)
     closed = _closed(seen)
     share = _share(closed)
@@ -48,7 +48,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
                 "closed-in-time", f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE
             ),
             _logged(context),
-            not_available("why-closed", "why they are closed", Route.EXPECTED, why, source=_SOURCE),
+            not_available(
+                "why-closed", "why targets are closed", Route.EXPECTED, why, source=_SOURCE
+            ),
             _enough(context, None),
         )
     names = targets_of(closed)
@@ -124,7 +126,7 @@ def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence
     if not names:
         return weighed(
             "closed-now",
-            f"all {n} targets took new files",
+            f"all {n} targets accept new files",
             Route.EXPECTED,
             -1.5,
             value=0.0,
@@ -132,7 +134,9 @@ def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence
             unit="1",
             source=_SOURCE,
         )
-    subject = f"{len(names)} of {n} targets took no new files ({named(names)}); in the median hour"
+    subject = (
+        f"{len(names)} of {n} targets accepted no new files ({named(names)}); in the median hour"
+    )
     contrast = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
     return contrast.evidence("closed-now", subject, unit="1", source=_SOURCE, targets=names)
 
@@ -141,7 +145,7 @@ def _for_one_mdt(seen: Observations) -> Evidence:
     """Return whether one MDT alone makes its files on few OSTs."""
     import polars as pl
 
-    subject = "OSTs that a single MDT does not use"
+    subject = "OSTs unused by a single MDT"
     rows = seen.labelled("create_enabled", kinds=OSTS).filter(pl.col("label").is_not_null())
     osts = seen.values("create_enabled", kinds=OSTS).get_column("target").n_unique()
     closed = rows.filter(pl.col("value") == 0)
@@ -157,11 +161,11 @@ def _for_one_mdt(seen: Observations) -> Evidence:
         for which in (True, False)
     )  # fmt: skip
     if not bad:
-        text = f"{subject}: none is told of"
+        text = f"{subject}: no data"
         return weighed("closed-for-one-mdt", text, Route.EXPECTED, 0.0, source="create_enabled")
     worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
     more = bad[worst] - good.get(worst, 0.0)
-    text = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file, before "
+    text = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file; earlier "
     text += format_percent(good.get(worst, 0.0), 0)
     weight = 0.4 if more >= _MANY and bad[worst] >= _MANY else 0.0
     always = more < _SOME and bad[worst] >= _MANY
@@ -208,7 +212,7 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     """
     import polars as pl
 
-    subject = "why they are closed"
+    subject = "why targets are closed"
     if not names:
         return weighed("why-closed", "no target is closed", Route.EXPECTED, 0.0)
     bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
@@ -244,7 +248,7 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     """Return whether the open targets could carry the probe at its usual level at all."""
     import polars as pl
 
-    subject = "what the open targets can carry"
+    subject = "capacity of the open targets"
     metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
     usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]
     surveys = context.surveys
@@ -290,8 +294,8 @@ CAUSE: Final = Cause(
     prior=0.3,  # 3 of the 13 bad days
     assess=assess,
     measurement=(
-        "Open the least full of the closed targets, as many as keep the others in reserve, and "
-        "see whether the next runs of the probe are well."
+        "Open the least full of the closed targets, keep the others in reserve, and see whether "
+        "the next runs of the probe recover."
     ),
     mitigation=True,
 )

@@ -39,7 +39,7 @@ trims and at 83 % with nightly ones and more drives (``facts/flash.md`` f, readi
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against garbage collection during writes."""
+    """Return the evidence for and against garbage collection during writes."""
     seen = observe(context)
     return (
         *_amplified(context, seen),
@@ -56,7 +56,7 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return what the drives' own figures say, three ways."""
     import polars as pl
 
-    subject = "bytes that the drives wrote for each that they were given"
+    subject = "write amplification of the drives"
     figures = seen.values(_AMPLIFICATION)
     bad = figures.filter(pl.col("bad"))
     if bad.is_empty():
@@ -130,7 +130,7 @@ def _no_cpu(seen: Observations) -> Evidence:
             "server-cpu", "server CPU", why_not=seen.why_not("server_cpu_fraction")
         )
     rose = contrast.weight > 0
-    text = f"server CPU, which garbage collection does not need: {contrast.in_words('1')}"
+    text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
     return weighed(
         "server-cpu",
@@ -160,7 +160,7 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
             unit="1",
             source="CPU profile",
         )
-    subject = "useless loops of the block allocator a request"
+    subject = "useless loops of the block allocator per request"
     loops = useless_per_request(seen)
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
     if contrast.reason is not None:
@@ -183,8 +183,8 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Trim one slow target and measure it at once beside one that is left alone: writes that "
-        "come back without less server CPU were held up by the drives."
+        "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "
+        "and server CPU does not fall, the drives were the limit."
     ),
     brings_about=("writeback-throttling",),
 )

@@ -61,7 +61,7 @@ _SLOW: Final = 0.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against runs that were not started."""
+    """Return the evidence for and against runs that were not started."""
     bad, good = runs_of_probe(context)
     return (
         _silent(bad, good),
@@ -74,7 +74,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether runs of the bad hours measured nothing, more than those of good ones."""
-    subject = "runs that were not started or failed"
+    subject = "runs failed or did not start"
     if not bad:
         return not_available(
             "runs-not-started",
@@ -102,7 +102,7 @@ def _is_silent(run: RunFact) -> bool:
 
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether they say that names were not resolved, or a launcher failed."""
-    subject = "words of a launcher or of name resolution"
+    subject = "launcher or name resolution errors"
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
     explained = [run for run in ended if run.problem]
     if not bad:
@@ -110,7 +110,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
             "launch-words", subject, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
         )
     if not ended:
-        return weighed("runs-ended-well", f"no {subject}: every run ended well", Route.RUNS, -0.8)
+        return weighed("runs-ended-well", f"no {subject}: every run finished", Route.RUNS, -0.8)
     if not explained:
         return not_available(
             "launch-words",
@@ -129,9 +129,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         strength, code, kind = _NOT_BEGUN, "run-never-began", "a run that never began"
     if not some:
         common = Counter(run.problem for run in explained).most_common(1)[0][0]
-        text = f"no {subject} in {len(explained)} runs that did not end well; they say: {common}"[
-            :240
-        ]
+        text = f"no {subject} in {len(explained)} failed runs; most common: {common}"[:240]
         return weighed(
             "other-words",
             text,
@@ -238,12 +236,12 @@ def _logged(context: Context) -> Evidence:
         )
     ]
     if not within:
-        text = "the log book tells of no failed launch in the bad hours"
+        text = "the log book has no failed launch in the bad hours"
         return weighed("launch-failure-not-logged", text, Route.LOG, 0.0)
     # Where they are frequent one of them in the bad hours tells less.
     usual = len(failures) - len(within)
     first = within[0]
-    text = f"the log book tells of failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    text = f"the log book has failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
     return weighed(
         "launch-failure-logged",
         text,

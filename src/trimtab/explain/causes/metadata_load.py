@@ -39,7 +39,7 @@ _FELL: Final = 0.9
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against load on the metadata servers."""
+    """Return the evidence for and against load on the metadata servers."""
     seen = (_operations(context), _cpu(context), _rates(context))
     return with_circumstance(seen, _metric(context))
 
@@ -47,7 +47,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _operations(context: Context) -> Evidence:
     """Return whether more metadata operations were asked for, in all or of one MDT."""
     seen = observe(context)
-    subject = "metadata operations a second"
+    subject = "metadata operations per second"
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
         why = seen.why_not(_OPERATIONS, kinds=MDTS)
@@ -93,14 +93,14 @@ def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
 
 def _rates(context: Context) -> Evidence:
     """Return whether metadata rates fell more than bandwidths did."""
-    subject = "creation and other metadata rates against bandwidth"
+    subject = "metadata rates compared with bandwidth"
     metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
         reason = Message("no-metadata-probe", "no metadata probe ran in both good and bad hours")
         return not_available("metadata-rates", subject, Route.RUNS, reason)
-    text = f"metadata rates came to {format_percent(metadata, 0)} of their usual level"
+    text = f"metadata rates at {format_percent(metadata, 0)} of their usual level"
     if bandwidth is not None:
-        text += f", bandwidth to {format_percent(bandwidth, 0)}"
+        text += f", bandwidth at {format_percent(bandwidth, 0)}"
     held = 1.0 if bandwidth is None else bandwidth
     if metadata <= _FELL and metadata <= held - _APART:
         weight = 0.9
@@ -122,7 +122,7 @@ def _metric(context: Context) -> Evidence:
     key = context.incident.key
     if key is None:
         return weighed(
-            "metric-of-incident", "the incident is of no one metric", Route.EXPECTED, 0.0
+            "metric-of-incident", "the incident belongs to no single metric", Route.EXPECTED, 0.0
         )
     if key.metric in _RATES or key.metric == "metadata_time":
         weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
@@ -145,7 +145,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
     assess=assess,
     measurement=(
-        "Find who asks (lctl get_param mdt.*.job_stats on each MDS), and run mdtest in a directory "
-        "of the busiest MDT beside one of a quiet one."
+        "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "
+        "of the busiest MDT and of a quiet one."
     ),
 )

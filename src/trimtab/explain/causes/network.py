@@ -53,7 +53,7 @@ _TOLD: Final = 0.9
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against the network."""
+    """Return the evidence for and against the network."""
     return (
         _selftest(context),
         _selftest_of_line_rate(context),
@@ -66,7 +66,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _selftest(context: Context) -> Evidence:
     """Return whether LNet selftest was slower in the bad hours."""
-    subject = "LNet selftest, of its usual figures"
+    subject = "LNet selftest relative to its usual rates"
     frame = _relative(context)
     if frame.is_empty():
         return not_available(
@@ -127,7 +127,7 @@ def _relative(context: Context) -> pl.DataFrame:
 
 def _selftest_of_line_rate(context: Context) -> Evidence:
     """Return what LNet selftest reached of the line rate, in the bad hours."""
-    subject = "LNet selftest of the line rate"
+    subject = "LNet selftest relative to the line rate"
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
         reason = Message(
@@ -169,7 +169,7 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
 
 def _clients_against_servers(context: Context) -> Evidence:
     """Return whether clients are slow where a survey on the servers is not."""
-    subject = "clients against a survey on the servers"
+    subject = "clients compared with a survey on the servers"
     extent = breadth(context)
     if not extent.surveyed:
         return not_available("clients-against-servers", subject, Route.TARGETS, extent.reason)
@@ -182,10 +182,10 @@ def _clients_against_servers(context: Context) -> Evidence:
         return not_available("clients-against-servers", subject, Route.TARGETS, reason)
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
-        text = "the incident shows in a survey on the servers, beneath the network"
+        text = "the incident shows in a survey on the servers, below the network"
         return weighed("survey-on-servers", text, Route.TARGETS, _SERVERS_TOO)
     if extent.slow:
-        text = f"{subject}: there {named(extent.slow)} are slow as well"
+        text = f"{subject}: {named(extent.slow)} also slow there"
         return weighed("servers-slow-too", text, Route.TARGETS, _SERVERS_TOO, targets=extent.slow)
     if extent.level is None:
         return not_available(
@@ -210,7 +210,7 @@ def _connections(context: Context) -> Evidence:
     """Return whether connections to the targets of several servers broke."""
     import polars as pl
 
-    subject = "connections that broke, on several servers"
+    subject = "broken connections on several servers"
     seen = observe(context)
     states = seen.texts("import_state", kinds=TARGETS)
     if states.is_empty():
@@ -246,7 +246,7 @@ def _saturated(context: Context) -> Evidence:
     """Return whether a server's network carried all that it can."""
     import polars as pl
 
-    subject = "what a server's network carried, of its line rate"
+    subject = "load of a server's network relative to its line rate"
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
         reason = Message(
@@ -293,11 +293,9 @@ def _logged(context: Context) -> Evidence:
         key=lambda event: event.at,
     )
     if not entries:
-        return weighed(
-            "network-not-logged", "the log book tells nothing of the network", Route.LOG, 0.0
-        )
+        return weighed("network-not-logged", "the log book has no network event", Route.LOG, 0.0)
     first = entries[0]
-    text = f"the log book tells of the network at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
     return weighed(
         "network-logged", text, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}"
     )
@@ -310,6 +308,6 @@ CAUSE: Final = Cause(
     assess=assess,
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "
-        "measures the network), and hold it against the same at a good time or the line rate."
+        "measures the network), and compare with a good time or with the line rate."
     ),
 )

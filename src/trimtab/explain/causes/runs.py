@@ -111,7 +111,7 @@ def writes_and_reads(context: Context) -> Evidence:
     Full targets, garbage collection, throttling and the allocator were seen in writes alone
     (``facts/seeds.md`` 9, 24, 27: ETH wrote 9.5 of 36 GB/s and read 38 of 45).
     """
-    subject = "whether writes fell more than reads"
+    subject = "writes compared with reads"
     writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
@@ -121,7 +121,7 @@ def writes_and_reads(context: Context) -> Evidence:
         return not_available("writes-and-reads", subject, Route.RUNS, reason)
     lost = [max(0.0, -math.log(level)) for level in (writes, reads)]
     text = (
-        f"writes came to {format_percent(writes, 0)} and reads to {format_percent(reads, 0)} "
+        f"writes at {format_percent(writes, 0)} and reads at {format_percent(reads, 0)} "
         "of their usual level"
     )
     weight = 0.0
@@ -135,7 +135,7 @@ def writes_and_reads(context: Context) -> Evidence:
 
 def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the usual ones did not."""
-    subject = "whether the slowest writes became slower than the rest"
+    subject = "tail latency of writes"
     sides = [
         [run.tails for run, is_bad in _sides(context) if is_bad == which] for which in (True, False)
     ]
@@ -148,7 +148,7 @@ def latency_tail(context: Context) -> Evidence:
         return not_available("latency-tail", subject, Route.RUNS, reason)
     middle = _tail_ratio(sides, "p50")
     body = "" if middle is None else f", the median {middle:.1f} times"
-    text = f"the {name} of the write latency is {tail:.1f} times what it was{body}"
+    text = f"the {name} write latency is {tail:.1f} times its former value{body}"
     apart = tail / (1.0 if middle is None else max(middle, 1.0))
     if tail >= _TAIL_UP and apart >= _BEYOND_MEDIAN:
         weight = min(0.9, 0.4 + 0.5 * math.log10(apart))

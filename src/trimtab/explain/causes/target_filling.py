@@ -67,7 +67,7 @@ class _Growth:
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a target that fills by itself."""
+    """Return the evidence for and against a target that fills by itself."""
     seen = observe(context)
     full = _while_open(seen.fullness(), seen.values("create_enabled", kinds=OSTS))
     growth = _growth(full, context.incident.at)
@@ -78,8 +78,8 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         return tuple(
             not_available("filled-alone", subject, route, why, source=_SOURCE)
             for subject, route in (
-                (_WHAT, Route.TARGETS), ("how full it became", Route.EXPECTED),
-                ("whether it is slow itself", Route.TARGETS), ("when it filled", Route.TIME),
+                (_WHAT, Route.TARGETS), ("fullness reached", Route.EXPECTED),
+                ("whether it is slow", Route.TARGETS), ("onset of the growth", Route.TIME),
             )
         )  # fmt: skip
     return (
@@ -168,7 +168,7 @@ def _reached(context: Context, growth: _Growth) -> Evidence:
 
 
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
-    subject = f"whether {named(growth.targets)} is slow itself"
+    subject = f"whether {named(growth.targets)} is slow"
     around = breadth(context)
     if not growth.stands_out or not around.surveyed:
         why = (
@@ -179,7 +179,7 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
         return not_available("full-and-slow", subject, Route.TARGETS, why)
     slow = set(growth.targets) & set(around.slow)
     if slow:
-        text = f"{named(slow)} is among the {len(around.slow)} targets that are slow themselves"
+        text = f"{named(slow)} is among the {len(around.slow)} slow targets"
         return weighed(
             "full-and-slow",
             text,
@@ -187,7 +187,7 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
             0.7 if len(around.slow) <= 3 * len(slow) else 0.2,
             targets=sorted(slow),
         )
-    text = f"{named(growth.targets)} is not slow in the surveys: {around.reason}"
+    text = f"{named(growth.targets)} not slow in the surveys: {around.reason}"
     return weighed(
         "full-not-slow", text, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets
     )
@@ -200,7 +200,7 @@ def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
     if not growth.stands_out:
         return weighed(
             "fuller-than-day-before",
-            "no target became fuller by itself than it was",
+            "no single target became fuller",
             Route.TIME,
             0.0,
         )
@@ -220,7 +220,7 @@ def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
     import polars as pl
 
     if not growth.stands_out:
-        return weighed("filled-never", "no target filled by itself, at no time", Route.TIME, 0.0)
+        return weighed("filled-never", "no single target filled", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     usual = pl.col("target").replace_strict(growth.usual, return_dtype=pl.Float64)
     begun = flags(of_them, pl.col("value") - usual > growth.beyond / 4)

@@ -46,7 +46,7 @@ _MOST_UNFINISHED: Final = 0.8
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a target that fell silent."""
+    """Return the evidence for and against a target that fell silent."""
     seen = observe(context)
     return (
         _surveyed(context),
@@ -63,7 +63,7 @@ def _surveyed(context: Context) -> Evidence:
     """Return whether a survey found a target at next to nothing, or did not come back from it."""
     import polars as pl
 
-    subject = "a target that serves next to nothing in a survey"
+    subject = "a target near zero in a survey"
     rows = surveyed(context)
     if rows is None:
         return not_available(
@@ -86,7 +86,7 @@ def _surveyed(context: Context) -> Evidence:
     always = [name for name in silent if before.get(name, 1.0) < _NOTHING]
     if silent:
         share = format_percent(_NOTHING, 0)
-        text = f"{named(silent)} served under {share} of the median target in a survey"
+        text = f"{named(silent)} below {share} of the median target in a survey"
         is_new = len(silent) > len(always)
         return weighed(
             "survey-silent",
@@ -100,10 +100,10 @@ def _surveyed(context: Context) -> Evidence:
             throughout=not is_new,
         )
     if lacking and len(lacking) <= len(before) / 4:
-        text = f"{named(lacking)} is missing from the surveys of the bad hours, the others are not"
+        text = f"{named(lacking)} missing from the surveys of the bad hours; the others are present"
         return weighed("survey-missing", text, Route.TARGETS, 0.8, targets=lacking)
     least = min(lowest.values())
-    text = f"every surveyed target served {format_percent(least, 0)} of the median one or more"
+    text = f"every surveyed target at {format_percent(least, 0)} of the median or more"
     return weighed(
         "survey-silent",
         text,
@@ -128,7 +128,7 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """
     import polars as pl
 
-    subject = "a target without traffic while the others are busy"
+    subject = "a target without traffic while others are busy"
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     source = "client_bytes_written_total"
     if not rates.filter(pl.col("bad")).height:
@@ -149,7 +149,9 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     few = len(names) <= max(1, usual.height / 4)
     contrast = presence(idle, absent=-0.8) if few else None
     if contrast is None:
-        text = f"{len(names)} of {usual.height} targets had hours without traffic: no single one"
+        text = (
+            f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
+        )
         return (weighed("idle-many", text, Route.TARGETS, 0.0, targets=names, source=source),)
     who = f" ({named(names)})" if names else ""
     return (
@@ -164,7 +166,7 @@ def _connection(seen: Observations) -> Evidence:
     """Return whether the connection to a target is lost. That it is whole tells little."""
     import polars as pl
 
-    subject = "a target whose connection is lost"
+    subject = "lost connection to a target"
     states = seen.texts("import_state", kinds=OSTS)
     if states.filter(pl.col("bad")).is_empty():
         why = seen.why_not("import_state", kinds=OSTS)
@@ -183,7 +185,7 @@ def _told(seen: Observations) -> Evidence:
     """Return whether a target dropped out of the snapshots while the others stayed in them."""
     import polars as pl
 
-    subject = "a target that no snapshot of the bad hours tells of"
+    subject = "a target missing from the snapshots of the bad hours"
     used = seen.values("used_bytes", kinds=OSTS)
     bad, good = (
         set(used.filter(pl.col("bad") == which).get_column("target")) for which in (True, False)
@@ -199,7 +201,7 @@ def _told(seen: Observations) -> Evidence:
     now = counts.filter(pl.col("bad")).get_column("told").max()
     fewer = now + len(gone) <= usual  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
-        text = f"{named(gone)} is in no snapshot of the bad hours any more"
+        text = f"{named(gone)} missing from the snapshots of the bad hours"
         return weighed("snapshot-missing", text, Route.TIME, 0.8, targets=gone, source="used_bytes")
     return weighed("snapshot-complete", f"{subject}: none", Route.TIME, 0.0, source="used_bytes")
 
@@ -208,7 +210,7 @@ def _errors(seen: Observations) -> Evidence:
     """Return whether a target reported errors: then it failed, though not silently."""
     import polars as pl
 
-    subject = "file system errors, or a target gone read-only"
+    subject = "file system errors or a read-only target"
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
@@ -222,7 +224,7 @@ def _errors(seen: Observations) -> Evidence:
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
     half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
-    who = f" ({named(names)})" if names else ": none, which a silent failure does not tell either"
+    who = f" ({named(names)})" if names else ": none; a silent failure reports none"
     return weighed(
         "errors-reported",
         f"{subject}{who}",
@@ -239,7 +241,7 @@ def _errors(seen: Observations) -> Evidence:
 
 def _runs(context: Context) -> Evidence:
     """Return whether runs hang or crawl: the last close waits for the silent target."""
-    subject = "runs that do not end in their time"
+    subject = "runs that time out"
     bad, good = (of_incident(context, bad=which) for which in (True, False))
     share = unfinished_share(bad)
     if share is None:
@@ -253,7 +255,7 @@ def _runs(context: Context) -> Evidence:
     code, text = (
         "runs-unfinished",
         (
-            f"{format_percent(share, 0)} of the bad runs did not end, "
+            f"{format_percent(share, 0)} of the bad runs timed out, "
             f"{format_percent(usual, 0)} of the good ones"
         ),
     )

@@ -36,7 +36,7 @@ _NONE_OVER: Final = -1.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against targets over the limit."""
+    """Return the evidence for and against targets over the limit."""
     import polars as pl
 
     seen, limit = observe(context), context.limits.fullness

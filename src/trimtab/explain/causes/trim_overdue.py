@@ -50,12 +50,12 @@ _SHARE_OVERDUE: Final = 0.1
 """Of the targets: a few that were left out are enough to slow a probe over all."""
 _INTERVALS: Final = 2
 """So many intervals between trims, or there is no usual one."""
-_DOSE: Final = "bytes written since the last trim, in sizes of the target"
+_DOSE: Final = "bytes written since the last trim, in target sizes"
 _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, bytes_discarded_total"
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against an overdue trim."""
+    """Return the evidence for and against an overdue trim."""
     seen = observe(context)
     shown = last_seen(seen)
     dose_of = doses(context, seen, shown)
@@ -92,9 +92,9 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
     most = max(dose_of.values(), key=lambda dose: dose.sizes)
     middle = median(dose.sizes for dose in dose_of.values())
     untrimmed = sorted(target for target, dose in dose_of.items() if dose.trimmed is None)
-    text = f"{middle:.2g} sizes of the median target were written since its last trim"
+    text = f"{middle:.2g} target sizes written since the last trim, median target"
     if untrimmed:
-        text += f"; the record knows of no trim of {named(untrimmed)}: at least so much"
+        text += f"; no recorded trim of {named(untrimmed)}: a lower bound"
     dose = max(middle, most.sizes / 2)
     if len(untrimmed) * 2 > len(dose_of) and dose < UNDONE:
         weight = _NEVER if dose >= _LITTLE else 0.0
@@ -127,7 +127,7 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     if len(fresh) * 2 > len(dose_of) and median(dose.sizes for dose in dose_of.values()) < UNDONE:
         last = max(fresh.values())
         apart = format_duration(abs((begun - last).total_seconds()))
-        text = f"{len(fresh)} of {len(dose_of)} targets were trimmed {apart} "
+        text = f"{len(fresh)} of {len(dose_of)} targets trimmed {apart} "
         text += f"{'before' if last <= begun else 'after'} the first bad run"
         return weighed(
             "trimmed-recently",
@@ -193,7 +193,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
 
     Target by target: some may have been left out while the others were trimmed as ever.
     """
-    subject = "trims that stayed away"
+    subject = "missed trims"
     events = trims(context)
     names = sorted(
         {*shown, *(target for event in events for target in event.targets), *context.home}
@@ -216,8 +216,8 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     typical = sorted(overdue if some else waits, key=lambda wait: wait.times)
     wait = typical[len(typical) // 2]
     text = (
-        f"a trim came every {format_duration(wait.usual_s)}, "
-        f"and then none for {format_duration(wait.waited_s)}"
+        f"trims every {format_duration(wait.usual_s)}, "
+        f"then none for {format_duration(wait.waited_s)}"
     )
     if some and len(overdue) < len(waits):
         text += f", on {len(overdue)} of {len(waits)} targets"
@@ -269,7 +269,7 @@ def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
 
 def _continuous(context: Context) -> Evidence:
     """Return whether ldiskfs trims by itself as files are removed: then no trim is overdue."""
-    subject = "a mount option that trims as files are removed"
+    subject = "mount option for online discard"
     options = mount_trims(context)
     if options is None:
         return not_available(
@@ -293,14 +293,19 @@ def _continuous(context: Context) -> Evidence:
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
-    """Return whether it went down by degrees, as the pool of erased blocks runs dry."""
+    """Return whether it fell gradually, as the pool of erased blocks runs dry."""
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
-        return weighed("shape-of-decline", "erased blocks run out over days", Route.RUNS, 0.0)
+        return weighed(
+            "shape-of-decline", "the pool of erased blocks drains over days", Route.RUNS, 0.0
+        )
     weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
-    text = "it went down by degrees" if shape is Shape.DRIFT else f"the incident is a {shape}"
+    text = "it fell gradually" if shape is Shape.DRIFT else f"the incident is a {shape}"
     return weighed(
-        "shape-of-decline", f"{text}; erased blocks run out over days", Route.RUNS, weight
+        "shape-of-decline",
+        f"{text}; the pool of erased blocks drains over days",
+        Route.RUNS,
+        weight,
     )
 
 
@@ -310,8 +315,8 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Trim one target in a quiet hour and measure it beside its neighbours before and after: "
-        "if trims were overdue, its writes come back in full."
+        "Trim one target in a quiet hour and measure it beside its neighbours before and after. "
+        "If trims were overdue, its writes recover in full."
     ),
     brings_about=("garbage-collection",),
 )

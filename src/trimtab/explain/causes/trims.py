@@ -178,14 +178,14 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
         True for what a trim cures, false for what it leaves as it was.
     """
     recovered = recovery(context)
-    subject = "whether a trim brought the level back"
+    subject = "recovery after a trim"
     # That a trim helped is before held against after. That it did not shows no beginning.
     route = Route.TIME if speaks_for else Route.LOG
     if isinstance(recovered, Message):
         return not_available("trim-recovery", subject, route, recovered)
     of = "the trim" if len(recovered.shares) == 1 else f"{len(recovered.shares)} trims, the last"
     back = "nothing" if recovered.share < _NOTHING else format_percent(recovered.share, 0)
-    text = f"{back} of what was lost came back with {of} of {recovered.last.at:%d %B %H:%M}"
+    text = f"{back} of the loss recovered with {of} of {recovered.last.at:%d %B %H:%M}"
     return weighed(
         "trim-recovery",
         text,

@@ -34,7 +34,7 @@ _SHARE: Final = 0.25
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a probe that did not do what it is asked for."""
+    """Return the evidence for and against a probe that did not do what it is asked for."""
     bad, good = runs_of_probe(context)
     usual = _usual_bytes(good)
     return (
@@ -127,7 +127,7 @@ def _usual_bytes(good: Sequence[RunFact]) -> float | None:
 
 def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
     """Return whether a run moved as much as it used to."""
-    subject = "bytes that a run moved"
+    subject = "bytes moved per run"
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
     if len(sides[0]) < 2 or len(sides[1]) < 2:
         reason = Message("too-few-runs", "too few runs report how much they moved")
@@ -141,7 +141,7 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None)
             "bytes-moved", text, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B"
         )
     if usual is None:
-        text += "; what it moves is not fixed"
+        text += "; the amount is not fixed"
     elif abs(value / reference - 1) > _BYTES_APART:
         weight = 1.5
         text += f" ({format_percent(value / reference, 1)})"
@@ -185,7 +185,7 @@ def _counts(
     usual = Counter(sides[1]).most_common(1)[0][0]
     other = sum(n != usual for n in sides[0]) / len(sides[0])
     before = sum(n != usual for n in sides[1]) / len(sides[1])
-    text = f"{format_percent(other, 0)} of the bad runs had other than the usual {usual} {noun}"
+    text = f"{format_percent(other, 0)} of the bad runs differed from the usual {usual} {noun}"
     apart = other - before >= _SHARE
     return weighed(
         f"{noun}-of-run",
@@ -200,11 +200,11 @@ def _counts(
 
 CAUSE: Final = Cause(
     id="workload-mismatch",
-    title="a probe that did something else than asked",
+    title="a probe that ran another workload than requested",
     prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
     assess=assess,
     measurement=(
-        "Run the probe by hand and hold bytes, tasks, nodes and time against what its site file "
-        "asks for."
+        "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
+        "site file."
     ),
 )

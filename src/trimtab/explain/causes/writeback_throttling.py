@@ -32,7 +32,7 @@ OSTs lost up to half, of which it was one of four reasons (``facts/seeds.md`` 17
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against writeback throttling."""
+    """Return the evidence for and against writeback throttling."""
     import polars as pl
 
     seen = observe(context)
@@ -89,7 +89,7 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     """Return whether it is flash that is throttled: on disks it does what it is made for."""
     import polars as pl
 
-    subject = "whether what is throttled is flash"
+    subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
         return weighed(
@@ -100,12 +100,12 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
             source=_SOURCE,
         )
     longest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
-    text = f"the longest latency allowed is {format_duration(longest)}, where 0 is right for flash"
+    text = f"longest latency target {format_duration(longest)}; flash needs 0"
     rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():
         return weighed(
             "throttled-flash",
-            f"{text}; these are disks",
+            f"{text}; the devices are disks",
             Route.EXPECTED,
             -0.6,
             value=longest,
@@ -127,7 +127,7 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
 def _as_large(context: Context) -> Evidence:
     """Return whether the loss is one that throttling can make."""
     effect = context.incident.effect
-    subject = "whether the loss is as large as throttling makes it"
+    subject = "size of the loss compared with known throttling"
     if effect is None:
         return not_available(
             "loss-as-throttling",
@@ -136,7 +136,7 @@ def _as_large(context: Context) -> Evidence:
             Message("effect-unknown", "the size of the loss is unknown"),
         )
     lost = 1 - effect
-    text = f"{format_percent(lost, 0)} were lost; turning it off brought 10 % where that was tried"
+    text = f"{format_percent(lost, 0)} lost; disabling it gained 10 % at another site"
     weight = -0.5 if lost > _LOSS else 0.1 if 0.04 <= lost <= 0.2 else 0.0
     return weighed(
         "loss-as-throttling", text, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1"
@@ -149,7 +149,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Set wbt_lat_usec to 0 beneath one target and measure it beside its neighbours before "
-        "and after, while reads run as well."
+        "Set wbt_lat_usec to 0 on the devices of one target and measure it beside its neighbours "
+        "before and after, with concurrent reads."
     ),
 )
