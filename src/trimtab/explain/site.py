@@ -276,7 +276,7 @@ def _standing_incident(known: Known, window: Window) -> Incident:
         effect_interval=None,
         runs=0,
         unfinished=0,
-        summary=f"all along, from the record's first run on {known.record_from:%Y-%m-%d}",
+        summary=f"since before the first recorded run on {known.record_from:%Y-%m-%d}",
     )
 
 

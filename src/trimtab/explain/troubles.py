@@ -69,7 +69,7 @@ def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
             troubles.append(Trouble("bad-checksums", Severity.CRITICAL, text, reading.source))
     atime = host.settings.get("atime_recorded")
     if isinstance(atime, Setting) and atime.value == "false":
-        text = "reads through it do not move a file's atime: ages by atime are too old"
+        text = "reads through it do not update atime: ages by atime are too old"
         troubles.append(Trouble("no-atime", Severity.INFO, text, atime.source))
     return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
 
@@ -105,7 +105,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
     claimed = [reading for reading in seen.readings if reading.name == "server" and reading.label]
     if len(claimed) > 1:
         names = _some([str(reading.value) for reading in claimed])
-        yield Trouble("two-servers", Severity.CRITICAL, f"{names} all say that they serve it")
+        yield Trouble("two-servers", Severity.CRITICAL, f"{names} all claim to serve it")
     elif state is not None and state.value is not None and not connected:
         # Lost to one is not lost: whoever still reaches it is named in the readings.
         if unserved and len(apart) == len(each) and state.value != INACTIVE:
@@ -205,7 +205,7 @@ def _flash(seen: TargetSnapshot) -> Troubles:
         text = f"writeback throttling on {where} ({format_duration(longest)})"
         yield Trouble("throttled", Severity.WARNING, text)
     if is_flash and seen.value("discard_granularity_bytes") == 0:
-        yield Trouble("no-discard", Severity.WARNING, "its device takes no discard")
+        yield Trouble("no-discard", Severity.WARNING, "its device does not support discard")
 
 
 def _setting(seen: TargetSnapshot, ending: str) -> list[str]:

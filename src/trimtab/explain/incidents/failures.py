@@ -21,9 +21,9 @@ from trimtab.units import plural
 _BROKEN: Final = {
     RunStatus.FAILED: "failed",
     RunStatus.NOT_STARTED: "did not start",
-    RunStatus.INVALID_WORKLOAD: "did not do what the probe asks for",
+    RunStatus.INVALID_WORKLOAD: "ran another workload than requested",
 }
-_DOUBTED: Final = "gave figures that are not believed"
+_DOUBTED: Final = "gave figures that are not credible"
 _DOUBTED_LEAST: Final = 4
 """Runs together. One doubted run is left out of the verdict, and that is all there is to do."""
 _DEPTH: Final = 30.0
