@@ -49,7 +49,7 @@ def _advice(device: BlockDevice) -> str:
                 f"{device.name} is a device-mapper layer that does not pass discards down "
                 f"(dmsetup table /dev/{device.name} names it). dm-crypt holds them back on "
                 "purpose: which blocks are free would be visible on the drive. That is the "
-                "site's own trade-off; its cost is flash that never learns which blocks are free. "
+                "site's own trade-off; it costs flash that never learns which blocks are free. "
                 "More free space and more spare area in the drives compensate in part."
             )
         case "md":
