@@ -109,6 +109,7 @@ _PIECES = st.lists(
 )
 
 
+@pytest.mark.calibration
 @given(st.lists(_PIECES, min_size=len(TABLE), max_size=len(TABLE)))
 def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> None:
     gathered = [(one, tuple(own)) for one, own in zip(TABLE, evidence, strict=True)]
@@ -160,6 +161,7 @@ def test_the_whole_table_on_a_context_that_knows_nothing() -> None:
     assert len(found.cleared) + len(found.not_assessed) == len(TABLE)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("shape", sorted(Shape))
 @pytest.mark.parametrize("until", [hours(84), None])
 def test_no_cause_raises_on_an_empty_record(shape: Shape, until: datetime | None) -> None:

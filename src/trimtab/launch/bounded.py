@@ -249,8 +249,8 @@ def remove_probe_directory(
         name=_raw(name),
         limit=kept_limit,
     )
-    kept = tuple((_text(inner), reason) for inner, reason in value["kept"])
-    return Removal(value["existed"], value["removed"], value["files"], value["bytes"], kept)
+    retained = tuple((_text(inner), reason) for inner, reason in value["kept"])
+    return Removal(value["existed"], value["removed"], value["files"], value["bytes"], retained)
 
 
 def remove_probe_tree(
@@ -286,12 +286,12 @@ def remove_probe_tree(
             work_s=min(_PART_S, max(0.0, end_s - time.monotonic())),
         )
         files, removed_bytes = files + value["files"], removed_bytes + value["bytes"]
-        kept = [(_text(inner), reason) for inner, reason in value["kept"]]
+        retained = [(_text(inner), reason) for inner, reason in value["kept"]]
         if value["complete"] or time.monotonic() >= end_s:
             break
     if not value["complete"]:
-        kept.append((name, f"there was more in it than could be removed in {limit_s:g} s"))
-    return Removal(value["existed"], value["removed"], files, removed_bytes, tuple(kept))
+        retained.append((name, f"there was more in it than could be removed in {limit_s:g} s"))
+    return Removal(value["existed"], value["removed"], files, removed_bytes, tuple(retained))
 
 
 def find_files(

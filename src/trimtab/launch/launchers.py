@@ -158,10 +158,10 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
     if result.problem is not None:
         return NotAvailable(f"{program} --version: {result.problem}")
     text = result.stdout.decode("utf-8", "replace")
-    found = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
-    if found is None:
+    match = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
+    if match is None:
         return NotAvailable(f"{program} is not Open MPI: it says {_first_line(text)!r}")
-    return OpenMpi(program, found.group(1), physical_cores(), os.geteuid() == 0)
+    return OpenMpi(program, match.group(1), physical_cores(), os.geteuid() == 0)
 
 
 LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {

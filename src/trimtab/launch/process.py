@@ -246,10 +246,10 @@ class _Running:
         # A benchmark that aborts must not leave a core file where we happen to stand.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-        for pipe, kept in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
+        for pipe, collected in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, selectors.EVENT_READ, kept)
+            self._selector.register(pipe, selectors.EVENT_READ, collected)
 
     def wait(self, timeout_s: float, on_progress: Callable[[float], None] | None = None) -> bool:
         """Read its output until it exits (True), or time or the output limit is over (False)."""

@@ -80,22 +80,22 @@ def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
     told_text, hint = f"({error})", None
     match family:
         case "SQLITE_CORRUPT" | "SQLITE_NOTADB":
-            what, hint = "is damaged or is not a SQLite database", _DAMAGED_HINT
+            problem, hint = "is damaged or is not a SQLite database", _DAMAGED_HINT
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            what = f"was held by another process for {BUSY_TIMEOUT_S:.0f} s"
+            problem = f"was held by another process for {BUSY_TIMEOUT_S:.0f} s"
             hint = f"see what holds it (fuser {location}), then try again"
         case "SQLITE_FULL":
-            what, hint = _full(location)
+            problem, hint = _full(location)
         case "SQLITE_IOERR" | "SQLITE_CANTOPEN" if _disk_is_full(location.path):
-            what, hint = _full(location)
+            problem, hint = _full(location)
         case "SQLITE_READONLY" | "SQLITE_CANTOPEN" | "SQLITE_PERM" | "SQLITE_AUTH":
-            what = "cannot be opened or written"
+            problem = "cannot be opened or written"
             hint = f"see who may write the file and its directory; {_NOTHING_LOST}"
         case "SQLITE_IOERR" | "SQLITE_PROTOCOL" | "SQLITE_NOMEM":
-            what, hint = "cannot be read or written: the disk beneath fails", _NOTHING_LOST
+            problem, hint = "cannot be read or written: the disk beneath fails", _NOTHING_LOST
         case _:
             return None
-    return UnreadableError(f"the store {location} {what} {told_text}", hint=hint)
+    return UnreadableError(f"the store {location} {problem} {told_text}", hint=hint)
 
 
 def _full(location: Location) -> tuple[str, str]:

@@ -28,11 +28,11 @@ def _sqlite(connection: Connection) -> Iterator[str]:
 
 def _raw(connection: Connection, raw: RawDirectory, *, contents: bool) -> Iterator[str]:
     output = schema.output.c
-    kept = union(
+    hashes = union(
         select(output.stdout_sha256, output.stdout_bytes).where(output.pruned_at.is_(None)),
         select(output.stderr_sha256, output.stderr_bytes).where(output.pruned_at.is_(None)),
     )
-    for sha256, size_bytes in connection.execute(kept):
+    for sha256, size_bytes in connection.execute(hashes):
         if sha256 == EMPTY_SHA256:
             continue
         if contents:

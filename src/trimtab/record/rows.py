@@ -199,12 +199,12 @@ def to_site(row: Row[Any]) -> Site:
 
 
 @contextmanager
-def understood(what: str) -> Iterator[None]:
+def understood(noun: str) -> Iterator[None]:
     """Tell that a newer program wrote a word that this one does not have."""
     try:
         yield
     except ValueError as error:
         raise UnreadableError(
-            f"{what} cannot be understood: {error}",
+            f"{noun} cannot be understood: {error}",
             hint="a newer Trimtab may have written it; everything else in the store stands",
         ) from error

@@ -277,8 +277,8 @@ class SlurmAllocation:
             why = result.problem if result.timed_out else step.complaint
             raise ToolError(f"Slurm did not start a command in {self._job}: {why}")
         if result.problem is None and step.aborted:
-            what = f"a command in {self._job} was ended from outside: {step.complaint}"
-            raise JobLost(what, state=view.state, result=result)
+            problem = f"a command in {self._job} was ended from outside: {step.complaint}"
+            raise JobLost(problem, state=view.state, result=result)
         return result
 
     def _look_after(self, step: Step) -> JobView:
