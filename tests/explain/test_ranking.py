@@ -33,7 +33,8 @@ def test_pieces_of_one_route_count_less_and_less() -> None:
     one = weigh(cause("a"), [piece(1.0)])
     assert one.evidence_weight == pytest.approx(1.0)
     assert weigh(cause("a"), [piece(1.0), piece(1.0)]).evidence_weight == pytest.approx(1.5)
-    assert weigh(cause("a"), [piece(1.0), piece(1.0, Route.LOG)]).evidence_weight == pytest.approx(2.0)
+    two_routes = [piece(1.0), piece(1.0, Route.LOG)]
+    assert weigh(cause("a"), two_routes).evidence_weight == pytest.approx(2.0)
     assert weigh(cause("a"), [piece(1.0), piece(-1.0)]).evidence_weight == pytest.approx(0.0)
     many = weigh(cause("a"), [piece(2.0)] * 9)
     assert many.evidence_weight == pytest.approx(2.5), "one route never convicts by itself"
