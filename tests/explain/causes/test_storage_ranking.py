@@ -34,7 +34,7 @@ from tests.explain.causes.storage import (
 )
 
 from trimtab.explain.explain import explain
-from trimtab.explain.standing import standing_conditions
+from trimtab.explain.site import standing_conditions
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Shape
 
