@@ -35,6 +35,8 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS = never
 # Start-up is a feature: nobody pays for compiling a library at the first command.
 export UV_COMPILE_BYTECODE = 1
+# Modules and rewritten tests are compiled once, not by every process anew.
+export PYTHONDONTWRITEBYTECODE =
 # One target folder for the extension, the crates' tests and clippy.
 export CARGO_TARGET_DIR = $(CURDIR)/target
 

@@ -18,6 +18,8 @@ from tests.support.counts import repetitions
 from trimtab.explain.ranking import NAMED
 from trimtab.model.incident import Explanation
 
+pytestmark = pytest.mark.calibration
+
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 1
 PLAIN = [

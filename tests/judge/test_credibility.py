@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from tests.support.each import for_each
 from tests.support.sentences import numbers
 
 from trimtab.explain.findings.cached_read import MARK
@@ -146,14 +147,12 @@ CACHED = {"device-moved-less", "faster-than-bus", "loop-cached"} | {
 }
 
 
-@pytest.mark.parametrize(("facts", "changes"), BELIEVED.values(), ids=BELIEVED)
+@for_each("facts, changes", BELIEVED.values(), ids=BELIEVED)
 def test_believed(facts, changes):
     assert reason_not_to_believe(dataclasses.replace(facts, **changes)) is None
 
 
-@pytest.mark.parametrize(
-    ("facts", "changes", "code", "figures"), NOT_BELIEVED.values(), ids=NOT_BELIEVED
-)
+@for_each("facts, changes, code, figures", NOT_BELIEVED.values(), ids=NOT_BELIEVED)
 def test_not_believed(facts, changes, code, figures):
     reason = reason_not_to_believe(dataclasses.replace(facts, **changes))
     assert reason is not None

@@ -141,6 +141,7 @@ def edison(file_system: str) -> list[Workload]:
     ]
 
 
+@pytest.mark.calibration
 def test_edisons_broken_probe_is_recognized():
     days = []
     for file_system in ("scratch1", "scratch2", "scratch3"):

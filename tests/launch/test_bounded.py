@@ -25,6 +25,7 @@ NAME = ".trimtab-test"
 needs_user = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 
 
+@pytest.mark.system
 def test_directory(tmp_path: Path) -> None:
     tmp_path.chmod(0o751)
     state = bounded.describe(str(tmp_path))
@@ -62,6 +63,7 @@ def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
     assert abs(space.available_bytes - available) < 2**30
 
 
+@pytest.mark.system
 def test_missing_path_is_an_answer(tmp_path: Path) -> None:
     state = bounded.describe(str(tmp_path / "none"))
     assert not state.exists
@@ -72,6 +74,7 @@ def test_missing_path_is_an_answer(tmp_path: Path) -> None:
     assert (state.failure.name, state.failure.operation) == ("ENOENT", "lstat")
 
 
+@pytest.mark.system
 def test_links(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
@@ -89,6 +92,7 @@ def test_links(tmp_path: Path) -> None:
     assert loop.failure.name == "ELOOP"
 
 
+@pytest.mark.system
 def test_what_is_not_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "fifo")
@@ -103,6 +107,7 @@ def test_what_is_not_a_directory(tmp_path: Path) -> None:
     assert long.failure.name == "ENAMETOOLONG"
 
 
+@pytest.mark.system
 def test_names_are_bytes(tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff caf\xc3\xa9 \n\"'\\")
     (tmp_path / name).mkdir()
@@ -114,6 +119,7 @@ def test_names_are_bytes(tmp_path: Path) -> None:
     assert bounded.list_names(str(tmp_path), os.fsdecode(b"\xff")).names == (name,)
 
 
+@pytest.mark.system
 def test_relative_path_starts_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
@@ -139,6 +145,7 @@ def test_directory_of_ours_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     assert caught.value.code == "current-directory-gone"
 
 
+@pytest.mark.system
 def test_directory_is_made_with_its_mode_whatever_the_mask(tmp_path: Path) -> None:
     before = os.umask(0o777)
     try:
@@ -150,6 +157,7 @@ def test_directory_is_made_with_its_mode_whatever_the_mask(tmp_path: Path) -> No
     assert Path(made.path).stat().st_ino == made.inode
 
 
+@pytest.mark.system
 def test_existing_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).symlink_to("/etc")
     with pytest.raises(RefusedError) as caught:
@@ -158,6 +166,7 @@ def test_existing_name_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / NAME).is_symlink()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "name", ["x", "", ".", "..", ".trimtab-a/b", "../.trimtab-x", ".trimtab-\0"]
 )
@@ -171,6 +180,7 @@ def test_other_names_are_neither_made_nor_removed(tmp_path: Path, name: str) -> 
         bounded.ask("make_directory", str(tmp_path), deadline_s=10, name=name, mode=0o700)
 
 
+@pytest.mark.system
 def test_removal(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     (made / "data.0").write_bytes(b"x" * 10)
@@ -182,6 +192,7 @@ def test_removal(tmp_path: Path) -> None:
     assert again == Removal(existed=False, removed=False, files=0, removed_bytes=0, kept=())
 
 
+@pytest.mark.system
 def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -204,6 +215,7 @@ def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
     assert (made / "inner" / "precious").exists()
 
 
+@pytest.mark.system
 def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -243,6 +255,7 @@ def deep(directory: Path, levels: int) -> None:
     os.close(descriptor)
 
 
+@pytest.mark.system
 def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -264,6 +277,7 @@ def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     assert not bounded.remove_probe_tree(str(tmp_path / "none"), NAME).existed
 
 
+@pytest.mark.system
 def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     deep(made, 10_000)
@@ -272,6 +286,7 @@ def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for index in range(20_100):  # more than is read of a directory at a time
@@ -282,6 +297,7 @@ def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
     assert (removal.removed, removal.files) == (True, 20_100)
 
 
+@pytest.mark.system
 def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -294,6 +310,7 @@ def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:
     assert (outside / "precious").exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("work_s", [0.0, 1e-9])
 def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -370,6 +387,7 @@ def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
     assert not made.exists()
 
 
+@pytest.mark.system
 def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for path in ("summary.json", "a/summary.json", "a/b/summary.json", "a/b/other", "c/x.log"):
@@ -395,6 +413,7 @@ def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
     assert caught.value.code == "too-many-files"
 
 
+@pytest.mark.system
 def test_files_are_read_and_links_are_not(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -410,6 +429,7 @@ def test_files_are_read_and_links_are_not(tmp_path: Path) -> None:
         bounded.read_files(str(tmp_path), NAME, paths, limit_bytes=10_239)
 
 
+@pytest.mark.system
 def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
     for index in range(5):
         (tmp_path / f"data.{index}").write_bytes(b"x" * index)
@@ -450,6 +470,7 @@ def test_every_refusal_has_its_error(name: str, kind: type[Exception]) -> None:
     assert name in error.message
 
 
+@pytest.mark.system
 def test_errors_of_real_paths(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError) as caught:
@@ -544,11 +565,13 @@ def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute:
     assert not set(waiting) & set(orphans._pids)
 
 
+@pytest.mark.system
 def test_child_that_fails_is_a_tool_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="failed"):
         bounded.ask("no such operation", str(tmp_path), deadline_s=10)
 
 
+@pytest.mark.system
 def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolError) as caught:
@@ -574,6 +597,7 @@ def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     assert result.returncode == -14  # SIGALRM
 
 
+@pytest.mark.system
 def test_values_are_plain() -> None:
     state = bounded.describe("/")
     assert dataclasses.asdict(state)["kind"] == "directory"

@@ -21,6 +21,8 @@ from trimtab.launch.interruption import interruptible
 from trimtab.launch.orphans import reap, session_members
 from trimtab.launch.process import ProcessResult, execute
 
+pytestmark = pytest.mark.system
+
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.allocation import Demand
@@ -59,9 +60,7 @@ def ran(
     )
 
 
-@pytest.mark.parametrize(
-    "state", sorted({*SQUEUE_22_05.split(), *SACCT_22_05.split(), *CODES_26_05.split()})
-)
+@for_each("state", sorted({*SQUEUE_22_05.split(), *SACCT_22_05.split(), *CODES_26_05.split()}))
 def test_every_state_of_slurm_is_in_one_set(state: str) -> None:
     sets = (states.WAITING, states.RUNNING, states.PAUSED, states.ENDING, states.ENDED)
     assert sum(state in one for one in sets) == 1

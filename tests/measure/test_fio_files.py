@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.fio import FORMAT, parse, read
@@ -41,9 +42,9 @@ def named(path: Path) -> str:
     return f"{path.parent.name}-{path.stem}"
 
 
-each = pytest.mark.parametrize("path", READ, ids=named)
-each_version = pytest.mark.parametrize("version", VERSIONS)
-each_small = pytest.mark.parametrize("path", SMALL, ids=named)
+each = for_each("path", READ, ids=named)
+each_version = for_each("version", VERSIONS)
+each_small = for_each("path", SMALL, ids=named)
 
 
 def source(path: Path) -> Source:
@@ -392,6 +393,7 @@ def test_real_outputs() -> None:
     of_formats.check_changed(FORMAT, raw)
 
 
+@pytest.mark.calibration
 @each_small
 def test_cut_files_give_no_other_number(path: Path) -> None:
     of_formats.check_cut(FORMAT, source(path))

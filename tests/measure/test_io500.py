@@ -20,6 +20,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure import mdtest
@@ -36,8 +37,8 @@ FILES = sorted(
     path for name in OWN for path in FOLDER.glob(f"*/*/{name}") if path.stat().st_size > 0
 )
 STANDARD = sorted(FOLDER.glob("*/standard"))
-each = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
-each_run = pytest.mark.parametrize("folder", STANDARD, ids=lambda path: path.parent.name)
+each = for_each("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
+each_run = for_each("folder", STANDARD, ids=lambda path: path.parent.name)
 
 
 def source(path: Path) -> Source:
@@ -70,13 +71,14 @@ def test_recognised_as_this_alone(path: Path) -> None:
     assert recognised(source(path)) == ["io500"]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/standard/*-*.txt")), ids=lambda p: p.name)
+@for_each("path", sorted(FOLDER.glob("*/standard/*-*.txt")), ids=lambda p: p.name)
 def test_what_ior_and_mdtest_left_is_theirs(path: Path) -> None:
     assert not FORMAT.recognises(source(path))
     if path.name.startswith("mdtest"):
         assert recognised(source(path)) == ["mdtest"]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
@@ -88,6 +90,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, valid(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, valid(path), seed=3)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.measure import damage
 from tests.measure.recorded import Recording, fixture, kept
+from tests.support.each import for_each
 
 from trimtab.errors import ToolError
 from trimtab.measure import ioload
@@ -18,7 +19,7 @@ from trimtab.model.telemetry import NotAvailable
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "builtin", 4, MIB, 1024 * MIB, 5, 5.0)
-each = pytest.mark.parametrize("recorded", kept("ioload"), ids=lambda recorded: recorded.name)
+each = for_each("recorded", kept("ioload"), ids=lambda recorded: recorded.name)
 
 
 def report(name: str = "write-direct") -> dict[str, Any]:
@@ -130,8 +131,8 @@ def test_failure_is_explained(name: str, status: RunStatus, words: str) -> None:
     assert words in (measured.problem or "")
 
 
-@pytest.mark.parametrize("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
-@pytest.mark.parametrize("value", [0, -1, None, "many", float("nan"), float("inf"), True])
+@for_each("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
+@for_each("value", [0, -1, None, "many", float("nan"), float("inf"), True])
 def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> None:
     document = report()
     document["phases"][0][key] = value
@@ -140,8 +141,8 @@ def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> Non
     assert not measured.samples[0].believed
 
 
-@pytest.mark.parametrize("key", ["latency", "timeline", "per_task", "verify", "access", "status"])
-@pytest.mark.parametrize("value", [None, 3, "x", [], [[1]], {"tasks": [["x"]], "interval_s": 1}])
+@for_each("key", ["latency", "timeline", "per_task", "verify", "access", "status"])
+@for_each("value", [None, 3, "x", [], [[1]], {"tasks": [["x"]], "interval_s": 1}])
 def test_other_shapes_never_raise(key: str, value: object) -> None:
     document = report()
     document["phases"][0][key] = value
@@ -166,7 +167,7 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
             damage.check_changed(ioload.parse, recorded.output, changed)
 
 
-@pytest.mark.parametrize("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
+@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
 def test_rubbish_is_named(rubbish: bytes) -> None:
     measured = ioload.parse(RawOutput("x", ("ioload",), rubbish, exit_code=0))
     damage.check_sane(measured)

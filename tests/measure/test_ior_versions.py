@@ -23,6 +23,7 @@ from tests.measure.of_formats import (
     sources,
 )
 from tests.measure.recorded import REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure import ior
@@ -34,9 +35,7 @@ from trimtab.model.run import RawOutput, RunStatus
 
 MIB = 2**20
 CAPTURES = captures()
-each = pytest.mark.parametrize(
-    ("version", "case", "path"), CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES]
-)
+each = for_each("version, case, path", CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES])
 
 
 def only(source: Source) -> Measurement:

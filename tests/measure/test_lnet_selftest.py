@@ -16,6 +16,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError, UsageError
 from trimtab.measure.lnet_selftest import FORMAT, read
@@ -38,7 +39,7 @@ MEASURED = [
     for path in [*sorted(HERE.glob("*.out")), *REAL]
     if "[LNet " in path.read_text(errors="replace")
 ]
-each = pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.name)
+each = for_each("path", MEASURED, ids=lambda path: path.name)
 
 TWO_NODES = """\
 SESSION: t FEATURES: 1 TIMEOUT: 300 FORCE: No
@@ -230,6 +231,7 @@ def test_a_session_without_a_measurement(name: str) -> None:
     assert caught.value.code == "no-result"
 
 
+@pytest.mark.calibration
 @each
 def test_recorded(path: object) -> None:
     ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]

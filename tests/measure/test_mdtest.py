@@ -21,6 +21,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError, ToolError, UsageError
 from trimtab.measure.mdtest import FORMAT, MdtestSpec, command, version
@@ -34,10 +35,8 @@ from trimtab.model.telemetry import NotAvailable
 KEPT = sorted((FIXTURES / "mdtest").glob("*/*.out"))
 REAL = sorted((REAL_DATA / "lustre-2.17/ior").glob("mdtest_*.out"))
 VERSIONS = ["1.9.3", "1.9.3-ior-3.2.0", "3.3.0", "4.0.0", "4.1.0+dev"]
-each = pytest.mark.parametrize(
-    "path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
-each_version = pytest.mark.parametrize("folder", VERSIONS)
+each = for_each("path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path.stem}")
+each_version = for_each("folder", VERSIONS)
 
 
 def source(path: Path) -> Source:
@@ -81,6 +80,7 @@ def test_every_value_stands_in_its_line(path: Path) -> None:
             assert sample.value in printed or sample.value in [word * tasks for word in printed]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     ends_with_its_last_word = path.read_bytes().rstrip() + b"\n"
@@ -92,6 +92,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path), seed=5)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
@@ -25,7 +26,7 @@ KEPT = FIXTURES / "mlperf-storage"
 E1000 = REAL / "Cray_ClusterStor_E1000_10xHDR200_1host"
 MIB = 2**20
 
-each_kept = pytest.mark.parametrize(
+each_kept = for_each(
     "path", sorted(KEPT.glob("*/*/summary.json")), ids=lambda path: path.parent.name
 )
 

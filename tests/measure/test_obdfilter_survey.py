@@ -22,6 +22,7 @@ from tests.measure.of_formats import (
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.measure.survey_files import survey_files
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
@@ -55,8 +56,8 @@ def results_in(folder: Path) -> list[Path]:
 
 REAL = results_in(REAL_DATA / "lustre-2.17" / "obdfilter_survey")
 ALL = [*results_in(HERE), *REAL]
-each = pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
-each_pair = pytest.mark.parametrize(
+each = for_each("path", ALL, ids=lambda path: path.name)
+each_pair = for_each(
     "path", [path for path in ALL if path.suffix == ".summary"], ids=lambda path: path.name
 )
 
@@ -339,6 +340,7 @@ def test_recognised_by_its_content_alone(path: Path) -> None:
     assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
@@ -359,6 +361,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.damage import RUBBISH
 from tests.measure.recorded import Recording, fixture, kept
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
@@ -18,7 +19,7 @@ from trimtab.measure.wrf import FORMAT
 from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
-each = pytest.mark.parametrize("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
+each = for_each("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
 
 
 def source(name: str) -> Source:

@@ -328,6 +328,7 @@ def test_content_that_was_put_just_now_is_not_pruned(store: Store) -> None:
     assert store.run(late.id, outputs=True) == late
 
 
+@pytest.mark.system
 def test_many_old_things_go_step_by_step(store: Store) -> None:
     for number in range(450):
         store.add_snapshot("scratch", a_snapshot(0), identifier=f"{number}")

@@ -204,6 +204,7 @@ def _use(path: Path) -> None:
         store.add_run(a_run(5))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seed", range(12))
 def test_no_damage_ever_ends_in_another_error(path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -30,6 +30,7 @@ one_store_for_all_examples = settings(
 )
 
 
+@pytest.mark.system
 def test_a_new_store_is_empty_and_whole(store: Store) -> None:
     assert store.sites() == store.runs() == store.series() == store.events() == ()
     assert store.latest_snapshot("scratch") is None
@@ -39,6 +40,7 @@ def test_a_new_store_is_empty_and_whole(store: Store) -> None:
 # Runs
 
 
+@pytest.mark.system
 @one_store_for_all_examples
 @given(run=values.runs)
 def test_a_run_comes_back_as_it_was(store: Store, run: Run) -> None:
@@ -330,6 +332,7 @@ def test_a_run_that_hung_counts_as_zero_in_a_stretch_in_which_none_finished(stor
         assert [(p.run, p.metric, p.value) for p in points] == [(hung.id, "file_stat_rate", 0.0)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "spec", [None, 7, [], {}, {"accesses": 7}, {"accesses": "write"}, {"accesses": [None, {}]}]
 )
@@ -381,6 +384,7 @@ def test_a_run_has_the_same_key_before_and_after_it_was_kept(store: Store) -> No
 # Snapshots and events
 
 
+@pytest.mark.system
 @one_store_for_all_examples
 @given(snapshot=values.snapshots)
 def test_a_snapshot_comes_back_as_it_was(store: Store, snapshot: Snapshot) -> None:

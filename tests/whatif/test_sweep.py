@@ -39,6 +39,7 @@ def swept():
     return run()
 
 
+@pytest.mark.calibration
 def test_two_processes_find_the_same_bit_for_bit(swept):
     with side_by_side(2, hint="") as together:
         assert run(together=together) == swept

@@ -42,7 +42,7 @@ def _rate(text: str) -> float:
     type=options.FRACTION,
     default="5%",
     show_default=True,
-    help="Differences below it do not matter.",
+    help="Ignore differences smaller than this.",
 )
 @click.option(
     "--wash-out",
@@ -50,7 +50,7 @@ def _rate(text: str) -> float:
     type=options.DURATION,
     default="0s",
     show_default=True,
-    help="How much of the beginning of the later side is left out.",
+    help="Time to leave out at the start of the later side.",
 )
 @click.option(
     "--targets",
@@ -82,9 +82,9 @@ def command(
     before: str,
     after: str,
     store_url: str | None,
-    **asked: Any,
+    **sides: Any,
 ) -> None:
-    """Say by how much B differs from A, for each metric of each series that both have.
+    """Estimate how much B differs from A, for each metric of each series that both have.
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
     @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
@@ -96,13 +96,15 @@ def command(
     from trimtab.loop.comparing.compare import Request, compare_sides
     from trimtab.report import documents
 
-    margin, wash_out_s = asked.pop("margin"), asked.pop("wash_out_s")
+    margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
-    request = Request(before, after, store_url=store_url, terms=terms, **asked)
-    found = compare_sides(request)
-    show(lambda: documents.judged.CompareDocument(found), lambda: print_compare(found))
+    request = Request(before, after, store_url=store_url, terms=terms, **sides)
+    result = compare_sides(request)
+    show(lambda: documents.judged.CompareDocument(result), lambda: print_compare(result))
 
 
 _WORDS = {
@@ -123,8 +125,8 @@ def print_compare(result: CompareResult) -> None:
         _print_series(out, series)
     out.print()
     for name, alone in (("A", result.only_before), ("B", result.only_after)):
-        for one in alone:
-            out.print(f"only {name} has  {visible(one)}", style="dim")
+        for name_alone in alone:
+            out.print(f"only {name} has  {visible(name_alone)}", style="dim")
     for note in result.notes:
         out.print(f"note  {visible(note)}", style="dim")
 
@@ -134,9 +136,11 @@ def _print_series(out: Console, series: SeriesComparison) -> None:
     from rich.text import Text
 
     out.print(_title(series), style="bold")
-    for one in series.differences:
-        before, after = (_plain(value) for value in (one.before, one.after))
-        out.print(Padding(Text(f"{visible(one.name)}: {before} against {after}"), (0, 0, 0, 2)))
+    for difference in series.differences:
+        before, after = (_plain(value) for value in (difference.before, difference.after))
+        out.print(
+            Padding(Text(f"{visible(difference.name)}: {before} against {after}"), (0, 0, 0, 2))
+        )
     numbers = ("A>", "B>", "B over A>", "interval>", "detectable>", "COV>", "n>")
     made = table("metric", *numbers, "answer")
     for effect in series.effects:

@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 )
 @options.as_json
 def command(directory: str, **job: Any) -> None:
-    """Say how a job should stripe its files and tell its MPI-IO, and why.
+    """Recommend file striping and MPI-IO hints for a job, with reasons.
 
-    Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
-    set and nothing is asked of the file system.
+    Every hint states its basis: measured, documented, or a rule of thumb. Nothing is set, and the
+    file system is not contacted.
     """
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
@@ -74,7 +74,9 @@ def command(directory: str, **job: Any) -> None:
     try:
         request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
     except ValueError as error:
-        raise UsageError(str(error), hint="sizes and numbers are over 0") from error
+        raise UsageError(
+            str(error), code="job-invalid", hint="sizes and numbers are over 0"
+        ) from error
     hints = advise(request)
     show(
         lambda: documents.judged.HintsDocument(

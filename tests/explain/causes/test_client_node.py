@@ -88,6 +88,7 @@ def test_a_node_that_was_slow_before_is_not_what_began() -> None:
     assert told(CAUSE, of(facts), "node-slow-earlier").found is Found.AGAINST
 
 
+@pytest.mark.calibration
 def test_chance_convicts_nobody() -> None:
     """Slow runs that have nothing to do with their nodes: a likelihood ratio is 1 on average.
 
@@ -100,6 +101,7 @@ def test_chance_convicts_nobody() -> None:
     assert sum(weight > 1.3 for weight in weights) <= 7
 
 
+@pytest.mark.calibration
 def test_chance_leans_against_on_average() -> None:
     weights = [
         CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0].weight

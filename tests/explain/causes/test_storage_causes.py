@@ -28,6 +28,7 @@ from tests.explain.causes.contexts import (
     runs,
 )
 from tests.explain.causes.storage import sound
+from tests.support.each import for_each
 
 from trimtab.explain.causes import (
     allocator_loops,
@@ -60,7 +61,7 @@ MODULES = (
     writeback_throttling,
 )
 CAUSES = tuple(module.CAUSE for module in MODULES)
-every = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+every = for_each("cause", CAUSES, ids=lambda cause: cause.id)
 
 
 def test_each_file_holds_the_cause_of_its_name() -> None:
@@ -122,6 +123,7 @@ def test_without_good_hours_time_tells_nothing(cause: Cause) -> None:
     assert not any(piece.found is Found.FOR for piece in timed)
 
 
+@pytest.mark.calibration
 @every
 def test_frames_of_rubbish_are_borne(cause: Cause) -> None:
     whole = sound()
@@ -217,6 +219,7 @@ INCIDENTS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.calibration
 @every
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(

@@ -50,8 +50,8 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
     help="What is mounted at the root now is what the list is of: without it no plan can be made.",
 )
 @options.as_json
-def command(file: Path, directory: Path, root: str, source: str, **said: Any) -> None:
-    """Make an index of a list that another tool made: find, lfs find, GUFI, mpiFileUtils, a table.
+def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
+    """Convert a file list of find, lfs find, GUFI, mpiFileUtils or a table into an index.
 
     What the list does not tell is kept as lacking. What it cannot say of itself has to be said
     here before a plan can be made from it: when it was made, that it is whole, and of which file
@@ -65,16 +65,16 @@ def command(file: Path, directory: Path, root: str, source: str, **said: Any) ->
     given = Said(
         root=root,
         source=source,
-        printf=said["printf"],
-        column_map=said["column_map"],
-        delimiter=said["delimiter"],
-        beneath=os.fsencode(said["beneath"] or ""),
-        started=said["started"],
-        ended=said["ended"],
-        complete=said["complete"],
-        mounted=said["mounted"],
-        users=said["users"],
-        groups=said["groups"],
+        printf=options_given["printf"],
+        column_map=options_given["column_map"],
+        delimiter=options_given["delimiter"],
+        beneath=os.fsencode(options_given["beneath"] or ""),
+        started=options_given["started"],
+        ended=options_given["ended"],
+        complete=options_given["complete"],
+        mounted=options_given["mounted"],
+        users=options_given["users"],
+        groups=options_given["groups"],
     )
     with meter() as display:
         manifest = import_index(file, directory, given, progress=import_progress(display))

@@ -35,7 +35,7 @@ def command(
     accept_unknown: bool,
     place: str | None,
 ) -> None:
-    """Give every user a list of what is theirs on a plan: the notice period begins.
+    """Publish each user's list of files in a plan: starts the notice period.
 
     Each list is its user's and 0600, in the policy's directory of notices: as text, as JSON lines,
     and as names that end with a NUL. A plan that is public already stays as it is; a mail is sent
@@ -60,7 +60,9 @@ def command(
     notes = (*published.notes, *(f"not looked at: {one}" for one in told.passed_over))
     failed = 0 if told.mails is None else len(told.mails.failures)
     error = ToolError(
-        f"{failed} users were not told by mail", hint="the same command tries them again"
+        f"{failed} users were not told by mail",
+        code="mail-failed",
+        hint="the same command tries them again",
     )
     show(
         lambda: documents.purged.PurgeNotifyDocument(

@@ -30,7 +30,7 @@ def command(
     target_ost: float | None,
     target_pool: tuple[tuple[str, float], ...],
 ) -> None:
-    """Write a commented policy file, with every key and its default; or check one.
+    """Write a commented policy file with every key and its default, or check one.
 
     With --root it is written to FILE, which must not be there, or printed without FILE. Without
     --root FILE is read as `plan` would read it: what is wrong is an error with its line.
@@ -39,10 +39,10 @@ def command(
     from trimtab.loop.purging.policies import check_policy, new_policy
     from trimtab.report import documents
 
-    given = [target, target_ost, target_pool]
+    targets = [target, target_ost, target_pool]
     if root is not None:
-        terms.one_target(*given)
-        if given == [None, None, ()]:
+        terms.one_target(*targets)
+        if targets == [None, None, ()]:
             target = 0.7
         loaded = new_policy(
             root,
@@ -55,11 +55,13 @@ def command(
     elif file is None:
         raise UsageError(
             "neither a policy file nor a root is named",
+            code="policy-missing",
             hint="trimtab purge policy --root /scratch scratch-purge.toml",
         )
-    elif name is not None or given != [None, None, ()]:
+    elif name is not None or targets != [None, None, ()]:
         raise UsageError(
             "--name and --target are of a new policy, and that takes a --root",
+            code="root-missing",
             hint="change the file itself",
         )
     else:

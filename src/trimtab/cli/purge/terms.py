@@ -62,7 +62,9 @@ def pool_limits(asked: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], 
         names = [name for name, _ in asked]
         twice = next(name for name in limits if names.count(name) > 1)
         raise UsageError(
-            f"--target-pool names the pool {visible(twice)} twice", hint="leave one out"
+            f"--target-pool names the pool {visible(twice)} twice",
+            code="pool-named-twice",
+            hint="leave one out",
         )
     return tuple(sorted(limits.items()))
 
@@ -81,9 +83,11 @@ def one_target(*targets: object) -> None:
     UsageError
         More than one was.
     """
-    if sum(one is not None and one != () for one in targets) > 1:
+    if sum(target is not None and target != () for target in targets) > 1:
         raise UsageError(
-            "--target, --target-ost and --target-pool exclude one another", hint="leave one"
+            "--target, --target-ost and --target-pool exclude one another",
+            code="targets-exclusive",
+            hint="leave one",
         )
 
 

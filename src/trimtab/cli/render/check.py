@@ -116,8 +116,8 @@ def describe_layers(path: PathDescription) -> str:
 
 def _path_line(result: CheckResult) -> str:
     text = f"{result.path.path}: {describe_layers(result.path)}"
-    for one in result.snapshot.targets[:1]:
-        capacity, fullness = one.number("capacity_bytes"), one.fullness()
+    for target in result.snapshot.targets[:1]:
+        capacity, fullness = target.number("capacity_bytes"), target.fullness()
         if capacity is not None:
             text += f", {format_value(capacity, 'B')}"
         if fullness is not None:
