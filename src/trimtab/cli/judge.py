@@ -8,8 +8,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, percent_text, table
-from trimtab.cli.render.verdict import verdict_word
+from trimtab.cli.render.text import console, moment, percent_text, table, verdict_word
 from trimtab.errors import UsageError
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus

@@ -61,7 +61,6 @@ def command(directory: Path, top: int, **options_given: Any) -> None:
     The horizon is the earliest cut-off at which deleting everything last used before it brings
     use to the target. Nothing is deleted, and nothing is listed: this only looks.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
@@ -81,7 +80,7 @@ def command(directory: Path, top: int, **options_given: Any) -> None:
             hint="--target 70%, or --policy POLICY.toml",
         )
     terms.one_target(*targets)
-    question = horizon_question(directory, **options_given)
+    question = terms.horizon_question(directory, **options_given)
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())

@@ -50,7 +50,6 @@ def command(
     Files are known again by their identity in the later index. Reads after the earlier one are
     told only where every class of client records them.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.replaying import replay_policy
     from trimtab.report import documents
@@ -66,7 +65,7 @@ def command(
     if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
         options_given["target"] = 1.0  # any: the cut-off is given
     reads_known = options_given.pop("reads_known")
-    question = horizon_question(
+    question = terms.horizon_question(
         directory,
         **{"target_ost": None, "target_pool": (), "forecast_s": None},
         **{"site": None, "store_url": None, "place": None},
