@@ -31,12 +31,13 @@ def piece(weight: float, route: Route = Route.TIME, **more: Any) -> Evidence:
 
 def test_pieces_of_one_route_count_less_and_less() -> None:
     one = weigh(cause("a"), [piece(1.0)])
-    assert one.own == pytest.approx(1.0)
-    assert weigh(cause("a"), [piece(1.0), piece(1.0)]).own == pytest.approx(1.5)
-    assert weigh(cause("a"), [piece(1.0), piece(1.0, Route.LOG)]).own == pytest.approx(2.0)
-    assert weigh(cause("a"), [piece(1.0), piece(-1.0)]).own == pytest.approx(0.0)
+    assert one.evidence_weight == pytest.approx(1.0)
+    assert weigh(cause("a"), [piece(1.0), piece(1.0)]).evidence_weight == pytest.approx(1.5)
+    two_routes = [piece(1.0), piece(1.0, Route.LOG)]
+    assert weigh(cause("a"), two_routes).evidence_weight == pytest.approx(2.0)
+    assert weigh(cause("a"), [piece(1.0), piece(-1.0)]).evidence_weight == pytest.approx(0.0)
     many = weigh(cause("a"), [piece(2.0)] * 9)
-    assert many.own == pytest.approx(2.5), "one route never convicts by itself"
+    assert many.evidence_weight == pytest.approx(2.5), "one route never convicts by itself"
 
 
 def test_the_prior_counts() -> None:
@@ -46,10 +47,10 @@ def test_the_prior_counts() -> None:
 def test_what_was_there_all_along_does_not_explain_what_began() -> None:
     pieces = [piece(0.0, throughout=True), piece(1.5, Route.EXPECTED), piece(1.0, Route.TARGETS)]
     began = weigh(cause("a"), pieces)
-    assert (began.own, began.throughout) == (0.0, True)
-    assert weigh(cause("a"), pieces, has_beginning=False).own == pytest.approx(2.5)
+    assert (began.evidence_weight, began.throughout) == (0.0, True)
+    assert weigh(cause("a"), pieces, has_beginning=False).evidence_weight == pytest.approx(2.5)
     grew = weigh(cause("a"), [*pieces, piece(1.0)])
-    assert (grew.own, grew.throughout) == (pytest.approx(3.5), False)
+    assert (grew.evidence_weight, grew.throughout) == (pytest.approx(3.5), False)
 
 
 def test_a_mitigation_that_is_as_good_as_certain_stands_before_what_is_likelier() -> None:
@@ -109,6 +110,7 @@ _PIECES = st.lists(
 )
 
 
+@pytest.mark.calibration
 @given(st.lists(_PIECES, min_size=len(TABLE), max_size=len(TABLE)))
 def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> None:
     gathered = [(one, tuple(own)) for one, own in zip(TABLE, evidence, strict=True)]
@@ -160,6 +162,7 @@ def test_the_whole_table_on_a_context_that_knows_nothing() -> None:
     assert len(found.cleared) + len(found.not_assessed) == len(TABLE)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("shape", sorted(Shape))
 @pytest.mark.parametrize("until", [hours(84), None])
 def test_no_cause_raises_on_an_empty_record(shape: Shape, until: datetime | None) -> None:

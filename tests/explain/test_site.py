@@ -56,6 +56,7 @@ def test_the_same_record_is_explained_alike() -> None:
     assert once == again
 
 
+@pytest.mark.calibration
 def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() -> None:
     world, known = failed_over()
     for day, wrong in ((4.5, False), (8.5, True)):
@@ -72,6 +73,7 @@ def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() 
         assert found.incident.shape is Shape.MOMENT
 
 
+@pytest.mark.calibration
 def test_a_moment_at_the_very_beginning_and_end() -> None:
     world, known = failed_over()
     for at in (known.record_from, known.now):

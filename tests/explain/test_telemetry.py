@@ -128,6 +128,7 @@ def slow_rates(rows):
     return sorted(found)
 
 
+@pytest.mark.calibration
 @terms(max_examples=60)
 @given(
     st.integers(1, 4),

@@ -412,6 +412,7 @@ def test_fieller_is_where_welch_refuses():
         assert abs(7 - rho * 10) / error == pytest.approx(quantile)
 
 
+@pytest.mark.calibration
 def test_fieller_holds_the_ratio_as_often_as_it_says():
     rng = np.random.default_rng(3)
     count, missed = 3000, 0

@@ -45,6 +45,7 @@ def test_it_is_spearmans_rank_correlation():
     assert "which makes it no cause" in found.reason
 
 
+@pytest.mark.calibration
 def test_independent_pairs_have_the_usual_p_value():
     p_values, usual = [], []
     for seed in range(100):
@@ -54,6 +55,7 @@ def test_independent_pairs_have_the_usual_p_value():
     assert np.corrcoef(np.log(p_values), np.log(usual))[0, 1] > 0.95
 
 
+@pytest.mark.calibration
 def test_series_with_a_memory_seldom_correlate_by_chance():
     rounds, wrong, usual = 150, 0, 0
     for seed in range(rounds):

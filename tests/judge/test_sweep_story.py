@@ -73,7 +73,7 @@ def test_settings_told_apart_without_a_factor_that_matters_are_explained():
         analysis = analyse_sweep(points)
         apart = any(one.may_be_best is False for one in analysis.best[0].settings)
         matters = any(one.matters for one in (analysis.effects or {})[METRIC])
-        told = any("no factor by itself" in note for note in analysis.notes)
+        told = any(note.code == "no-single-factor" for note in analysis.notes)
         assert told == (apart and not matters)
         found.append(told)
     assert any(found)

@@ -261,6 +261,7 @@ def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
             assert measured.status is not RunStatus.OK or len(cut) > first_end >= 0
 
 
+@pytest.mark.calibration
 @each_probe
 def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     for changed in damage.flips(recorded.output.stdout, seed=1, count=10):

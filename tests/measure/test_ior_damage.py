@@ -51,6 +51,7 @@ def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> 
         check_line_ends(ior.FORMAT, source)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("version", "case"),
     [

@@ -231,6 +231,7 @@ def test_a_session_without_a_measurement(name: str) -> None:
     assert caught.value.code == "no-result"
 
 
+@pytest.mark.calibration
 @each
 def test_recorded(path: object) -> None:
     ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]

@@ -230,6 +230,7 @@ def test_sorted_without_functions() -> None:
     assert caught.value.code == "not-sorted-by-symbol"
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_a_cut_output_gives_no_other_share(path: Path) -> None:
     """A function of a cut report has its share, or less where several threads share it."""
@@ -248,6 +249,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
                     assert any(share == event.get(function) for event in whole)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:
     one = Source(path.name, path.read_bytes())

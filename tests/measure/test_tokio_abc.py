@@ -327,6 +327,7 @@ def real(name: str) -> tuple[Measurement, ...]:
     return read(gzip.decompress(path.read_bytes()))
 
 
+@pytest.mark.calibration
 def test_a_year_of_edison() -> None:
     found = real("edison")
     counts = Counter(one.status for one in found)

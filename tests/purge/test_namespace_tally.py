@@ -92,6 +92,7 @@ def curve(arrays: Sequence[bytes]) -> dict[int, tuple[int, int]]:
     return dict(zip(buckets.tolist(), amounts, strict=True))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("codec", ["uncompressed", "snappy", "lz4", "zstd"])
 def test_shards_of_polars_are_counted(tmp_path: Path, codec: Any) -> None:
     """Whatever codec they have, and however large their groups are."""

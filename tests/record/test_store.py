@@ -330,6 +330,7 @@ def test_a_run_that_hung_counts_as_zero_in_a_stretch_in_which_none_finished(stor
         assert [(p.run, p.metric, p.value) for p in points] == [(hung.id, "file_stat_rate", 0.0)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "spec", [None, 7, [], {}, {"accesses": 7}, {"accesses": "write"}, {"accesses": [None, {}]}]
 )

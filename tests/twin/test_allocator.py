@@ -134,6 +134,7 @@ class Site:
             self.blocks.release(*extent)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("seed", [1, 2])
 def test_useless_loops_begin_where_the_first_threshold_leaves_c0_out(seed: int) -> None:
     """Under 25 % free the default thresholds send every request to c1, which asks for a long

@@ -27,6 +27,7 @@ def test_within_one_per_cent_of_the_formula(policy, units, spare) -> None:
     assert found.relative_error == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("live", [0.95, 0.9, 0.75, 0.5])
 def test_trim_counts_as_spare(live) -> None:
     found = simulate(Terms(0.12, units=64, live=live))

@@ -236,7 +236,7 @@ def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -
     out.print(f"what matters for {metric_text(metric)}", style="bold")
     for effect in effects:
         ratio = "" if effect.ratio is None else f", best over worst level {effect.ratio:.2f}"
-        word = {True: "matters", False: "cannot be told from chance", None: "cannot tell"}
+        word = {True: "matters", False: "not significant", None: "cannot tell"}
         out.print(
             f"  {visible(' x '.join(effect.factors))}: "
             f"{format_percent(effect.share)} of the scatter"

@@ -67,10 +67,10 @@ def breadth(context: Context) -> Breadth:
     held against the upper quartile of all. Without surveys of good hours, its rate over that of
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
-    found = _BREADTHS.get(context)  # every cause asks
-    if found is None:
-        found = _BREADTHS[context] = _breadth(context)
-    return found
+    known = _BREADTHS.get(context)  # every cause asks
+    if known is None:
+        known = _BREADTHS[context] = _breadth(context)
+    return known
 
 
 def _breadth(context: Context) -> Breadth:
@@ -119,11 +119,11 @@ def _slow_and_fast(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     import polars as pl
 
-    one = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(one).agg(usual=pl.col("value").median())
-    now = bad.group_by(one).agg(pl.col("value").median(), n=pl.len())
+    key = ["metric", "target"]
+    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.col("value").median())
+    now = bad.group_by(key).agg(pl.col("value").median(), n=pl.len())
     share = pl.col("value") / pl.col("usual")
-    both = now.join(usual, on=one, how="left").with_columns(
+    both = now.join(usual, on=key, how="left").with_columns(
         share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
             pl.when(pl.col("usual").is_null().all().over("metric")).then(pl.col("value"))
         )
@@ -132,9 +132,9 @@ def _slow_and_fast(
     scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
     least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
-    found = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
+    by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (
-        tuple(found.filter(pl.col("slow") == which).get_column("target").to_list())
+        tuple(by_target.filter(pl.col("slow") == which).get_column("target").to_list())
         for which in (True, False)
     )
     return slow, fast
@@ -146,13 +146,13 @@ def _scatter(good: pl.DataFrame) -> float:
 
     middle = pl.col("value").median().over("run", "metric")
     shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
-    own = pl.col("share").median().over("metric", "target")
+    usual = pl.col("share").median().over("metric", "target")
     off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
-        (pl.col("share") / own - 1).abs().median()
+        (pl.col("share") / usual - 1).abs().median()
     )
-    found = off.item() if off.height else None
+    deviation = off.item() if off.height else None
     # Of few surveys the deviations from their own median are too small.
-    return _SCATTER if found is None else max(1.4826 * float(found) * 1.2, 0.005)
+    return _SCATTER if deviation is None else max(1.4826 * float(deviation) * 1.2, 0.005)
 
 
 def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:

@@ -116,7 +116,7 @@ class Contrast:
         code
             Stable name of what was looked for: ``loops-in-time``.
         subject
-            What was compared: "useless loops a request". The figures are added.
+            What was compared: "useless loops per request". The figures are added.
         why_not
             A better reason than the contrast's own where it could not be made, as of
             `Observations.why_not`.
@@ -142,7 +142,7 @@ class Contrast:
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
             case Route.TIME:
-                return f"{value} in the bad hours, {reference} in the good ones"
+                return f"{value} in the bad hours, {reference} in good hours"
             case Route.TARGETS:
                 return f"{value} on the slow targets, {reference} on the fast ones"
             case _:
@@ -174,9 +174,9 @@ def weighed(
     """
     capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
     capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
-    found = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
+    outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
     return Evidence(
-        found=found,
+        found=outcome,
         what=Message(code, text),
         route=route,
         weight=capped,
@@ -234,8 +234,8 @@ def in_time(
     0.7 log10(u / (1 - u)): one bad stretch against eight good ones gives 0.86 at most.
     """
     bad, good = _stretches(frame, over)
-    asked = _Asked(Route.TIME, worse, ratio, by, present_from, absent)
-    return _ranked(asked, bad, good, _first(frame, worse, present_from))
+    question = _Asked(Route.TIME, worse, ratio, by, present_from, absent)
+    return _ranked(question, bad, good, _first(frame, worse, present_from))
 
 
 def between_targets(
@@ -266,8 +266,8 @@ def between_targets(
     if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
         # All were slow, some slower: that they do not differ in this clears nothing.
         absent = 0.0
-    asked = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
-    return _ranked(asked, slow, fast, seen)
+    question = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
+    return _ranked(question, slow, fast, seen)
 
 
 def presence(
@@ -345,15 +345,15 @@ def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float
     import polars as pl
 
     value = pl.col("value").cast(pl.Float64)
-    how = {
+    folds = {
         "max": value.max(), "min": value.min(), "mean": value.mean(),
         "median": value.median(), "sum": value.sum(),
     }  # fmt: skip
     stretches: dict[tuple[bool, datetime], list[float]] = {}
     # There are few times: what is left to do is done sooner here than in questions to a frame.
-    for at, bad, one in frame.group_by("at", "bad").agg(how[over]).sort("at").rows():
-        if one is not None and not math.isnan(one):
-            stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(one)
+    for at, bad, value in frame.group_by("at", "bad").agg(folds[over]).sort("at").rows():
+        if value is not None and not math.isnan(value):
+            stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(value)
     bad, good = (
         [median(values) for (of_bad, _), values in stretches.items() if of_bad == which]
         for which in (True, False)
@@ -368,8 +368,8 @@ def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> dat
     if present_from is None:
         return None
     value = pl.col("value")
-    there = value >= present_from if worse == "higher" else value <= present_from
-    first = frame.filter(pl.col("bad") & there).get_column("at").min()
+    present = value >= present_from if worse == "higher" else value <= present_from
+    first = frame.filter(pl.col("bad") & present).get_column("at").min()
     return first if isinstance(first, datetime) else None
 
 
@@ -385,35 +385,45 @@ class _Asked:
     absent: float
 
 
-def _ranked(asked: _Asked, ours: list[float], theirs: list[float], at: datetime | None) -> Contrast:
+def _ranked(
+    question: _Asked, ours: list[float], theirs: list[float], at: datetime | None
+) -> Contrast:
     middle, usual = _median(ours), _median(theirs)
     if middle is None or usual is None:
-        reason = _NO_VALUE[asked.route][0 if middle is None else 1]
-        return Contrast(asked.route, 0.0, middle, usual, len(ours), len(theirs), at, reason=reason)
-    sign = 1.0 if asked.worse == "higher" else -1.0
+        reason = _NO_VALUE[question.route][0 if middle is None else 1]
+        return Contrast(
+            question.route, 0.0, middle, usual, len(ours), len(theirs), at, reason=reason
+        )
+    sign = 1.0 if question.worse == "higher" else -1.0
     above = sum((sign * (a - b) > 0) + 0.5 * (a == b) for a in ours for b in theirs)
     pairs = len(ours) * len(theirs)
     share = (above + _PRIOR) / (pairs + 2 * _PRIOR)
     low, high = sorted((usual, middle))
-    moved = sign * (middle - usual) > 0 and high - low >= asked.by and high >= low * asked.ratio
-    there, usually = (_present(one, asked) for one in (middle, usual))
-    throughout = asked.present_from is not None and there and usually and not moved
-    if moved and there:
+    moved = (
+        sign * (middle - usual) > 0 and high - low >= question.by and high >= low * question.ratio
+    )
+    present, usually = (_present(value, question) for value in (middle, usual))
+    throughout = question.present_from is not None and present and usually and not moved
+    if moved and present:
         weight = max(0.0, _RANK_SHARE * math.log10(share / (1 - share)))
     elif throughout:
         weight = 0.0
     else:
         # Of one stretch a side half of it counts, of many all.
-        weight = asked.absent * pairs / (pairs + 1)
+        weight = question.absent * pairs / (pairs + 1)
     return Contrast(
-        asked.route, weight, middle, usual, len(ours), len(theirs), at, throughout=throughout
+        question.route, weight, middle, usual, len(ours), len(theirs), at, throughout=throughout
     )
 
 
-def _present(value: float, asked: _Asked) -> bool:
-    if asked.present_from is None:
+def _present(value: float, question: _Asked) -> bool:
+    if question.present_from is None:
         return True
-    return value >= asked.present_from if asked.worse == "higher" else value <= asked.present_from
+    return (
+        value >= question.present_from
+        if question.worse == "higher"
+        else value <= question.present_from
+    )
 
 
 def _median(values: Sequence[float]) -> float | None:

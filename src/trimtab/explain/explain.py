@@ -36,8 +36,8 @@ def explain(
     of one route shrunk; the best cause explains the others away a little; the sum is brought to a
     confidence that was calibrated on simulated incidents (docs/explaining.md).
     """
-    found = conclude(context.incident, gather(context, table), standing=standing)
-    return replace(found, instruments=instruments(context))
+    explanation = conclude(context.incident, gather(context, table), standing=standing)
+    return replace(explanation, instruments=instruments(context))
 
 
 def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
@@ -50,31 +50,43 @@ def conclude(
 ) -> Explanation:
     """Return what the evidence of all causes comes to."""
     has_beginning = incident.shape is not Shape.STANDING
-    ranked = rank([weigh(*one, has_beginning=has_beginning) for one in gathered])
-    shown = [one for one in ranked if _is_shown(one)]
-    rest = [one for one in ranked if not _is_shown(one)]
-    stood = tuple(assessment(one, standing=True) for one in rest if one.throughout)
-    found = Explanation(
+    ranked = rank(
+        [weigh(*cause_evidence, has_beginning=has_beginning) for cause_evidence in gathered]
+    )
+    shown = [candidate for candidate in ranked if _is_shown(candidate)]
+    rest = [candidate for candidate in ranked if not _is_shown(candidate)]
+    stood = tuple(
+        assessment(candidate, standing=True) for candidate in rest if candidate.throughout
+    )
+    explanation = Explanation(
         incident=incident,
-        causes=tuple(assessment(one) for one in shown),
-        cleared=tuple(assessment(one) for one in rest if one.could_be_assessed),
-        not_assessed=tuple(assessment(one) for one in rest if not one.could_be_assessed),
+        causes=tuple(assessment(candidate) for candidate in shown),
+        cleared=tuple(assessment(candidate) for candidate in rest if candidate.could_be_assessed),
+        not_assessed=tuple(
+            assessment(candidate) for candidate in rest if not candidate.could_be_assessed
+        ),
         standing=stood,
         unexplained=not shown or confidence(shown[0].log_odds) < NAMED,
         deciding=deciding(shown, rest),
     )
-    return beside_standing(found, standing)
+    return with_standing(explanation, standing)
 
 
-def beside_standing(found: Explanation, standing: Sequence[Assessment]) -> Explanation:
+def with_standing(explanation: Explanation, standing: Sequence[Assessment]) -> Explanation:
     """Return an explanation with the conditions of the whole record before its own."""
-    known = {one.cause for one in standing}
-    own = (one for one in found.standing if one.cause not in known)
-    return replace(found, standing=(*standing, *own))
+    known = {condition.cause for condition in standing}
+    new_conditions = (
+        condition for condition in explanation.standing if condition.cause not in known
+    )
+    return replace(explanation, standing=(*standing, *new_conditions))
 
 
-def _is_shown(one: Weighed) -> bool:
-    return one.has_evidence_for and confidence(one.log_odds) >= SHOWN and not one.throughout
+def _is_shown(candidate: Weighed) -> bool:
+    return (
+        candidate.has_evidence_for
+        and confidence(candidate.log_odds) >= SHOWN
+        and not candidate.throughout
+    )
 
 
 def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
@@ -89,14 +101,20 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
     if shown:
         cause = shown[0].cause
         return Message("decide-on-first", f"{cause.title}? {cause.measurement}")
-    blind = [one for one in rest if not one.could_be_assessed]
+    blind = [candidate for candidate in rest if not candidate.could_be_assessed]
     if not blind:
         return Message("no-evidence", "no supporting evidence found")
-    names = ", ".join(one.cause.title for one in blind[:_NAMES_SHOWN])
+    names = ", ".join(candidate.cause.title for candidate in blind[:_NAMES_SHOWN])
     more = len(blind) - _NAMES_SHOWN
     others = f" and {more} more" if more > 0 else ""
     missing = next(
-        (p.reason for one in blind for p in one.evidence if p.found is Found.NOT_AVAILABLE), None
+        (
+            p.reason
+            for candidate in blind
+            for p in candidate.evidence
+            if p.found is Found.NOT_AVAILABLE
+        ),
+        None,
     )
     why = "" if missing is None else f" ({missing})"
     return Message(

@@ -39,11 +39,11 @@ def instruments(context: Context) -> tuple[Instrument, ...]:
     (`trimtab.judge.sensitivity`); where the probe does not tell what it moved there is none.
     """
     targets = _open_targets(context)
-    found = [
+    probes = [
         _probe(name, metric, runs, targets, context)
         for (name, metric), runs in _by_metric(context.runs).items()
     ]
-    return (*found, *_surveys(context))
+    return (*probes, *_surveys(context))
 
 
 def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
@@ -51,9 +51,9 @@ def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
     for run in runs:
         probes.setdefault(run.probe, []).append(run)
     return {
-        (name, metric): own
-        for name, own in sorted(probes.items())
-        for metric in sorted({metric for run in own for metric in run.values})
+        (name, metric): of_probe
+        for name, of_probe in sorted(probes.items())
+        for metric in sorted({metric for run in of_probe for metric in run.values})
     }
 
 
@@ -88,7 +88,7 @@ def _probe(
             "too-few-runs", f"{len(values)} runs of good hours are too few for its spread"
         )
     else:
-        found = probe_limit(
+        limits = probe_limit(
             StripedProbe(
                 bytes_moved=median(bytes_moved),
                 targets=targets,
@@ -99,7 +99,7 @@ def _probe(
             runs=max(1, sum(metric in run.values for run in within)),
             runs_before=len(values),
         )
-        limit, reason = found.notices_below_bytes_per_s, found.reason
+        limit, reason = limits.notices_below_bytes_per_s, limits.reason
     return Instrument(name=name, metric=metric, notices_below=limit, saw=saw, reason=reason)
 
 
@@ -116,8 +116,8 @@ def _surveys(context: Context) -> list[Instrument]:
 def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
     import polars as pl
 
-    own = frame.filter(pl.col("metric") == metric)
-    bad, good = (own.filter(pl.col("bad") == which) for which in (True, False))
+    of_metric = frame.filter(pl.col("metric") == metric)
+    bad, good = (of_metric.filter(pl.col("bad") == which) for which in (True, False))
     spread = (
         good.filter(pl.col("value") > 0)
         .group_by("target")
@@ -134,13 +134,13 @@ def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument
         )
     middle = float(spread.get_column("middle").median())  # pyright: ignore[reportArgumentType]
     relative = (spread.get_column("sd") / spread.get_column("middle")).median()
-    found = survey_limit(
+    limits = survey_limit(
         middle,
         float(relative),  # pyright: ignore[reportArgumentType]
         runs=max(1, bad.get_column("run").n_unique()),
         runs_before=good.get_column("run").n_unique(),
     )
-    return _survey(metric, found.notices_below_bytes_per_s, saw, found.reason)
+    return _survey(metric, limits.notices_below_bytes_per_s, saw, limits.reason)
 
 
 def _survey(metric: str, limit: float | None, saw: bool, reason: str) -> Instrument:

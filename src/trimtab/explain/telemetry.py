@@ -11,12 +11,11 @@ the bad stretch, false within what that is held against). Times in neither are l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, Telemetry, Window
-from trimtab.explain.counters import counters_of_each_time, growth
 from trimtab.explain.setting_changes import SettingChange, setting_changes
 from trimtab.message import Message
 
@@ -32,6 +31,8 @@ CLIENTS: Final = ("client",)
 TARGETS: Final = (*OSTS, *MDTS)
 
 _NO_NAME: Final = ""
+_LONGEST_STEP: Final = timedelta(hours=26)
+"""Between two snapshots of which a rate is made: a day, and what a late one adds."""
 
 _FOLDS: Final[dict[str, Fold]] = {
     "wbt_latency_s": "max",
@@ -176,9 +177,9 @@ class Observations:
 
         if not self._times:
             readings = _shaped(self._readings, _reading_columns())
-            found = self._marked(readings.select("at").unique()).sort("at")
+            snapshots = self._marked(readings.select("at").unique()).sort("at")
             for which in (True, False):
-                within = found.filter(pl.col("bad") == which)
+                within = snapshots.filter(pl.col("bad") == which)
                 self._times[which] = tuple(within.get_column("at").to_list())
         return self._times[bad]
 
@@ -228,8 +229,8 @@ class Observations:
         import polars as pl
 
         numbers = self._numbers(name, kinds, in_stretches=False)
-        apart = counters_of_each_time(numbers)
-        steps = self._mostly(growth(numbers, apart)).with_columns(
+        apart = _counters_of_each_time(numbers)
+        steps = self._mostly(_growth(numbers, apart)).with_columns(
             value=pl.col("grown") / pl.col("seconds")
         )
         columns = ["at", "target", "server", "value", "seconds", "bad"]
@@ -254,9 +255,9 @@ class Observations:
 
         bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
         half = pl.col("seconds") / 2
-        found = steps.with_columns(bad_s=bad, good_s=good)
-        found = found.with_columns(bad=pl.col("bad_s") > half)
-        return found.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
+        overlaps = steps.with_columns(bad_s=bad, good_s=good)
+        overlaps = overlaps.with_columns(bad=pl.col("bad_s") > half)
+        return overlaps.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
 
 
 _KEPT: WeakKeyDictionary[Context, Observations] = WeakKeyDictionary()
@@ -350,3 +351,48 @@ def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
         start = pl.max_horizontal(pl.col("before"), pl.lit(window.from_, pl.Datetime("us", "UTC")))
         parts.append(((end - start).dt.total_microseconds() / 1e6).clip(lower_bound=0))
     return pl.sum_horizontal(parts) if parts else pl.lit(0.0)
+
+
+def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
+    """Return by how much each counter grew (``grown``) in how many ``seconds`` since ``before``.
+
+    Parameters
+    ----------
+    apart
+        So many rows above stands the same counter; ``None``: they are brought into order first.
+    """
+    import polars as pl
+
+    if apart is None:
+        numbers = numbers.sort("target", "label", "at")
+        above = pl.col("target").shift(), pl.col("label").shift()
+        same = (pl.col("target") == above[0]) & pl.col("label").eq_missing(above[1])
+    else:
+        same = pl.lit(True)
+    n = apart or 1
+    seconds = pl.col("at").diff(n).dt.total_microseconds() / 1e6
+    grown = pl.col("value").diff(n)
+    return numbers.with_columns(before=pl.col("at").shift(n), seconds=seconds, grown=grown).filter(
+        same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
+    )
+
+
+def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
+    """Return how many counters each time has, if it is the same ones in order of time and name."""
+    import polars as pl
+
+    if numbers.is_empty():
+        return None
+    begin = numbers.item(0, "at")
+    first = numbers.filter(pl.col("at") == begin)
+    n = first.height
+    if numbers.height % n or first.select("target", "label").is_duplicated().any():
+        return None
+    first_of_time = pl.int_range(pl.len()) // n * n
+    alike = numbers.select(
+        pl.col("at").is_sorted()
+        & (pl.col("at") == pl.col("at").gather(first_of_time)).all()
+        & (pl.col("target") == pl.col("target").shift(n)).slice(n).all()
+        & pl.col("label").eq_missing(pl.col("label").shift(n)).slice(n).all()
+    )
+    return n if alike.item() else None

@@ -263,6 +263,7 @@ def test_an_answer_of_lctl_that_was_cut_is_no_count(lines: int) -> None:
     assert (found.objects is not None) == whole
 
 
+@pytest.mark.calibration
 def test_a_large_site_is_summed() -> None:
     fake = FakeLustre.perlmutter()
     for number, ost in enumerate(fake.osts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES
@@ -50,6 +51,7 @@ def test_any_text_is_read(text: str) -> None:
     parse_device_list(text)
 
 
+@pytest.mark.calibration
 @for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     assert len(parse_device_list(f" 1 UP osp a b 5 {text}\n{text}").problems) <= 50

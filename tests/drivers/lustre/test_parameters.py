@@ -164,6 +164,7 @@ def test_any_text_gives_values_that_stand_in_it(text: str) -> None:
         assert found.matching(name.replace("*", "?")) or "[" in name
 
 
+@pytest.mark.calibration
 @given(
     names=st.lists(
         st.from_regex(r"(osp|osc)\.[a-b]{1,2}(-[a-b])?\.(active|state|act)", fullmatch=True)
@@ -178,6 +179,7 @@ def test_patterns_are_those_of_the_shell_where_no_dot_is_in_play(
     assert list(found.matching(pattern)) == expected
 
 
+@pytest.mark.calibration
 @for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     for one in (text, f"osc.a.import=\n{text}\n", f"osc.{text}=1\n", f"error: get_param: '{text}"):

@@ -101,6 +101,7 @@ def test_chance_convicts_nobody() -> None:
     assert sum(weight > 1.3 for weight in weights) <= 7
 
 
+@pytest.mark.calibration
 def test_chance_leans_against_on_average() -> None:
     weights = [
         CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0].weight

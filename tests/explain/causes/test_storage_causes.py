@@ -123,6 +123,7 @@ def test_without_good_hours_time_tells_nothing(cause: Cause) -> None:
     assert not any(piece.found is Found.FOR for piece in timed)
 
 
+@pytest.mark.calibration
 @every
 def test_frames_of_rubbish_are_borne(cause: Cause) -> None:
     whole = sound()

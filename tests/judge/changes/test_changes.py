@@ -133,6 +133,7 @@ def test_runs_of_one_moment_and_in_any_order_are_taken() -> None:
     assert changes_among([START] * 100, values[:100]).points == ()
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("step_s", [300.0, 86400.0, 7 * 86400.0])
 def test_runs_may_be_minutes_or_weeks_apart(step_s: float) -> None:
     values = stepped(6, -0.3, at=400, n=600, phi=0.3)
@@ -181,6 +182,7 @@ def told_of(walk: WalkForward) -> list[tuple[int, str]]:
 CUT_LENGTH = 420
 
 
+@pytest.mark.calibration
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -210,6 +212,7 @@ def test_the_rhythm_rests_on_nothing_later_either() -> None:
         assert [one for one in whole if one[0] < cut] == told_of(walked(values[:cut]))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("seed", range(6))
 def test_one_alert_an_epoch(seed: int) -> None:
     values = noisy(seed, 2500, phi=0.7, cov=0.08)
@@ -276,6 +279,7 @@ def test_no_suspect_is_open_long_after_a_change() -> None:
 # --- how often it is wrong -----------------------------------------------------------------------
 
 
+@pytest.mark.calibration
 def test_false_alarms_are_rare_whatever_the_memory() -> None:
     suspects = confirmed = 0
     hours = 0
@@ -297,6 +301,7 @@ def test_a_week_s_rhythm_is_no_change_from_the_first_week_on() -> None:
         assert found.seasonal
 
 
+@pytest.mark.calibration
 def test_steps_are_told_in_time() -> None:
     suspected, confirmed = [], []
     for seed in range(12):
@@ -313,6 +318,7 @@ def test_steps_are_told_in_time() -> None:
     assert sum(confirmed) >= 11
 
 
+@pytest.mark.calibration
 def test_small_steps_are_told_within_two_weeks() -> None:
     told = []
     for seed in range(6):

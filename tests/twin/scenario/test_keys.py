@@ -94,6 +94,7 @@ def test_one_key_changes_one_value(scenario: Scenario, name: str, data: st.DataO
     }
 
 
+@pytest.mark.calibration
 @settings(max_examples=30, deadline=None)
 @given(scenarios(), st.sampled_from(sorted(set(known_keys()) - {"osts.drive"})))
 def test_a_value_reads_back_from_its_own_text(scenario: Scenario, name: str) -> None:

@@ -52,6 +52,7 @@ def ran(scenario: Scenario) -> dict[str, float]:
     return last_week(of)
 
 
+@pytest.mark.calibration
 def test_nightly_trims_give_writes_back_where_collection_limits_them():
     never, nightly = ran(perlmutter(0.74)), ran(perlmutter(0.74, trim=Trim(every_s=DAY)))
     assert never["fullness"] == pytest.approx(0.74, abs=0.02)
@@ -64,6 +65,7 @@ def test_nightly_trims_give_writes_back_where_collection_limits_them():
     )
 
 
+@pytest.mark.calibration
 def test_discard_gives_at_least_what_nightly_trims_give():
     nightly = ran(perlmutter(0.74, trim=Trim(every_s=DAY)))
     discard = ran(perlmutter(0.74, trim=Trim(discard=True)))
@@ -103,6 +105,7 @@ def test_threads_change_no_bit(threads):
     )
 
 
+@pytest.mark.calibration
 def test_a_quiet_probe_varies_by_some_percent():
     of = Simulation(replace(small(10.0), seed=3))
     of.run()

@@ -31,9 +31,9 @@ from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-_LOOPS: Final = "useless loops a request"
+_LOOPS: Final = "useless loops per request"
 _SOURCE: Final = "allocator_useless_loops_total, allocator_requests_total"
-_GROUPS: Final = "block groups looked at a request"
+_GROUPS: Final = "block groups looked at per request"
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Share of the CPU in the allocator that tells. 24 useless loops in 1,000 requests on a 133 TB OST
@@ -44,7 +44,7 @@ _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against useless loops of the block allocator."""
+    """Return the evidence for and against useless loops of the block allocator."""
     seen = observe(context)
     return (
         *_loops(context, seen),
@@ -78,8 +78,8 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
                 ("loops-over-limit", Route.EXPECTED),
             )
         )
-    there = flags(rate, pl.col("value") >= RATE_LIMIT)
-    names = targets_of(there)
+    over_limit = flags(rate, pl.col("value") >= RATE_LIMIT)
+    names = targets_of(over_limit)
     per_target = bad.group_by("target").agg(pl.col("value").median())
     worst = float(per_target.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     time = in_time(rate, ratio=_TIMES, present_from=RATE_LIMIT, absent=-0.8)
@@ -89,7 +89,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
         time.evidence("loops-in-time", _LOOPS, source=_SOURCE, targets=names),
-        timing(context, there, f"{_LOOPS} over {RATE_LIMIT:g}"),
+        timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}"),
         slow.evidence("loops-between-targets", _LOOPS, source=_SOURCE, targets=names),
         limit.evidence(
             "loops-over-limit", f"{_LOOPS} of the worst target", source=_SOURCE, targets=names
@@ -99,64 +99,70 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
-    found = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
-    return found.evidence(
+    contrast = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
+    return contrast.evidence(
         "groups-searched", _GROUPS, source=source, why_not=seen.why_not(source, kinds=OSTS)
     )
 
 
 def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
     """Return whether the servers of the slow targets were busier than those of the fast ones."""
-    found = between_targets(
+    contrast = between_targets(
         seen.values("server_cpu_fraction", kinds=OSTS), breadth(context), ratio=1.15, by=0.05,
         absent=-0.4,
     )  # fmt: skip
-    return found.evidence(
+    return contrast.evidence(
         "cpu-of-slow-targets", "CPU of the targets' servers", unit="1", source="server_cpu_fraction"
     )
 
 
 def _profile(context: Context) -> Evidence:
     """Return what share of the servers' CPU samples lies in the allocator."""
-    what = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
+    subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
     share, usual = (cpu_share_of_allocator(context, bad=which) for which in (True, False))
     if share is None:
         return not_available(
             "allocator-cpu-share",
-            what,
+            subject,
             Route.EXPECTED,
             Message("no-cpu-profile", "no CPU profile of the bad hours"),
         )
-    found = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
+    contrast = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
     before = "" if usual is None else f", {format_percent(usual, 0)} in good hours"
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
     return weighed(
-        "allocator-cpu-share", f"{what}: {format_percent(share, 0)}{before}", Route.EXPECTED,
-        found.weight / 3 if same else found.weight, value=share, reference=_CPU_SHARE, unit="1",
-        source="CPU profile", throughout=same,
-    )  # fmt: skip
+        "allocator-cpu-share",
+        f"{subject}: {format_percent(share, 0)}{before}",
+        Route.EXPECTED,
+        contrast.weight / 3 if same else contrast.weight,
+        value=share,
+        reference=_CPU_SHARE,
+        unit="1",
+        source="CPU profile",
+        throughout=same,
+    )
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
     """Return whether the thresholds are those with which the loops begin under 25 % free."""
     import polars as pl
 
-    what = "thresholds of the allocator's loops"
+    subject = "thresholds of the allocator's loops"
     family = seen.texts("allocator_family", kinds=OSTS).filter(pl.col("bad"))
     values = _threshold_values(context)
     if not values:
         if family.is_empty():
             why = Message("name-missing", "no snapshot contains mb_c1_threshold to mb_c3_threshold")
             return not_available(
-                "thresholds", what, Route.EXPECTED, why, source="ldiskfs/*/mb_c1_threshold"
+                "thresholds", subject, Route.EXPECTED, why, source="ldiskfs/*/mb_c1_threshold"
             )
         name = commonest(family) or ""
         old = name.startswith("loops-by-number")
-        said = f"the allocator is of the family {name}"
+        text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer walks, none of them by threshold.
         return weighed(
             "allocator-family",
-            said,
+            text,
             Route.EXPECTED,
             0.0 if old else -0.3,
             source="allocator_family",
@@ -164,12 +170,12 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
     skipped = second >= first  # from where c0 is skipped on, c1 is as well: the seeds' remedy
-    said = f"{what}: {shown}"
-    said += "; the loop that finds nothing is skipped" if skipped else ""
+    text = f"{subject}: {shown}"
+    text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
     return weighed(
         "thresholds",
-        said,
+        text,
         Route.EXPECTED,
         weight,
         value=shown,
@@ -180,14 +186,14 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
 
 def _threshold_values(context: Context) -> dict[str, int]:
     """Return the commonest value of each threshold in the bad hours."""
-    found: dict[str, int] = {}
+    thresholds: dict[str, int] = {}
     for number in _DEFAULTS:
         value = commonest(settings(context, f"mb_c{number}_threshold"))
         # It reads back with or without a sign: "25", "25%".
         match = None if value is None else re.match(r"\d+", value)
         if match is not None:
-            found[number] = int(match.group())
-    return found
+            thresholds[number] = int(match.group())
+    return thresholds
 
 
 def _full(seen: Observations) -> Evidence:
@@ -195,13 +201,15 @@ def _full(seen: Observations) -> Evidence:
     import polars as pl
 
     bad = seen.fullness().filter(pl.col("bad"))
-    what = "the fullest target"
+    subject = "the fullest target"
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=OSTS)
-        return not_available("fullest-target", what, Route.EXPECTED, why, source="used_bytes")
+        return not_available("fullest-target", subject, Route.EXPECTED, why, source="used_bytes")
     fullest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
-    found = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
-    return found.evidence("fullest-target", what, unit="1", source="used_bytes, available_bytes")
+    contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
+    return contrast.evidence(
+        "fullest-target", subject, unit="1", source="used_bytes, available_bytes"
+    )
 
 
 CAUSE: Final = Cause(
@@ -211,7 +219,7 @@ CAUSE: Final = Cause(
     assess=assess,
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "
-        "free a tenth of it elsewhere, and measure it beside its neighbours: loops, CPU and "
-        "writes move together if it is the allocator."
+        "free a tenth of it elsewhere, and measure it beside its neighbours. If the allocator "
+        "is the cause, loops, CPU and writes change together."
     ),
 )

@@ -34,7 +34,7 @@ _SOURCE: Final = "degraded"
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a degraded array or a rebuild."""
+    """Return the evidence for and against a degraded array or a rebuild."""
     import polars as pl
 
     seen = observe(context)
@@ -63,7 +63,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         timing(context, degraded, who),
         expected(float(len(names)), 0.5, over=0.5, under=-0.3).evidence(
             "degraded-expected",
-            "degraded arrays, where none should be",
+            "degraded arrays (expected: none)",
             source=_SOURCE,
             targets=names,
         ),
@@ -82,15 +82,18 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
     """Return whether slow targets are left that no degraded array explains."""
-    what = "slow targets whose arrays are whole"
+    subject = "slow targets whose arrays are whole"
     if not slow or not names:
         return weighed(
-            "slow-targets-whole", f"{what}: nothing to hold together", Route.TARGETS, 0.0
+            "slow-targets-whole",
+            f"{subject}: no slow target or no degraded array",
+            Route.TARGETS,
+            0.0,
         )
     whole = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
     weight = -0.5 if len(whole) > len(slow) / 2 else 0.0
-    said = f"{what}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
-    return weighed("slow-targets-whole", said, Route.TARGETS, weight, value=float(len(whole)),
+    text = f"{subject}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
+    return weighed("slow-targets-whole", text, Route.TARGETS, weight, value=float(len(whole)),
                    reference=float(len(slow)), targets=whole)  # fmt: skip
 
 
@@ -98,25 +101,27 @@ def _media_errors(seen: Observations) -> Evidence:
     """Return whether drives counted media errors: a drive that is about to leave its array."""
     import polars as pl
 
-    what = "media errors of drives"
+    subject = "media errors of drives"
     source = "drive_media_errors_total"
     # The sum over a target's drives: telling its thousands of drives apart would cost more.
     errors = grown(seen.values(source))
     if errors.filter(pl.col("bad")).is_empty():
-        return not_available("media-errors", what, Route.TIME, seen.why_not(source), source=source)
+        return not_available(
+            "media-errors", subject, Route.TIME, seen.why_not(source), source=source
+        )
     names = targets_of(errors)
-    found = presence(errors, absent=0.0)
+    contrast = presence(errors, absent=0.0)
     who = f" beneath {named(names)}" if names else ": none"
     return weighed(
         "media-errors",
-        f"{what}{who}",
+        f"{subject}{who}",
         Route.TIME,
-        min(0.4, found.weight),
-        value=found.value,
-        reference=found.reference,
+        min(0.4, contrast.weight),
+        value=contrast.value,
+        reference=contrast.reference,
         unit="1",
         targets=names,
-        at=found.at,
+        at=contrast.at,
         source=source,
     )
 
@@ -127,7 +132,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Measure the target of the degraded array beside its neighbours now, and again when the "
-        "rebuild is done."
+        "Measure the target of the degraded array beside its neighbours now and again after the "
+        "rebuild."
     ),
 )

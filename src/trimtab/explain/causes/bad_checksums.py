@@ -44,7 +44,7 @@ _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against transfers that arrived damaged."""
+    """Return the evidence for and against transfers that arrived damaged."""
     return (
         _counted(context),
         _in_time(context),
@@ -68,17 +68,17 @@ def _counted(context: Context) -> Evidence:
     if grown:
         n = sum(count for count, _ in grown.values())
         first = min(at for _, at in grown.values())
-        said = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
+        text = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
         return weighed(
-            "checksums-counted", said, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
+            "checksums-counted", text, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
             targets=sorted(grown), at=first, source=_NAME,
         )  # fmt: skip
     most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     if most > 0:
-        said = f"{most:.0f} {_WHAT} were counted before the bad hours, none in them"
+        text = f"{most:.0f} {_WHAT} counted before the bad hours, none in them"
         return weighed(
             "checksums-counted-earlier",
-            said,
+            text,
             Route.EXPECTED,
             _STOOD_BEFORE,
             value=0.0,
@@ -87,10 +87,10 @@ def _counted(context: Context) -> Evidence:
             source=_NAME,
         )
     machines = bad.get_column("target").n_unique()
-    said = f"no {_WHAT}: the kernel logs of {machines} machines tell of none"
+    text = f"no {_WHAT} in the kernel logs of {machines} machines"
     return weighed(
         "checksums-none",
-        said,
+        text,
         Route.EXPECTED,
         _NONE,
         value=0.0,
@@ -106,20 +106,20 @@ def _in_time(context: Context) -> Evidence:
 
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
-    what = f"{_WHAT} in bad and in good hours"
+    subject = f"{_WHAT} in bad and good hours"
     for is_bad, which in ((True, "bad"), (False, "good")):
         times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
         if times < 2:
             reason = Message("too-few-counts", f"fewer than two counts in the {which} hours")
-            return not_available("checksums-in-time", what, Route.TIME, reason, source=_NAME)
+            return not_available("checksums-in-time", subject, Route.TIME, reason, source=_NAME)
     bad, good = (
         sum(count for count, _ in _growth(values, bad=which).values()) for which in (True, False)
     )
-    said = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
+    text = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
     weight = _CAME_WITH if bad and not good else 0.0
     return weighed(
         "checksums-in-time",
-        said,
+        text,
         Route.TIME,
         weight,
         value=bad,
@@ -152,18 +152,22 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
 
 def _told(context: Context) -> Evidence:
     """Return whether the log book holds such a message."""
-    what = f"a message of {_WHAT} in the log book"
-    found = sorted(
-        (one for one in context.events if _MESSAGE.search(one.detail) and context.is_bad(one.at)),
-        key=lambda one: one.at,
+    subject = f"a message about {_WHAT} in the log book"
+    messages = sorted(
+        (
+            event
+            for event in context.events
+            if _MESSAGE.search(event.detail) and context.is_bad(event.at)
+        ),
+        key=lambda event: event.at,
     )
-    if not found:
-        return weighed("checksums-not-logged", f"no {what.removeprefix('a ')}", Route.LOG, 0.0)
-    first = found[0]
-    said = f"{what} at {first.at:%d %B %H:%M}: {first.detail[:200]}"
+    if not messages:
+        return weighed("checksums-not-logged", f"no {subject.removeprefix('a ')}", Route.LOG, 0.0)
+    first = messages[0]
+    text = f"{subject} at {first.at:%d %B %H:%M}: {first.detail[:200]}"
     return weighed(
         "checksums-logged",
-        said,
+        text,
         Route.LOG,
         _TOLD,
         targets=first.targets,
@@ -175,18 +179,18 @@ def _told(context: Context) -> Evidence:
 def _read_back(context: Context) -> Evidence:
     """Return whether a probe read other data than it had written."""
     runs = [run for run in context.runs if context.is_bad(run.at)]
-    what = "runs that read other data than they had written"
+    subject = "runs that read back wrong data"
     if not runs:
         return not_available(
-            "data-verified", what, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
+            "data-verified", subject, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
         )
     wrong = [run for run in runs if _wrong_data(run)]
     if not wrong:
         # Few probes verify what they read.
-        return weighed("data-verified", f"no {what}, of those that look", Route.RUNS, 0.0)
+        return weighed("data-verified", f"no {subject}, among those that verify", Route.RUNS, 0.0)
     return weighed(
         "data-verified",
-        f"{len(wrong)} of {len(runs)} {what}",
+        f"{len(wrong)} of {len(runs)} {subject}",
         Route.RUNS,
         _OF_RUNS,
         value=float(len(wrong)),
@@ -205,16 +209,18 @@ def _checked(context: Context) -> Evidence:
     """Return whether transfers were checked at all: unchecked, none would be counted."""
     import polars as pl
 
-    what = "whether transfers carry checksums"
+    subject = "whether transfers carry checksums"
     if context.incident.shape is Shape.INTEGRITY:
         return weighed(
-            "data-at-risk", "the incident is that transfers were damaged", Route.EXPECTED, 1.0
+            "data-at-risk", "the incident itself is damaged transfers", Route.EXPECTED, 1.0
         )
-    found = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
-    if found.is_empty():
+    settings = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
+    if settings.is_empty():
         reason = Message("name-missing", "no snapshot contains the setting checksums")
-        return not_available("checksums-enabled", what, Route.EXPECTED, reason, source="checksums")
-    values = set(found.get_column("value").drop_nulls().to_list())
+        return not_available(
+            "checksums-enabled", subject, Route.EXPECTED, reason, source="checksums"
+        )
+    values = set(settings.get_column("value").drop_nulls().to_list())
     off = {value for value in values if value.strip().lower() in _OFF}
     code, text = "checksums-on", "transfers carry checksums"
     if off == values and values:

@@ -21,10 +21,9 @@ from statistics import median
 from typing import Final
 
 from trimtab.explain.breadth import breadth
-from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
-from trimtab.explain.causes.shared import named
+from trimtab.explain.causes.shared import named, with_circumstance
 from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
@@ -71,7 +70,7 @@ _NOTHING_SET: Final = -0.8
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a change of configuration."""
+    """Return the evidence for and against a change of configuration."""
     event, weight = _event(context)
     changes = _changes(context)
     setting = _near(context, changes)
@@ -83,21 +82,25 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _taken_back(context, setting, changes),
         _as_large(context, event if weight > 0 else None, setting),
     )
-    return beside(seen, _shape(context))
+    return with_circumstance(seen, _shape(context))
 
 
 def _event(context: Context) -> tuple[Event | None, float]:
     """Return the entry of the log book that fits the beginning best, and what it weighs."""
     changes = sorted(
-        (one for one in context.events if one.kind in KINDS and one.at <= context.now),
-        key=lambda one: one.at,
+        (event for event in context.events if event.kind in KINDS and event.at <= context.now),
+        key=lambda change: change.at,
     )
     begun = context.incident.at
-    near = [one for one in changes if begun - _BEFORE <= _over(one) and one.at <= begun + _AFTER]
+    near = [
+        change
+        for change in changes
+        if begun - _BEFORE <= _over(change) and change.at <= begun + _AFTER
+    ]
     if not near:
         return None, 0.0
-    best = [(one, _weight_of(context, one, changes)) for one in near]
-    return max(best, key=lambda one: one[1])
+    best = [(change, _weight_of(context, change, changes)) for change in near]
+    return max(best, key=lambda change: change[1])
 
 
 def _over(event: Event) -> datetime:
@@ -113,7 +116,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     far = timedelta() if event.at <= begun <= _over(event) else abs(gap)
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
     # How often the log book has such an entry: where there are many, one near by is no wonder.
-    first = min([one.at for one in context.events] + [begun - timedelta(days=14)])
+    first = min([event.at for event in context.events] + [begun - timedelta(days=14)])
     days = max((context.now - first) / timedelta(days=1), 1.0)
     rate = (len(changes) - 1 + 0.5) / days
     window = max(next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE), _SOON)
@@ -150,19 +153,19 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
         if not context.events:
             reason = Message("log-empty", "the log book is empty: changes may be missing from it")
             return not_available("change-logged", "a change in the log book", Route.LOG, reason)
-        said = "the log book tells of no change in the two days before the first bad run"
-        return weighed("change-not-logged", said, Route.LOG, _NOTHING_LOGGED)
+        text = "the log book has no change in the two days before the first bad run"
+        return weighed("change-not-logged", text, Route.LOG, _NOTHING_LOGGED)
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
-    said = (
-        f"the log book tells of a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
-        f"run: {event.detail[:160] or 'no more is said'}"
+    text = (
+        f"the log book has a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
+        f"run: {event.detail[:160] or 'no details'}"
     )
     if weight < 0 and hours < 0:
-        said += "; it had begun by then"
+        text += "; the incident had begun by then"
     return weighed(
         "change-logged",
-        said,
+        text,
         Route.LOG,
         weight,
         targets=event.targets,
@@ -172,18 +175,20 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
 
 
 def _changes(context: Context) -> list[SettingChange]:
-    return [one for one in observe(context).setting_changes() if STATES.match(one.name) is None]
+    return [
+        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
+    ]
 
 
 def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """Return the settings that changed about when it began."""
     begun = context.incident.at
     return tuple(
-        one
-        for one in changes
-        if one.before_at <= begun + _AFTER / 4
-        and one.at >= begun - _BEFORE / 4
-        and not (one.before_at > begun and _down_before(context, one.before_at))
+        change
+        for change in changes
+        if change.before_at <= begun + _AFTER / 4
+        and change.at >= begun - _BEFORE / 4
+        and not (change.before_at > begun and _down_before(context, change.before_at))
     )
 
 
@@ -195,21 +200,21 @@ def _set(
     logged: float,
 ) -> Evidence:
     """Return whether snapshots show that a setting was changed when it began."""
-    what = "settings in snapshots before and after it began"
+    subject = "settings in snapshots before and after the onset"
     known = _times_of_settings(context)
     begun = context.incident.at
     if not any(at < begun for at in known) or not any(at >= begun for at in known):
         reason = Message(
             "no-settings", "no snapshots with settings on both sides of the first bad run"
         )
-        return not_available("setting-changed", what, Route.EXPECTED, reason, source="settings")
-    others = [one for one in changes if one not in near]
+        return not_available("setting-changed", subject, Route.EXPECTED, reason, source="settings")
+    others = [change for change in changes if change not in near]
     if not near:
-        said = f"no setting was changed when it began; {len(others)} at other times"
+        text = f"no setting changed at the onset; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
         return weighed(
             "setting-unchanged",
-            said,
+            text,
             Route.EXPECTED,
             _NOTHING_SET,
             value=0.0,
@@ -219,15 +224,17 @@ def _set(
     if logged > 0:
         # Entry and setting are one change: together they weigh little more than the weightier.
         weight = max(_SHOWN_TOO, weight - logged)
-    widest = max(near, key=lambda one: (len(one.targets) / max(one.of, 1), -_gap_h(one, begun)))
+    widest = max(
+        near, key=lambda change: (len(change.targets) / max(change.of, 1), -_gap_h(change, begun))
+    )
     more = f" and {len(near) - 1} more" if len(near) > 1 else ""
-    said = (
+    text = (
         f"{widest.name} went from {widest.before[:60]} to {widest.after[:60]} between "
         f"{widest.before_at:%d %B %H:%M} and {widest.at:%d %B %H:%M} on {len(widest.targets)} of "
-        f"{widest.of} that have it{more}"
+        f"{widest.of} with this setting{more}"
     )
     return weighed(
-        "setting-changed", said, Route.EXPECTED, weight,
+        "setting-changed", text, Route.EXPECTED, weight,
         value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
         at=widest.at, source=f"setting {widest.name}",
     )  # fmt: skip
@@ -237,25 +244,25 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     """Return whether targets are there in the bad hours that no good one knew: capacity added."""
     import polars as pl
 
-    what = "targets that were not there in the good hours"
+    subject = "targets missing in the good hours"
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
     good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
     bad = seen.filter(pl.col("bad"))
     if bad.is_empty() or not good:
         why = observe(context).why_not("capacity_bytes", kinds=OSTS)
-        return not_available("targets-added", what, Route.TIME, why, source="capacity_bytes")
+        return not_available("targets-added", subject, Route.TIME, why, source="capacity_bytes")
     first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
-        return weighed("targets-unchanged", "no target was added", Route.TIME, 0.0)
+        return weighed("targets-unchanged", "no target added", Route.TIME, 0.0)
     at = min(added.get_column("at").to_list())
     names = added.get_column("target").to_list()
     soon = at - context.incident.at <= _AFTER
-    said = f"{named(names)} were not there in the good hours, and are from {at:%d %B %H:%M} on"
+    text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
     return weighed(
         "targets-added",
-        said,
+        text,
         Route.TIME,
         weight,
         value=float(len(names)),
@@ -275,9 +282,9 @@ def _weight_of_setting(
     """Return what a change among snapshots weighs: little where settings change all the time."""
     days = max((known[-1] - known[0]) / timedelta(days=1), 1.0)
     # Settings that were changed together are one change.
-    times = {one.at for one in others}
+    times = {change.at for change in others}
     rate = (len(times) + 0.5) / days
-    window = max(min(one.at - one.before_at for one in near), _SOON)
+    window = max(min(change.at - change.before_at for change in near), _SOON)
     by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
     return max(0.2, min(_SETTING_MOST, math.log10(0.8 / by_chance)))
 
@@ -300,61 +307,66 @@ def _shape(context: Context) -> Evidence:
                 "shape-of-change", "a step: the level changed and stayed", Route.RUNS, weight
             )
         case Shape.DRIFT:
-            said = "the level went down day by day; a change makes a step"
-            return weighed("shape-of-change", said, Route.RUNS, -0.8)
+            text = "the level fell gradually; a change makes a step"
+            return weighed("shape-of-change", text, Route.RUNS, -0.8)
         case Shape.DIP:
             return weighed(
-                "shape-of-change", "a dip: a change stays until it is taken back", Route.RUNS, -0.7
+                "shape-of-change", "a dip; a change lasts until it is reverted", Route.RUNS, -0.7
             )
         case Shape.UNSTEADY:
-            return weighed("shape-of-change", "the level held; a change moves it", Route.RUNS, -0.3)
+            return weighed(
+                "shape-of-change", "the level held; a change shifts it", Route.RUNS, -0.3
+            )
         case _:
             return weighed(
-                "shape-of-change", f"its shape ({incident.shape}) does not tell", Route.RUNS, 0.0
+                "shape-of-change",
+                f"its shape ({incident.shape}) is not indicative",
+                Route.RUNS,
+                0.0,
             )
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether every target lost alike, or those that were changed."""
-    what = "whether all targets changed alike"
-    found = breadth(context)
+    subject = "whether all targets changed equally"
+    extent = breadth(context)
     changed = set(event.targets) if event is not None else set()
-    for one in settings:
-        if len(one.targets) < one.of:
-            changed |= set(one.targets)
-    if found.slow and changed:
-        fits = len(changed & set(found.slow)) / len(changed | set(found.slow))
-        said = f"slow are {named(found.slow)}, changed were {named(changed)}"
+    for change in settings:
+        if len(change.targets) < change.of:
+            changed |= set(change.targets)
+    if extent.slow and changed:
+        fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
+        text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
         weight = 0.8 if fits >= 0.5 else -0.6
         return weighed(
             "slow-among-changed",
-            said,
+            text,
             Route.TARGETS,
             weight,
             value=fits,
             unit="1",
-            targets=found.slow,
+            targets=extent.slow,
         )
-    if not found.surveyed:
-        return not_available("targets-alike", what, Route.TARGETS, found.reason)
-    if found.slow:
-        said = f"{named(found.slow)} were slow and the others were not; a change is of all"
-        return weighed("some-targets-slow", said, Route.TARGETS, -0.8, targets=found.slow)
-    level = "" if found.level is None else f" ({format_percent(found.level, 0)} of before)"
-    if found.level is not None and settings:
+    if not extent.surveyed:
+        return not_available("targets-alike", subject, Route.TARGETS, extent.reason)
+    if extent.slow:
+        text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
+        return weighed("some-targets-slow", text, Route.TARGETS, -0.8, targets=extent.slow)
+    level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
+    if extent.level is not None and settings:
         # A survey on the servers does not feel what was changed on the clients.
-        of_clients = all(one.kind == "client" for one in settings)
-        if of_clients and found.alike and on_servers(context):
-            said = f"the targets themselves lost{level}; what was changed is on the clients"
+        of_clients = all(change.kind == "client" for change in settings)
+        if of_clients and extent.alike and on_servers(context):
+            text = f"the targets themselves lost speed{level}; the change is on the clients"
             return weighed(
-                "changed-on-clients", said, Route.TARGETS, -0.4, value=found.level, unit="1"
+                "changed-on-clients", text, Route.TARGETS, -0.4, value=extent.level, unit="1"
             )
     return weighed(
         "targets-alike",
-        f"no target was slow by itself{level}",
+        f"no single target was slow{level}",
         Route.TARGETS,
         0.3,
-        value=found.level,
+        value=extent.level,
         unit="1",
     )
 
@@ -365,38 +377,38 @@ def _taken_back(
     """Return whether the level came back with the change or without it."""
     until = context.incident.until
     if until is None:
-        return weighed("incident-open", "it goes on", Route.TIME, 0.0)
+        return weighed("incident-open", "the incident is open", Route.TIME, 0.0)
     close = timedelta(hours=6)
     reversal = next(
         (
-            one
-            for one in changes
-            if one not in near
-            and abs(one.at - until) <= close
-            and any(one.name == first.name and one.after == first.before for first in near)
+            change
+            for change in changes
+            if change not in near
+            and abs(change.at - until) <= close
+            and any(change.name == first.name and change.after == first.before for first in near)
         ),
         None,
     )
     if reversal is not None:
-        said = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
+        text = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
         return weighed(
             "setting-reverted",
-            said,
+            text,
             Route.TIME,
             0.8,
             at=reversal.at,
             source=f"setting {reversal.name}",
         )
     logged = [
-        one
-        for one in context.events
-        if one.kind in KINDS and abs(one.at - until) <= close and one.at > context.incident.at
+        event
+        for event in context.events
+        if event.kind in KINDS and abs(event.at - until) <= close and event.at > context.incident.at
     ]
     if logged:
-        said = f"it ended about when the log book tells of {logged[0].detail[:120] or 'a change'}"
+        text = f"it ended near a log entry: {logged[0].detail[:120] or 'a change'}"
         return weighed(
             "reversal-logged",
-            said,
+            text,
             Route.TIME,
             0.5,
             at=logged[0].at,
@@ -404,7 +416,7 @@ def _taken_back(
         )
     return weighed(
         "recovered-unchanged",
-        "the level came back and nothing was changed back",
+        "the level recovered without a reversal",
         Route.TIME,
         -0.8,
         at=until,
@@ -414,7 +426,9 @@ def _taken_back(
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether the effect is as large as the one that such a change is known to have."""
     incident = context.incident
-    words = " ".join([*(one.name for one in settings), event.detail if event is not None else ""])
+    words = " ".join(
+        [*(change.name for change in settings), event.detail if event is not None else ""]
+    )
     for pattern, name, known in KNOWN_EFFECTS:
         if pattern.search(words) is None or incident.effect is None:
             continue
@@ -422,13 +436,13 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
         low = interval.low if interval is not None else incident.effect - _EFFECT_WITHIN
         high = interval.high if interval is not None else incident.effect + _EFFECT_WITHIN
         fits = low - _EFFECT_WITHIN <= known <= high + _EFFECT_WITHIN
-        said = (
-            f"the level is at {format_percent(incident.effect)} of before; {name} took another "
-            f"system's writes to {format_percent(known)}"
+        text = (
+            f"the level is {format_percent(incident.effect)} of its former value; {name} reduced "
+            f"another system's writes to {format_percent(known)}"
         )
         return weighed(
             "known-effect",
-            said,
+            text,
             Route.EXPECTED,
             0.2 if fits else 0.0,
             value=incident.effect,
@@ -436,7 +450,7 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
             unit="1",
             source="first seed, VI",
         )
-    return weighed("known-effect", "no change whose effect elsewhere is known", Route.EXPECTED, 0.0)
+    return weighed("known-effect", "no change with a known effect elsewhere", Route.EXPECTED, 0.0)
 
 
 CAUSE: Final = Cause(
@@ -445,9 +459,8 @@ CAUSE: Final = Cause(
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
     measurement=(
-        "On one client or one target of a kind that is not in service, measure with the old value "
-        "and with the new one in turn, a dozen runs each; what protects data or the system stays "
-        "on, and its cost is known then."
+        "On one client or target out of service, alternate the old and the new value, a dozen "
+        "runs each. Protection of data and system stays on; the test shows its cost."
     ),
     brings_about=("writeback-throttling", "allocator-loops", "few-targets-open"),
 )

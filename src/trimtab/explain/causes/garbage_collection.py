@@ -39,7 +39,7 @@ trims and at 83 % with nightly ones and more drives (``facts/flash.md`` f, readi
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against garbage collection during writes."""
+    """Return the evidence for and against garbage collection during writes."""
     seen = observe(context)
     return (
         *_amplified(context, seen),
@@ -56,16 +56,16 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return what the drives' own figures say, three ways."""
     import polars as pl
 
-    what = "bytes that the drives wrote for each that they were given"
+    subject = "write amplification of the drives"
     figures = seen.values(_AMPLIFICATION)
     bad = figures.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not(_AMPLIFICATION)
         return (
-            not_available("amplification-in-time", what, Route.TIME, why, source=_AMPLIFICATION),
+            not_available("amplification-in-time", subject, Route.TIME, why, source=_AMPLIFICATION),
             not_available(
                 "amplification-between-targets",
-                f"{what}, slow and fast targets",
+                f"{subject}, slow and fast targets",
                 Route.TARGETS,
                 why,
             ),
@@ -77,13 +77,13 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     time = in_time(figures, over="mean", ratio=_MORE, absent=0.0 if lifelong else -0.5)
     limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
     return (
-        time.evidence("amplification-in-time", what, unit="B/B", source=_AMPLIFICATION),
+        time.evidence("amplification-in-time", subject, unit="B/B", source=_AMPLIFICATION),
         between_targets(
             figures, breadth(context), ratio=_MORE, absent=0.0 if lifelong else -0.7
-        ).evidence("amplification-between-targets", what, unit="B/B", source=_AMPLIFICATION),
+        ).evidence("amplification-between-targets", subject, unit="B/B", source=_AMPLIFICATION),
         limit.evidence(
             "amplification-over-limit",
-            f"{what}, the median target",
+            f"{subject}, the median target",
             unit="B/B",
             source=_AMPLIFICATION,
         ),
@@ -104,17 +104,17 @@ def _full(seen: Observations) -> Evidence:
     """Return whether the targets are so full that drives run out of room to collect."""
     import polars as pl
 
-    what = "fullness of the median target"
+    subject = "fullness of the median target"
     bad = seen.fullness().filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=OSTS)
         return not_available(
-            "fullness-for-collection", what, Route.EXPECTED, why, source="used_bytes"
+            "fullness-for-collection", subject, Route.EXPECTED, why, source="used_bytes"
         )
     per_target = bad.group_by("target").agg(pl.col("value").max())
     high = float(per_target.get_column("value").quantile(0.75) or 0.0)
-    found = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
-    return found.evidence(
+    contrast = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
+    return contrast.evidence(
         "fullness-for-collection",
         "fullness of the fuller quarter of targets",
         unit="1",
@@ -124,23 +124,23 @@ def _full(seen: Observations) -> Evidence:
 
 def _no_cpu(seen: Observations) -> Evidence:
     """Return whether the servers' processors stayed as they were: drives need none of them."""
-    found = cpu_up(seen, absent=0.0)
-    if found.reason is not None:
-        return found.evidence(
+    contrast = cpu_up(seen, absent=0.0)
+    if contrast.reason is not None:
+        return contrast.evidence(
             "server-cpu", "server CPU", why_not=seen.why_not("server_cpu_fraction")
         )
-    rose = found.weight > 0
-    said = f"server CPU, which garbage collection does not need: {found.in_words('1')}"
-    weight = -min(0.6, found.weight) if rose else 0.2
+    rose = contrast.weight > 0
+    text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
+    weight = -min(0.6, contrast.weight) if rose else 0.2
     return weighed(
         "server-cpu",
-        said,
+        text,
         Route.EXPECTED,
         weight,
-        value=found.value,
-        reference=found.reference,
+        value=contrast.value,
+        reference=contrast.reference,
         unit="1",
-        at=found.at,
+        at=contrast.at,
         source="server_cpu_fraction",
     )
 
@@ -149,10 +149,10 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
     """Return whether the block allocator explains it as well: profile first, then its counters."""
     share = cpu_share_of_allocator(context)
     if share is not None and share >= 0.1:
-        said = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
+        text = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
         return weighed(
             "allocator-cpu-share",
-            said,
+            text,
             Route.EXPECTED,
             -0.5,
             value=share,
@@ -160,19 +160,19 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
             unit="1",
             source="CPU profile",
         )
-    what = "useless loops of the block allocator a request"
+    subject = "useless loops of the block allocator per request"
     loops = useless_per_request(seen)
-    found = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
-    if found.reason is not None:
+    contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
+    if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
-        return found.evidence("loops-in-time", what, why_not=why)
+        return contrast.evidence("loops-in-time", subject, why_not=why)
     return weighed(
         "loops-in-time",
-        f"{what}: {found.in_words()}",
+        f"{subject}: {contrast.in_words()}",
         Route.EXPECTED,
-        -0.5 * min(1.0, found.weight) if found.weight > 0 else 0.1,
-        value=found.value,
-        reference=found.reference,
+        -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.1,
+        value=contrast.value,
+        reference=contrast.reference,
         source="allocator_useless_loops_total",
     )
 
@@ -183,8 +183,8 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Trim one slow target and measure it at once beside one that is left alone: writes that "
-        "come back without less server CPU were held up by the drives."
+        "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "
+        "and server CPU does not fall, the drives were the limit."
     ),
     brings_about=("writeback-throttling",),
 )

@@ -10,7 +10,8 @@ or they had been cured before: half an event each, equal for want of better.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from trimtab.explain.context import Context
 from trimtab.explain.contrasts import weighed
 from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
-from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.incident import Evidence, Found, Route, Shape
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -51,6 +52,19 @@ def named(targets: Iterable[str]) -> str:
 def heavier(*evidence: Evidence) -> Evidence:
     """Return the weightiest of pieces that say the same in two ways; one that is there, if any."""
     return max(evidence, key=lambda piece: (piece.reason is None, abs(piece.weight)))
+
+
+def with_circumstance(evidence: Sequence[Evidence], circumstance: Evidence) -> tuple[Evidence, ...]:
+    """Return the evidence with a circumstance: the shape of an incident, the metric it is in.
+
+    A circumstance weighs nothing where all other evidence is missing.
+
+    An incident always has a shape and mostly a metric. Where nothing else could be seen the cause
+    was not assessed, and a circumstance must not make it look as if it had been.
+    """
+    if all(piece.found in (Found.NOT_AVAILABLE, Found.NEUTRAL) for piece in evidence):
+        circumstance = replace(circumstance, found=Found.NEUTRAL, weight=0.0)
+    return (*evidence, circumstance)
 
 
 def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:

@@ -67,7 +67,7 @@ class _Growth:
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a target that fills by itself."""
+    """Return the evidence for and against a target that fills by itself."""
     seen = observe(context)
     full = _while_open(seen.fullness(), seen.values("create_enabled", kinds=OSTS))
     growth = _growth(full, context.incident.at)
@@ -76,10 +76,10 @@ def assess(context: Context) -> tuple[Evidence, ...]:
             seen.why_not("used_bytes", kinds=("ost", "file-system")) if not full.height else growth
         )
         return tuple(
-            not_available("filled-alone", what, route, why, source=_SOURCE)
-            for what, route in (
-                (_WHAT, Route.TARGETS), ("how full it became", Route.EXPECTED),
-                ("whether it is slow itself", Route.TARGETS), ("when it filled", Route.TIME),
+            not_available("filled-alone", subject, route, why, source=_SOURCE)
+            for subject, route in (
+                (_WHAT, Route.TARGETS), ("fullness reached", Route.EXPECTED),
+                ("whether it is slow", Route.TARGETS), ("onset of the growth", Route.TIME),
             )
         )  # fmt: skip
     return (
@@ -98,8 +98,8 @@ def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
     shares = open_.group_by("at").agg(share=pl.col("value").mean())
     first = pl.col("at") == pl.col("at").filter(pl.col("bad")).min()
     known = full.join(shares, on="at", how="left")
-    kept = ~pl.col("bad") | first | (pl.col("share").fill_null(1.0) >= _OPEN)
-    return known.filter(kept).drop("share")
+    relevant = ~pl.col("bad") | first | (pl.col("share").fill_null(1.0) >= _OPEN)
+    return known.filter(relevant).drop("share")
 
 
 def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
@@ -121,7 +121,7 @@ def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
     fast = [row for row in rows if row["grown"] - middle > (top - middle) / 2]
     rest = [row["grown"] for row in rows if row not in fast] or [middle]
     others = median(rest)
-    spread = 1.4826 * median(abs(one - others) for one in rest)
+    spread = 1.4826 * median(abs(value - others) for value in rest)
     return _Growth(
         targets=tuple(sorted(row["target"] for row in fast)) or (rows[0]["target"],),
         of=len(rows),
@@ -134,20 +134,20 @@ def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
 
 
 def _beyond_others(growth: _Growth) -> Evidence:
-    said = (
+    text = (
         f"{named(growth.targets)} grew by {_points(growth.grown)} of fullness since the day "
         f"before, the others by {_points(growth.others)}"
     )
     weight = 0.0
     if growth.beyond < _LITTLE:
-        said, weight = f"no target filled faster than the others: {said}", -1.2
+        text, weight = f"no target filled faster than the others: {text}", -1.2
     elif not growth.stands_out:
         weight = -0.8
     elif growth.beyond >= _GROWN and growth.spreads >= _SPREADS:
         weight = min(1.5, 0.9 + 2.0 * (growth.beyond - _GROWN))
     return weighed(
         "filled-alone",
-        said,
+        text,
         Route.TARGETS,
         weight,
         value=growth.grown,
@@ -160,15 +160,15 @@ def _beyond_others(growth: _Growth) -> Evidence:
 
 def _reached(context: Context, growth: _Growth) -> Evidence:
     limit = context.limits.fullness
-    found = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
-    what = f"the fullness that {named(growth.targets)} reached"
-    return found.evidence(
-        "fullness-reached", what, unit="1", source=_SOURCE, targets=growth.targets
+    contrast = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
+    subject = f"the fullness that {named(growth.targets)} reached"
+    return contrast.evidence(
+        "fullness-reached", subject, unit="1", source=_SOURCE, targets=growth.targets
     )
 
 
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
-    what = f"whether {named(growth.targets)} is slow itself"
+    subject = f"whether {named(growth.targets)} is slow"
     around = breadth(context)
     if not growth.stands_out or not around.surveyed:
         why = (
@@ -176,20 +176,20 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
             if growth.stands_out
             else Message("no-target-grew", "no target grew more than the others")
         )
-        return not_available("full-and-slow", what, Route.TARGETS, why)
+        return not_available("full-and-slow", subject, Route.TARGETS, why)
     slow = set(growth.targets) & set(around.slow)
     if slow:
-        said = f"{named(slow)} is among the {len(around.slow)} targets that are slow themselves"
+        text = f"{named(slow)} is among the {len(around.slow)} slow targets"
         return weighed(
             "full-and-slow",
-            said,
+            text,
             Route.TARGETS,
             0.7 if len(around.slow) <= 3 * len(slow) else 0.2,
             targets=sorted(slow),
         )
-    said = f"{named(growth.targets)} is not slow in the surveys: {around.reason}"
+    text = f"{named(growth.targets)} not slow in the surveys: {around.reason}"
     return weighed(
-        "full-not-slow", said, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets
+        "full-not-slow", text, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets
     )
 
 
@@ -200,13 +200,13 @@ def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
     if not growth.stands_out:
         return weighed(
             "fuller-than-day-before",
-            "no target became fuller by itself than it was",
+            "no single target became fuller",
             Route.TIME,
             0.0,
         )
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
-    found = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
-    return found.evidence(
+    contrast = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
+    return contrast.evidence(
         "fuller-than-day-before",
         f"fullness of {named(growth.targets)}",
         unit="1",
@@ -220,7 +220,7 @@ def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
     import polars as pl
 
     if not growth.stands_out:
-        return weighed("filled-never", "no target filled by itself, at no time", Route.TIME, 0.0)
+        return weighed("filled-never", "no single target filled", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     usual = pl.col("target").replace_strict(growth.usual, return_dtype=pl.Float64)
     begun = flags(of_them, pl.col("value") - usual > growth.beyond / 4)

@@ -77,8 +77,8 @@ class Recovery:
 
 def trims(context: Context) -> tuple[Event, ...]:
     """Return the trims of the log book, the earliest first."""
-    found = (event for event in context.events if event.kind is EventKind.TRIM)
-    return tuple(sorted(found, key=lambda event: event.at))
+    events = (event for event in context.events if event.kind is EventKind.TRIM)
+    return tuple(sorted(events, key=lambda event: event.at))
 
 
 def end_of(event: Event) -> datetime:
@@ -94,13 +94,13 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     """
     import polars as pl
 
-    found: dict[str, list[datetime]] = {}
+    trims_of: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
     for text, targets in shown.sort("value").iter_rows():
         if (at := _moment(text)) is None:
             continue
         for target in targets:
-            found.setdefault(target, []).append(at)
+            trims_of.setdefault(target, []).append(at)
     capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
     discards = seen.values("bytes_discarded_total").sort("target", "at")
     same = pl.col("target") == pl.col("target").shift()
@@ -110,8 +110,8 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     )
     trimmed = grew.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
     for target, start, end in trimmed.select("target", "before", "at").iter_rows():
-        found.setdefault(target, []).append(start + (end - start) / 2)
-    return found
+        trims_of.setdefault(target, []).append(start + (end - start) / 2)
+    return trims_of
 
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
@@ -135,8 +135,8 @@ def recovery(context: Context) -> Recovery | Message:
     ]
     if not within:
         return Message("no-trim", "no trim since it began")
-    reaches = {targets: _reach(context, targets) for targets in {one.targets for one in within}}
-    told = [
+    reaches = {targets: _reach(context, targets) for targets in {event.targets for event in within}}
+    measured = [
         (share, event)
         for event in within
         if (
@@ -146,10 +146,10 @@ def recovery(context: Context) -> Recovery | Message:
         )
         is not None
     ]
-    if not told:
+    if not measured:
         return Message("too-few-runs", "too few runs or surveys near the trims")
-    last = told[-1][1]
-    return Recovery(tuple(share for share, _ in told), last, _chance(context, last))
+    last = measured[-1][1]
+    return Recovery(tuple(share for share, _ in measured), last, _chance(context, last))
 
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
@@ -177,31 +177,42 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     speaks_for
         True for what a trim cures, false for what it leaves as it was.
     """
-    found = recovery(context)
-    what = "whether a trim brought the level back"
+    recovered = recovery(context)
+    subject = "recovery after a trim"
     # That a trim helped is before held against after. That it did not shows no beginning.
     route = Route.TIME if speaks_for else Route.LOG
-    if isinstance(found, Message):
-        return not_available("trim-recovery", what, route, found)
-    of = "the trim" if len(found.shares) == 1 else f"{len(found.shares)} trims, the last"
-    back = "nothing" if found.share < _NOTHING else format_percent(found.share, 0)
-    said = f"{back} of what was lost came back with {of} of {found.last.at:%d %B %H:%M}"
+    if isinstance(recovered, Message):
+        return not_available("trim-recovery", subject, route, recovered)
+    of = "the trim" if len(recovered.shares) == 1 else f"{len(recovered.shares)} trims, the last"
+    back = "nothing" if recovered.share < _NOTHING else format_percent(recovered.share, 0)
+    text = f"{back} of the loss recovered with {of} of {recovered.last.at:%d %B %H:%M}"
     return weighed(
-        "trim-recovery", said, route, _weight(found, speaks_for=speaks_for), value=found.share,
-        reference=RECOVERED, unit="1", at=found.last.at, source=f"event {found.last.id}",
-    )  # fmt: skip
+        "trim-recovery",
+        text,
+        route,
+        _weight(recovered, speaks_for=speaks_for),
+        value=recovered.share,
+        reference=RECOVERED,
+        unit="1",
+        at=recovered.last.at,
+        source=f"event {recovered.last.id}",
+    )
 
 
-def _weight(found: Recovery, *, speaks_for: bool) -> float:
-    if found.share >= RECOVERED:
+def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
+    if recovered.share >= RECOVERED:
         # Where trims come every few hours one of them stands near the end of anything.
-        helped = sum(share >= RECOVERED for share in found.shares)
-        most = _WEIGHT if found.chance <= 0 else min(_WEIGHT, -helped * math.log10(found.chance))
+        helped = sum(share >= RECOVERED for share in recovered.shares)
+        most = (
+            _WEIGHT
+            if recovered.chance <= 0
+            else min(_WEIGHT, -helped * math.log10(recovered.chance))
+        )
         return most if speaks_for else -most
-    if found.share > NOT_RECOVERED:
+    if recovered.share > NOT_RECOVERED:
         return 0.0
     # The allocator is not the only thing that a trim does not cure: for it that says little.
-    certain = min(1.0, 0.6 + 0.2 * len(found.shares))
+    certain = min(1.0, 0.6 + 0.2 * len(recovered.shares))
     return -_WEIGHT * certain if speaks_for else 0.3 * certain
 
 
@@ -249,7 +260,7 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
     after = relative.filter(pl.col("at") > end_of(trim)).get_column("value")
     if before.is_empty() or after.is_empty():
         return None
-    low, now = (float(one) for one in (before.median(), after.median()))  # pyright: ignore[reportArgumentType]
+    low, now = (float(level) for level in (before.median(), after.median()))  # pyright: ignore[reportArgumentType]
     return max(-1.0, min(1.5, (now - low) / (1 - low))) if low < _LAGGED else None
 
 

@@ -34,7 +34,7 @@ _SHARE: Final = 0.25
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a probe that did not do what it is asked for."""
+    """Return the evidence for and against a probe that did not do what it is asked for."""
     bad, good = runs_of_probe(context)
     usual = _usual_bytes(good)
     return (
@@ -50,26 +50,26 @@ def _invalid(
     bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
     """Return whether runs are known to have done something else."""
-    what = "runs of another workload than asked for"
-    told = [run for run in bad if run.status in _TELLS]
-    if not told:
+    subject = "runs of another workload than asked for"
+    reporting = [run for run in bad if run.status in _TELLS]
+    if not reporting:
         return not_available(
             "workload-invalid",
-            what,
+            subject,
             Route.RUNS,
             Message("no-bad-runs", "no run of the bad hours reports its workload"),
         )
-    wrong = [run for run in told if _is_other(run, usual_bytes, metric)]
+    wrong = [run for run in reporting if _is_other(run, usual_bytes, metric)]
     usual = [run for run in good if run.status in _TELLS]
     before = [run for run in usual if _is_other(run, usual_bytes, metric)]
-    share = len(wrong) / len(told)
+    share = len(wrong) / len(reporting)
     reference = len(before) / len(usual) if usual else None
-    said = f"{len(wrong)} of {len(told)} {what} in the bad hours"
-    said += "" if reference is None else f", {len(before)} of {len(usual)} in the good ones"
+    text = f"{len(wrong)} of {len(reporting)} {subject} in the bad hours"
+    text += "" if reference is None else f", {len(before)} of {len(usual)} in the good ones"
     if wrong:
         reasons = Counter(filter(None, map(_reason, wrong)))
-        said += f": {reasons.most_common(1)[0][0][:160]}" if reasons else ""
-    sure = len(told) / (len(told) + 1)
+        text += f": {reasons.most_common(1)[0][0][:160]}" if reasons else ""
+    sure = len(reporting) / (len(reporting) + 1)
     throughout = reference is not None and min(share, reference) >= 0.9
     if throughout:
         weight = 0.0
@@ -79,7 +79,7 @@ def _invalid(
         weight = _OTHER * sure * min(1.0, max(0.0, share - (reference or 0.0)) / 0.5)
     first = wrong[0] if wrong else None
     return weighed(
-        "workload-invalid", said, Route.RUNS, weight, value=share, reference=reference, unit="1",
+        "workload-invalid", text, Route.RUNS, weight, value=share, reference=reference, unit="1",
         at=None if first is None else first.at,
         source=None if first is None else f"run {first.id}", throughout=throughout,
     )  # fmt: skip
@@ -87,18 +87,18 @@ def _invalid(
 
 def _unjudged(bad: Sequence[RunFact]) -> Evidence:
     """Return whether the runs themselves forbid that they are judged at all."""
-    what = "runs that may not be judged"
+    subject = "runs that may not be judged"
     if not bad:
         return not_available(
             "runs-not-judged",
-            what,
+            subject,
             Route.EXPECTED,
             Message("no-bad-runs", "no run in the bad hours"),
         )
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
-    said = f"{format_percent(share, 0)} of the bad runs did another workload: they tell no speed"
+    text = f"{format_percent(share, 0)} of the bad runs did another workload: they tell no speed"
     return weighed(
-        "runs-not-judged", said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
+        "runs-not-judged", text, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
     )
 
 
@@ -127,28 +127,28 @@ def _usual_bytes(good: Sequence[RunFact]) -> float | None:
 
 def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
     """Return whether a run moved as much as it used to."""
-    what = "bytes that a run moved"
+    subject = "bytes moved per run"
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
     if len(sides[0]) < 2 or len(sides[1]) < 2:
         reason = Message("too-few-runs", "too few runs report how much they moved")
-        return not_available("bytes-moved", what, Route.EXPECTED, reason)
+        return not_available("bytes-moved", subject, Route.EXPECTED, reason)
     value, reference = median(sides[0]), median(sides[1])
     moved = (format_bytes(value), format_bytes(reference))
-    said = f"{what}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
+    text = f"{subject}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
     weight = 0.0
     if reference <= 0:
         return weighed(
-            "bytes-moved", said, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B"
+            "bytes-moved", text, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B"
         )
     if usual is None:
-        said += "; what it moves is not fixed"
+        text += "; the amount is not fixed"
     elif abs(value / reference - 1) > _BYTES_APART:
         weight = 1.5
-        said += f" ({format_percent(value / reference, 1)})"
+        text += f" ({format_percent(value / reference, 1)})"
     else:
         weight = -1.0
     return weighed(
-        "bytes-moved", said, Route.EXPECTED, weight, value=value, reference=reference, unit="B"
+        "bytes-moved", text, Route.EXPECTED, weight, value=value, reference=reference, unit="B"
     )
 
 
@@ -156,7 +156,7 @@ def _moved(run: RunFact) -> float | None:
     # What ended early moved less because it ended early.
     if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD):
         return None
-    parts = [one for one in (run.bytes_written, run.bytes_read) if one is not None]
+    parts = [size for size in (run.bytes_written, run.bytes_read) if size is not None]
     moved = sum(parts)
     return moved if parts and math.isfinite(moved) else None
 
@@ -185,11 +185,11 @@ def _counts(
     usual = Counter(sides[1]).most_common(1)[0][0]
     other = sum(n != usual for n in sides[0]) / len(sides[0])
     before = sum(n != usual for n in sides[1]) / len(sides[1])
-    said = f"{format_percent(other, 0)} of the bad runs had other than the usual {usual} {noun}"
+    text = f"{format_percent(other, 0)} of the bad runs differed from the usual {usual} {noun}"
     apart = other - before >= _SHARE
     return weighed(
         f"{noun}-of-run",
-        said,
+        text,
         Route.EXPECTED,
         1.2 * other if apart else -0.3,
         value=other,
@@ -200,11 +200,11 @@ def _counts(
 
 CAUSE: Final = Cause(
     id="workload-mismatch",
-    title="a probe that did something else than asked",
+    title="a probe that ran another workload than requested",
     prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
     assess=assess,
     measurement=(
-        "Run the probe by hand and hold bytes, tasks, nodes and time against what its site file "
-        "asks for."
+        "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
+        "site file."
     ),
 )

@@ -32,7 +32,7 @@ OSTs lost up to half, of which it was one of four reasons (``facts/seeds.md`` 17
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against writeback throttling."""
+    """Return the evidence for and against writeback throttling."""
     import polars as pl
 
     seen = observe(context)
@@ -75,9 +75,9 @@ def _latency(context: Context, seen: Observations) -> pl.DataFrame:
     """Return the throttling latency of each target; of queues' settings where none was read."""
     import polars as pl
 
-    found = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
-    if found.filter(pl.col("bad")).height:
-        return found
+    latency = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
+    if latency.filter(pl.col("bad")).height:
+        return latency
     # Settings of many drives are folded, "2000 (11), 0 (nvme3n1)": the first is the commonest.
     queues = settings(context, "queue/wbt_lat_usec").with_columns(
         value=pl.col("value").str.extract(r"^(\d+)").cast(pl.Float64, strict=False) / 1e6
@@ -89,19 +89,23 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     """Return whether it is flash that is throttled: on disks it does what it is made for."""
     import polars as pl
 
-    what = "whether what is throttled is flash"
+    subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
         return weighed(
-            "throttled-flash", f"{what}: nothing is throttled", Route.EXPECTED, 0.0, source=_SOURCE
+            "throttled-flash",
+            f"{subject}: nothing is throttled",
+            Route.EXPECTED,
+            0.0,
+            source=_SOURCE,
         )
     longest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
-    said = f"the longest latency allowed is {format_duration(longest)}, where 0 is right for flash"
+    text = f"longest latency target {format_duration(longest)}; flash needs 0"
     rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():
         return weighed(
             "throttled-flash",
-            f"{said}; these are disks",
+            f"{text}; the devices are disks",
             Route.EXPECTED,
             -0.6,
             value=longest,
@@ -110,7 +114,7 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
         )
     return weighed(
         "throttled-flash",
-        said,
+        text,
         Route.EXPECTED,
         0.35,
         value=longest,
@@ -123,19 +127,19 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
 def _as_large(context: Context) -> Evidence:
     """Return whether the loss is one that throttling can make."""
     effect = context.incident.effect
-    what = "whether the loss is as large as throttling makes it"
+    subject = "size of the loss compared with known throttling"
     if effect is None:
         return not_available(
             "loss-as-throttling",
-            what,
+            subject,
             Route.EXPECTED,
             Message("effect-unknown", "the size of the loss is unknown"),
         )
     lost = 1 - effect
-    said = f"{format_percent(lost, 0)} were lost; turning it off brought 10 % where that was tried"
+    text = f"{format_percent(lost, 0)} lost; disabling it gained 10 % at another site"
     weight = -0.5 if lost > _LOSS else 0.1 if 0.04 <= lost <= 0.2 else 0.0
     return weighed(
-        "loss-as-throttling", said, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1"
+        "loss-as-throttling", text, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1"
     )
 
 
@@ -145,7 +149,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Set wbt_lat_usec to 0 beneath one target and measure it beside its neighbours before "
-        "and after, while reads run as well."
+        "Set wbt_lat_usec to 0 on the devices of one target and measure it beside its neighbours "
+        "before and after, with concurrent reads."
     ),
 )

@@ -1,4 +1,4 @@
-"""How a job should lay out its files and tell its MPI-IO: each hint with its reason and source.
+"""File layout and MPI-IO hints for a job, each with its reason and source.
 
 `advise` is pure: it knows the sizes of the job and of the file system and nothing else. Whether a
 hint is measured, documented or a rule of thumb stands beside it.

@@ -40,8 +40,8 @@ def advise(request: JobRequest) -> tuple[Hint, ...]:
 
 def _of_own_files(request: JobRequest) -> tuple[Hint, ...]:
     why = (
-        "each task has its file to itself: there is nothing to collect, and gathering data on "
-        "aggregators only moves it once more"
+        "each task has a file of its own: collecting data on aggregators would only move it "
+        "once more"
     )
     hints = [
         Hint(
@@ -68,8 +68,8 @@ def _collective(request: JobRequest, layout: Layout) -> list[Hint]:
             Kind.MPI_IO,
             "romio_cb_write",
             "enable",
-            "writes smaller than a stripe are put together on aggregators first: for WRF that took "
-            "a tenth of the time of every task writing by itself. It takes collective calls",
+            "aggregators combine writes smaller than a stripe: for WRF that took a tenth of the "
+            "time of independent writes. It requires collective calls",
             Basis.MEASURED,
             E2000,
         )
@@ -90,7 +90,7 @@ def _sieving() -> list[Hint]:
     why = {
         "write": "sieving reads, changes and writes back what lies between a task's pieces, under "
         "a lock, in a file that others write too",
-        "read": "sieving reads more than was asked for; WRF ran with it off",
+        "read": "sieving reads more than requested; WRF ran with it off",
     }
     return [
         Hint(Kind.MPI_IO, f"romio_ds_{access}", "disable", why[access], Basis.RULE_OF_THUMB, E2000)
@@ -112,7 +112,7 @@ def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     each = _aggregators_per_ost(request, layout)
     hints = _collective(request, layout)
     why, basis = (
-        f"More than one for each OST made WRF faster; {AGGREGATORS_PER_OST} were used",
+        f"More than one per OST made WRF faster; {AGGREGATORS_PER_OST} were used",
         Basis.MEASURED,
     )
     if is_small(request):
@@ -135,9 +135,9 @@ def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
                 Kind.MPI_IO,
                 "cray_cb_write_lock_mode",
                 "2",
-                f"lockahead: {each} aggregators of one OST ask for their parts beforehand and do "
-                "not take the lock from one another. Opening a file takes longer for it: 4 to 5 % "
-                "of the write time of WRF's 103 files. Clients and servers have to support it",
+                f"lockahead: {each} aggregators of one OST lock their parts in advance and do "
+                "not take locks from one another. Opening a file takes longer: 4 to 5 % "
+                "of the write time of WRF's 103 files. Clients and servers must support it",
                 Basis.MEASURED,
                 f"{E2000}; {CRAY_MAN}",
             )
@@ -155,7 +155,7 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MPI_IO,
             "cb_nodes",
             str(aggregators),
-            "an aggregator for each stripe: it has the lock of its stripe to itself"
+            "one aggregator per stripe: no other holds the lock of its stripe"
             + (
                 ""
                 if aggregators == layout.stripes
@@ -168,7 +168,7 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MPI_IO,
             "cb_config_list",
             f"*:{-(-aggregators // request.nodes)}",
-            "spreads the aggregators over the nodes, whose networks they share",
+            "spreads the aggregators over the nodes and their networks",
             Basis.DOCUMENTED,
             ROMIO_GUIDE,
         ),
@@ -176,8 +176,8 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MPI_IO,
             "cb_buffer_size",
             str(buffer),
-            "what an aggregator gathers before it writes: a multiple of the stripe, so that its "
-            "writes begin and end where stripes do",
+            "bytes an aggregator collects before it writes: a multiple of the stripe, so that "
+            "writes align with stripes",
             Basis.RULE_OF_THUMB,
             ROMIO_GUIDE,
         ),
@@ -207,8 +207,8 @@ def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MCA,
             "io_ompio_num_aggregators",
             str(aggregators),
-            "with --mca io ompio instead: it takes none of ROMIO's hints; its default on Lustre "
-            "has each aggregator write to one OST",
+            "with --mca io ompio instead, which ignores ROMIO's hints; by default on Lustre "
+            "each aggregator writes to one OST",
             Basis.DOCUMENTED,
             OMPI_DOCS,
         ),
@@ -224,8 +224,8 @@ def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MCA,
             "fs_lustre_stripe_size",
             str(layout.stripe_bytes),
-            "bytes of a stripe with OMPIO. Its documentation has this and the next the wrong way "
-            "round; the code reads bytes here",
+            "bytes of a stripe with OMPIO. Its documentation swaps this and the next "
+            "parameter; the code reads bytes here",
             Basis.DOCUMENTED,
             OMPI_CODE,
         ),
@@ -247,8 +247,8 @@ def _choice_of_openmpi() -> tuple[Hint, ...]:
             Kind.MCA,
             "io",
             "^ompio",
-            "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it hints "
-            "of ROMIO's are read by nobody",
+            "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it "
+            "ROMIO's hints have no effect",
             Basis.DOCUMENTED,
             OMPI_LUSTRE,
         ),
@@ -256,8 +256,8 @@ def _choice_of_openmpi() -> tuple[Hint, ...]:
             Kind.CHECK,
             "ompi_info --param io all --level 9",
             "shows romio",
-            "Open MPI's ROMIO is often built without its Lustre driver: then striping hints do "
-            "nothing and say nothing, and only lfs setstripe works. lfs getstripe FILE shows it",
+            "Open MPI's ROMIO is often built without its Lustre driver: striping hints are then "
+            "silently ignored, and only lfs setstripe works. lfs getstripe FILE shows it",
             Basis.DOCUMENTED,
             OMPI_NO_LUSTRE,
         ),
@@ -270,7 +270,7 @@ def _check_hint(mpi: Mpi) -> Hint:
             Kind.CHECK,
             "MPICH_MPIIO_HINTS_DISPLAY",
             "1",
-            "prints the hints in force for each file at its opening; lfs getstripe FILE shows the "
+            "prints the active hints of each file when it is opened; lfs getstripe FILE shows the "
             "stripes",
             Basis.DOCUMENTED,
             CRAY_MAN,
@@ -279,7 +279,7 @@ def _check_hint(mpi: Mpi) -> Hint:
         Kind.CHECK,
         "ROMIO_PRINT_HINTS",
         "1",
-        "prints the hints in force for each file at its opening; lfs getstripe FILE shows the "
+        "prints the active hints of each file when it is opened; lfs getstripe FILE shows the "
         "stripes",
         Basis.DOCUMENTED,
         ROMIO_GUIDE,

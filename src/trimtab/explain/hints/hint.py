@@ -1,4 +1,4 @@
-"""What is asked of the advice, and what a hint is."""
+"""The request for advice, and a hint."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kind(StrEnum):
     MCA = "mca"
     """A parameter of Open MPI."""
     CHECK = "check"
-    """What shows whether the others took hold."""
+    """Shows whether the other hints took effect."""
 
 
 class Basis(StrEnum):

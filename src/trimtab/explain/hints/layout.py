@@ -109,7 +109,7 @@ def _overstripe_hint(request: JobRequest, osts: int, stripes: int) -> Hint:
         str(stripes),
         f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
         "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as with "
-        "lockahead; at large scale it is not to be had. Lustre 2.13 or later",
+        "lockahead; not available at large scale. Lustre 2.13 or later",
         Basis.MEASURED,
         E2000,
     )
@@ -143,7 +143,7 @@ def _stripe_bytes(request: JobRequest) -> Layout:
         size *= 2
     source = LUSTRE_MANUAL
     if transfer is None:
-        why = "1 MiB, the smallest that fills a bulk request; tell --transfer-size for better"
+        why = "1 MiB, the smallest that fills a bulk request; give --transfer-size for a better one"
     elif transfer <= size == _STRIPE_BYTES_MINIMUM:
         why = f"writes of {format_bytes(transfer)} fit; WRF was measured with stripes of 1 MiB"
         source = E2000
