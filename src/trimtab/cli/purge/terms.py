@@ -48,7 +48,7 @@ def target_pool(function: Decorated) -> Decorated:
         type=PoolLimit(),
         multiple=True,
         metavar="POOL=FRACTION",
-        help="Fullness that a pool of OSTs is not to be above: flash=75%. Once for each pool.",
+        help="Target fullness of a pool of OSTs: flash=75%. Repeatable.",
     )(function)
 
 
@@ -97,7 +97,12 @@ def one_target(*targets: object) -> None:
 def index(function: Decorated) -> Decorated:
     """Add ``--index``."""
     return click.option(
-        "--index", "directory", type=PATH, required=True, metavar="DIR", help="Of the index."
+        "--index",
+        "directory",
+        type=PATH,
+        required=True,
+        metavar="DIR",
+        help="Directory of the index.",
     )(function)
 
 
