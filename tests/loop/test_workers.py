@@ -10,6 +10,8 @@ import pytest
 from trimtab.errors import ToolError
 from trimtab.loop.workers import one_by_one, side_by_side
 
+pytestmark = pytest.mark.system
+
 HINT = "take fewer"
 
 
@@ -44,7 +46,6 @@ class Fatal:
         return "survived"
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_answers_come_in_the_order_of_the_questions(processes: int) -> None:
     questions = [Square(number, 0.05 if number % 3 == 0 else 0.001) for number in range(20)]

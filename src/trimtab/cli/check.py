@@ -86,12 +86,12 @@ from trimtab.measure.table import names
 @click.option(
     "--fullness-limit",
     type=options.FRACTION,
-    help="Fullness not to exceed. Default: the site file's, else 75%.",
+    help="Highest fullness. Default: the site file's, else 75%.",
 )
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    help="COV over 48 h not to exceed. Default: the site file's, else 8%.",
+    help="Highest COV over 48 h. Default: the site file's, else 8%.",
 )
 @click.option(
     "--allocator-statistics/--no-allocator-statistics",

@@ -34,8 +34,8 @@ def _rate(text: str) -> float:
 @click.argument("after", metavar="B")
 @options.as_json
 @options.store
-@click.option("--site", metavar="SITE", help="Of sides that are a stretch of time or a setting.")
-@click.option("--metric", metavar="METRIC", help="Only this one. Default: all that both have.")
+@click.option("--site", metavar="SITE", help="Site of a side that is a time range or a setting.")
+@click.option("--metric", metavar="METRIC", help="Only this metric. Default: all that both have.")
 @click.option("--probe", metavar="NAME", help="Only this probe. Default: all that both have.")
 @click.option(
     "--margin",
@@ -63,20 +63,20 @@ def _rate(text: str) -> float:
 @click.option(
     "--files",
     type=click.IntRange(min=1),
-    help="Of the whole job, with --targets. Default: one a task, or one shared file.",
+    help="Files of the whole job, with --targets. Default: one per task, or one shared file.",
 )
 @click.option(
     "--target-rate",
     "target_bytes_per_s",
     type=Quantity("rate", _rate),
-    help="What one target does by itself: 15GB/s. Below it targets do not limit the job.",
+    help="Rate of one target alone: 15GB/s. Below it, targets do not limit the job.",
 )
 @click.option(
     "--autocorrelation",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
     show_default=True,
-    help="Of published results: how much a run resembles the one before it.",
+    help="Autocorrelation of neighbouring runs, for published results.",
 )
 def command(
     before: str,

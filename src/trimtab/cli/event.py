@@ -68,7 +68,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: str | None) ->
 @options.as_json
 @options.store
 @click.option("--since", metavar="TIME", help="Only events that began at or after this time.")
-@click.option("--until", metavar="TIME", help="Only events that began before this time.")
+@click.option("--until", metavar="TIME", help="Only events that began at or before this time.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, the oldest first."""
     from trimtab.loop.event_log import place_of

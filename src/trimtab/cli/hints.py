@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @click.option(
     "--ost", "osts", type=click.IntRange(1, 100_000), required=True, help="OSTs of the file system."
 )
-@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Of the job.")
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Nodes of the job.")
 @click.option(
     "--tasks-per-node",
     type=click.IntRange(1, 100_000),
     default=1,
     show_default=True,
-    help="That do I/O.",
+    help="Tasks per node that do I/O.",
 )
 @click.option(
     "--mpi",
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     "--shared/--file-per-process",
     default=True,
     show_default=True,
-    help="One file of all tasks, or one a task.",
+    help="One shared file, or one file per task.",
 )
-@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Of one file: 100GiB.")
+@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Size of one file: 100GiB.")
 @click.option(
     "--transfer-size",
     "transfer_size_bytes",
     type=options.SIZE,
-    help="Of what a task writes at once: 64KiB.",
+    help="Size of one write of a task: 64KiB.",
 )
 @click.option(
     "--overstriping/--no-overstriping",

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 @click.option(
     "--layer",
     type=click.Choice(["drive", "raid", "ost", "network", "client", "application"]),
-    help="Where in the stack it was measured, if the file does not show it.",
+    help="Layer at which it was measured, if the file does not show it.",
 )
 @click.option("--at", metavar="TIME", help="When it was, for files that do not say.")
 @click.option(
     "--timezone",
     metavar="ZONE",
-    help="Of times that are printed without one: Europe/Zurich. Default: the site's.",
+    help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 def command(

@@ -14,11 +14,11 @@ from trimtab.model.driver import DRIVERS
 @options.as_json
 @click.option("--out", metavar="FILE", help="Where to write the site file. Default: print it.")
 @click.option("--replace", is_flag=True, help="Write over a file that is there.")
-@click.option("--name", help="Of the site. Default: the file system's name or mount point.")
+@click.option("--name", help="Name of the site. Default: the file system's name or mount point.")
 @click.option(
     "--driver",
     type=click.Choice([entry.name for entry in DRIVERS.values() if not entry.simulated]),
-    help="How it is reached. Default: as it is mounted.",
+    help="Driver that reaches it. Default: derived from the mount.",
 )
 @click.option(
     "--servers",

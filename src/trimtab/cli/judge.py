@@ -8,8 +8,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, percent_text, table
-from trimtab.cli.render.verdict import verdict_word
+from trimtab.cli.render.text import console, moment, percent_text, table, verdict_word
 from trimtab.errors import UsageError
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    help="COV over the window not to exceed. Default: the site file's, else 8%.",
+    help="Highest COV over the window. Default: the site file's, else 8%.",
 )
 @click.option(
     "--window",

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     "runs",
     metavar="RUN",
     multiple=True,
-    help="Take this run for its layer: the beginning of its id. May be given several times.",
+    help="Run to use for its layer, by the beginning of its id. Repeatable.",
 )
 @click.option(
     "--report",

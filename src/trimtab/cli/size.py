@@ -42,28 +42,30 @@ _RATE = options.Quantity("rate", _rate)
     "--kept", type=options.FRACTION, default=1.0,
     help="Part of the daily writes that owners do not delete themselves; default all.",
 )  # fmt: skip
-@click.option("--retention", type=options.POSITIVE_DURATION, help="How long data is to stay: 90d.")
-@click.option("--growth", type=options.SIZE, help="Of what is stored, a year; in place of --kept.")
+@click.option("--retention", type=options.POSITIVE_DURATION, help="Retention time of data: 90d.")
+@click.option(
+    "--growth", type=options.SIZE, help="Growth of stored data per year; in place of --kept."
+)
 @click.option("--drive", metavar="NAME", help="pm1733 (default), pm1733a, pm1735, pm1743 ...")
-@click.option("--drive-capacity", type=options.SIZE, help="In place of the drive's own.")
+@click.option(
+    "--drive-capacity", type=options.SIZE, help="Capacity of a drive, in place of its own."
+)
 @click.option("--drive-write", type=_RATE, help="Sequential, as one server sees it.")
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
 @click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
 @click.option("--raid", default="8+2+1", show_default=True, help="Data, parity, spare drives.")
 @click.option(
     "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,
-    help="Drives that one OST lies on.",
+    help="Drives per OST.",
 )  # fmt: skip
-@click.option(
-    "--fullness", type=options.FRACTION, default=0.75, help="Limit that is not to be passed."
-)
+@click.option("--fullness", type=options.FRACTION, default=0.75, help="Highest fullness.")
 @click.option(
     "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
     show_default=True, help="When free space is handed to the drives.",
 )  # fmt: skip
 @click.option("--write-bandwidth", type=_RATE, help='Wanted of the whole: "4 TB/s".')
 @click.option("--mean-file", type=options.SIZE, help="Mean size of a file, for inodes.")
-@click.option("--files", type=float, help="How many files, in place of their size.")
+@click.option("--files", type=float, help="Number of files, in place of --mean-file.")
 @click.option(
     "--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True,
     help="Objects of a file.",

@@ -15,7 +15,7 @@ from trimtab.cli.output import show
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    help="COV over the window not to exceed. Default: the site file's, else 8%.",
+    help="Highest COV over the window. Default: the site file's, else 8%.",
 )
 @click.option(
     "--window",

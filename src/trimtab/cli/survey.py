@@ -25,17 +25,28 @@ _COUNT = click.IntRange(min=1)
 @click.command("survey")
 @click.argument("where", metavar="SITE")
 @click.option(
-    "--client", "way", flag_value="client", default="client", help="From this client: the default."
+    "--client",
+    "way",
+    flag_value="client",
+    default="client",
+    help="Survey from this client (default).",
 )
 @click.option("--server", "way", flag_value="server", help="obdfilter-survey on the servers.")
-@click.option("--target", "targets", metavar="OST", multiple=True, help="Only this OST; repeat it.")
+@click.option(
+    "--target", "targets", metavar="OST", multiple=True, help="Only this OST. Repeatable."
+)
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Every OST that may be surveyed, those that may not left out. Default with --client.",
+    help="Survey every eligible OST. Default with --client.",
 )
-@click.option("--apply", "apply", is_flag=True, help="Do it. Default: print the plan, do nothing.")
+@click.option(
+    "--apply",
+    "apply",
+    is_flag=True,
+    help="Carry out the survey. Default: print the plan, do nothing.",
+)
 @click.option(
     "--size",
     "size_bytes",
@@ -43,10 +54,10 @@ _COUNT = click.IntRange(min=1)
     help="Written to each OST. Default: 4 GiB with --client, 16 GiB with --server.",
 )
 @click.option(
-    "--threads", type=_COUNT, default=16, show_default=True, help="On each OST, with --server."
+    "--threads", type=_COUNT, default=16, show_default=True, help="Threads on each OST (--server)."
 )
 @click.option(
-    "--objects", type=_COUNT, default=1, show_default=True, help="On each OST, with --server."
+    "--objects", type=_COUNT, default=1, show_default=True, help="Objects on each OST (--server)."
 )
 @click.option(
     "--load-limit",
@@ -54,18 +65,19 @@ _COUNT = click.IntRange(min=1)
     type=options.SIZE,
     default="20MB",
     show_default=True,
-    help="Bytes a second that others may move on an OST; more, and it is refused (--server).",
+    help="Highest load of others on an OST, bytes a second; above it the OST is refused "
+    "(--server).",
 )
 @click.option(
     "--together",
     is_flag=True,
-    help="All at once, also those of one server and of failover partners (--server).",
+    help="Survey all OSTs at once, also those of one server and of failover partners (--server).",
 )
 @click.option(
     "--deadline",
     "deadline_s",
     type=options.DURATION,
-    help="For one wave on the servers. Default: by --size.",
+    help="Deadline of one wave on the servers. Default: derived from --size.",
 )
 @click.option(
     "--benchmark", default="builtin", show_default=True, help="builtin or ior (--client)."
@@ -79,10 +91,14 @@ _COUNT = click.IntRange(min=1)
     type=options.DURATION,
     default="10s",
     show_default=True,
-    help="Of each write and read (--client).",
+    help="Duration of each write and read (--client).",
 )
 @click.option(
-    "--repetitions", type=_COUNT, default=1, show_default=True, help="On each OST (--client)."
+    "--repetitions",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Repetitions on each OST (--client).",
 )
 @click.option(
     "--direct/--buffered", default=True, help="With O_DIRECT (default) or not (--client)."

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     "--now",
     metavar="NAME=LEVEL",
     multiple=True,
-    help="A level of [manual] that is set now. May be given several times.",
+    help="Level of [manual] that is set now. Repeatable.",
 )
 @click.option(
     "--workload",
     metavar="FACTOR",
     multiple=True,
-    help="A factor that is no choice: the best of the rest is looked for at each of its levels.",
+    help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
 @click.option(

@@ -17,7 +17,7 @@ from trimtab.cli.output import show
     "--at",
     "at",
     metavar="TIME",
-    help="As the last snapshot kept by then has it. Default: now, nothing is kept.",
+    help="Show the last snapshot kept at this time. Default: look now, keep nothing.",
 )
 def command(where: str, names: tuple[str, ...], store_url: str | None, at: str | None) -> None:
     """List the targets of a site, those in trouble first, or all that is known of some.

@@ -52,7 +52,9 @@ class _Hot(click.ParamType):
 
 
 @command.command("wa")
-@click.option("--drive", metavar="NAME", help="A drive whose spare is assumed: pm1733, pm1735 ...")
+@click.option(
+    "--drive", metavar="NAME", help="Drive whose assumed spare is used: pm1733, pm1735 ..."
+)
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash: 0.12 or 12%.")
 @click.option(
     "--pages-per-block", type=click.IntRange(1, 2**28), default=256, show_default=True, metavar="N",
@@ -60,7 +62,7 @@ class _Hot(click.ParamType):
 )  # fmt: skip
 @click.option(
     "--superblocks", type=click.IntRange(2, 2**28), default=2048, show_default=True, metavar="N",
-    help="What is erased at once, so many times.",
+    help="Number of superblocks; each is erased at once.",
 )  # fmt: skip
 @click.option(
     "--policy", type=click.Choice(["greedy", "fifo", "cost-benefit"]), default="greedy",
@@ -70,7 +72,7 @@ class _Hot(click.ParamType):
     "--live", type=options.FRACTION, default=1.0, help="Part that holds data; the rest is trimmed."
 )
 @click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
-@click.option("--separate", is_flag=True, help="Copies fill superblocks of their own.")
+@click.option("--separate", is_flag=True, help="Write copies to superblocks of their own.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
 def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
@@ -164,7 +166,7 @@ def show_(scenario: str, as_toml: bool) -> None:
 @click.option(
     "--directory",
     metavar="DIR",
-    help="Gets the store, the truth, the site file and the diary. Default: ./NAME.",
+    help="Directory for the store, the truth, the site file and the diary. Default: ./NAME.",
 )
 @click.option(
     "--snapshots",
@@ -174,7 +176,7 @@ def show_(scenario: str, as_toml: bool) -> None:
     show_default=True,
     help="Time between snapshots of all targets.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another than the scenario's.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed. Default: the scenario's.")
 @options.store
 @options.as_json
 def run(

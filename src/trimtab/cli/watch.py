@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("where", metavar="SITE")
 @options.as_json
 @options.store
-@click.option("--once", is_flag=True, help="Do what is not yet done, then end.")
+@click.option("--once", is_flag=True, help="Run what is due once, then exit.")
 def command(where: str, store_url: str | None, once: bool) -> None:
     """Run a site's probes and take its snapshots on schedule, and judge each run.
 

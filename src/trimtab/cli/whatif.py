@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--most", type=click.IntRange(1, 100_000), default=200, show_default=True, metavar="N",
-    help="Combinations that are not refused as too many.",
+    help="Largest number of combinations.",
 )  # fmt: skip
 @click.option(
     "--results", metavar="FILE",
-    help="Where figures of runs are kept and found again; default in the user's cache.",
+    help="File that caches figures of runs; default in the user's cache.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.as_json

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @terms.index
 @click.option(
     "--earlier", type=terms.PATH, multiple=True, metavar="DIR",
-    help="An index of an earlier time, two or more: what is renewed again and again is seen then.",
+    help="Earlier index; give two or more to detect repeated renewal.",
 )  # fmt: skip
 @click.option(
     "--policy", type=terms.PATH, metavar="FILE",
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--files", type=click.IntRange(1), metavar="N",
-    help="Fewer files of one owner are nobody's concern. Default: 1,000.",
+    help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="So many signs are shown; --json has all.",
+    help="Number of signs to show; --json has all.",
 )  # fmt: skip
 @options.as_json
 def command(

@@ -32,23 +32,25 @@ if TYPE_CHECKING:
 
 @click.command("horizon")
 @terms.index
-@click.option("--policy", type=terms.PATH, metavar="FILE", help="Whose target and rules hold.")
-@click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
 @click.option(
-    "--target-ost", type=options.FRACTION, help="Fullness that no OST is to be above: 75%."
+    "--policy", type=terms.PATH, metavar="FILE", help="Policy whose target and rules apply."
 )
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness of the whole file system: 70%."
+)
+@click.option("--target-ost", type=options.FRACTION, help="Target fullness of every OST: 75%.")
 @terms.target_pool
 @click.option(
     "--forecast", "forecast_s", type=options.POSITIVE_DURATION,
     help="How far growth is forecast. Default: until a plan of the policy expires.",
 )  # fmt: skip
 @click.option(
-    "--used", type=options.SIZE, help="In use, where the file system is not mounted here."
+    "--used", type=options.SIZE, help="Bytes in use, if the file system is not mounted here."
 )
-@click.option("--available", type=options.SIZE, help="Available; with --used.")
+@click.option("--available", type=options.SIZE, help="Bytes available; with --used.")
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="So many users, projects, OSTs and pools are shown; --json has all.",
+    help="Number of users, projects, OSTs and pools to show; --json has all.",
 )  # fmt: skip
 @terms.site
 @terms.place
@@ -61,7 +63,6 @@ def command(directory: Path, top: int, **options_given: Any) -> None:
     The horizon is the earliest cut-off at which deleting everything last used before it brings
     use to the target. Nothing is deleted, and nothing is listed: this only looks.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
@@ -81,7 +82,7 @@ def command(directory: Path, top: int, **options_given: Any) -> None:
             hint="--target 70%, or --policy POLICY.toml",
         )
     terms.one_target(*targets)
-    question = horizon_question(directory, **options_given)
+    question = terms.horizon_question(directory, **options_given)
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())

@@ -17,13 +17,15 @@ from trimtab.visible import visible
 @click.argument("plan", metavar="PLAN", type=terms.PATH)
 @click.option(
     "--files", "with_mail", flag_value=False, default=False, type=bool,
-    help="Write each user's list: the default.",
+    help="Write each user's list (default).",
 )  # fmt: skip
-@click.option("--mail", "with_mail", flag_value=True, type=bool, help="And mail where it is.")
+@click.option(
+    "--mail", "with_mail", flag_value=True, type=bool, help="Also mail each user where the list is."
+)
 @click.option("--again", is_flag=True, help="Send mails once more whose fate is not known.")
 @click.option(
     "--accept-unknown", is_flag=True,
-    help="Although most users on the plan have no account here.",
+    help="Continue although most users of the plan have no account here.",
 )  # fmt: skip
 @terms.place
 @options.as_json

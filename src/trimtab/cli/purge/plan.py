@@ -18,7 +18,7 @@ from trimtab.cli.purge import terms
 )
 @click.option(
     "--out", type=terms.PATH, required=True, metavar="DIR",
-    help="Where the plan is to be: not there yet, in a directory of root's.",
+    help="New directory for the plan, in a directory owned by root.",
 )  # fmt: skip
 @terms.site
 @terms.place

@@ -16,8 +16,12 @@ from trimtab.visible import visible
 @click.command("policy")
 @click.argument("file", metavar="[FILE]", type=terms.PATH, required=False)
 @click.option("--root", metavar="DIR", help="Write a policy for it; else FILE is checked.")
-@click.option("--name", metavar="NAME", help="Of the new policy. Default: the root's last part.")
-@click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
+@click.option(
+    "--name", metavar="NAME", help="Name of the new policy. Default: the last part of the root."
+)
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness of the whole file system: 70%."
+)
 @click.option("--target-ost", type=options.FRACTION, help="Or: what no OST is to be above.")
 @terms.target_pool
 @options.as_json

@@ -26,7 +26,7 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @click.command("query")
 @click.argument("statement", metavar='["SQL"]', required=False)
 @terms.index
-@click.option("--by", type=click.Choice(_BY), help="In place of SQL: who or what holds how much.")
+@click.option("--by", type=click.Choice(_BY), help="Report usage by this key, in place of SQL.")
 @click.option(
     "--top", type=click.IntRange(1, 10_000), metavar="N", help="So many rows. Default: 10,000."
 )

@@ -25,20 +25,24 @@ if TYPE_CHECKING:
 
 @click.command("replay")
 @terms.index
+@click.option("--later", type=terms.PATH, required=True, metavar="DIR", help="Later index.")
 @click.option(
-    "--later", type=terms.PATH, required=True, metavar="DIR", help="An index of a later time."
+    "--policy", type=terms.PATH, metavar="FILE", help="Policy whose target and rules apply."
 )
-@click.option("--policy", type=terms.PATH, metavar="FILE", help="Whose target and rules hold.")
-@click.option("--target", type=options.FRACTION, help="Fullness to come to, then: 70%.")
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness at the time of the index: 70%."
+)
 @click.option("--before", metavar="TIME", help="The cut-off itself, in place of a target's.")
-@click.option("--used", type=options.SIZE, help="In use at the time of the index.")
-@click.option("--available", type=options.SIZE, help="Available then; with --used.")
+@click.option("--used", type=options.SIZE, help="Bytes in use at the time of the index.")
+@click.option(
+    "--available", type=options.SIZE, help="Bytes available at the time of the index; with --used."
+)
 @click.option(
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="So many users are shown; --json has all that are kept.",
+    help="Number of users to show; --json has all that are kept.",
 )  # fmt: skip
 @terms.threads
 @options.as_json
@@ -50,7 +54,6 @@ def command(
     Files are known again by their identity in the later index. Reads after the earlier one are
     told only where every class of client records them.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.replaying import replay_policy
     from trimtab.report import documents
@@ -66,7 +69,7 @@ def command(
     if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
         options_given["target"] = 1.0  # any: the cut-off is given
     reads_known = options_given.pop("reads_known")
-    question = horizon_question(
+    question = terms.horizon_question(
         directory,
         **{"target_ost": None, "target_pool": (), "forecast_s": None},
         **{"site": None, "store_url": None, "place": None},

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     metavar="ZONE",
     default="UTC",
     show_default=True,
-    help="Whose days: Europe/Zurich.",
+    help="Time zone of the days: Europe/Zurich.",
 )
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="So many users of a day are shown; --json has all.",
+    help="Number of users to show per day; --json has all.",
 )  # fmt: skip
 @terms.place
 @options.as_json

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--whole-plan", is_flag=True,
-    help="A dry run goes on when the target would be reached: to see what becomes of every file.",
+    help="Continue a dry run beyond the target, to show the outcome of every file.",
 )  # fmt: skip
 @click.option(
     "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."

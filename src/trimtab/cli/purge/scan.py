@@ -32,7 +32,7 @@ _EXTRAS = ("project", "layout")
     type=options.POSITIVE_DURATION,
     default="30s",
     show_default=True,
-    help="Between the moments from which a scan that was killed goes on.",
+    help="Time between checkpoints from which a killed scan resumes.",
 )
 @options.as_json
 def command(

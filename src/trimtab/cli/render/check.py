@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, table, value_text
-from trimtab.cli.render.verdict import verdict_word
+from trimtab.cli.render.text import console, table, value_text, verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity

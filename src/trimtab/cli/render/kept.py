@@ -14,8 +14,8 @@ from trimtab.cli.render.text import (
     print_facts,
     table,
     value_text,
+    verdict_word,
 )
-from trimtab.cli.render.verdict import verdict_word
 from trimtab.model.run import Run, Sample
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.units import format_bytes, format_duration, format_percent, format_value, plural

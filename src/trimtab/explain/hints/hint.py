@@ -95,7 +95,7 @@ class Hint:
     reason
         Why this value for this job.
     basis, source
-        What that rests on, and where it stands.
+        The kind of support, and its source.
     """
 
     kind: Kind
