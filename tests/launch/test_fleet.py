@@ -185,8 +185,9 @@ def test_words_arrive_as_they_are(words: list[str], ssh: Ssh) -> None:
     ],
 )
 def test_names_that_could_do_something_are_refused(node: str, ssh: Ssh) -> None:
-    with pytest.raises(UsageError, match="is not the name of a node"):
+    with pytest.raises(UsageError) as caught:
         fan_out(["good1", node], ["echo"], ssh=ssh, timeout_s=5)
+    assert caught.value.code == "node-name-invalid"
     assert not Path(ssh.command[0] + ".pids").exists()
 
 

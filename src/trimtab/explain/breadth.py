@@ -1,4 +1,4 @@
-"""How much of the file system was slow, as far as surveys of single targets tell."""
+"""How much of the file system was slow, from surveys of single targets."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SLOW_SIGMAS: Final = 4.0
 """And so many robust standard deviations of what it measures in good hours: of 298 targets one
 in a hundred surveys passes by chance."""
 _SCATTER: Final = 0.05
-"""Standard deviation of a target's rate where there are too few surveys of good hours to tell."""
+"""Standard deviation of a target's rate where surveys of good hours are too few."""
 _WELL_QUANTILE: Final = 0.75
-"""Targets are held against the upper quartile: half of them may be slow."""
+"""Targets are compared with the upper quartile: half of them may be slow."""
 _SURVEYS_LEAST: Final = 3
 LEVEL_RATIO: Final = 0.95
 """Slow alike: all targets together lost a twentieth."""
@@ -29,7 +29,7 @@ LEVEL_RATIO: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """How much of the file system was slow, as far as surveys of single targets tell.
+    """How much of the file system was slow, from surveys of single targets.
 
     Attributes
     ----------
@@ -64,10 +64,10 @@ def breadth(context: Context) -> Breadth:
     """Return which targets were slow themselves in the bad hours, and whether all were alike.
 
     From ``context.surveys``: each target's rate in the bad hours over its own in the good ones,
-    held against the upper quartile of all. Without surveys of good hours, its rate over that of
+    compared with the upper quartile of all. Without surveys of good hours, its rate over that of
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
-    known = _BREADTHS.get(context)  # every cause asks
+    known = _BREADTHS.get(context)  # every cause needs it
     if known is None:
         known = _BREADTHS[context] = _breadth(context)
     return known

@@ -40,7 +40,7 @@ Over = Literal["max", "min", "mean", "median", "sum"]
 MOST: Final = 2.0
 """A hundred to one: no single piece of evidence weighs more."""
 LEAST: Final = 0.1
-"""Under it a weight is called 0: it tells neither way."""
+"""A smaller weight counts as 0: neutral."""
 STRETCH: Final = timedelta(hours=6)
 """Snapshots of one stretch count as one: what lasts for hours is not seen anew by each of them.
 
@@ -78,7 +78,7 @@ class Contrast:
     weight
         log10 of the likelihood ratio.
     value, reference
-        What is judged, and what it was held against; ``None`` where there is nothing of it.
+        The value judged, and its reference; ``None`` where missing.
     n_value, n_reference
         Independent stretches, or targets, that either rests on.
     at
@@ -223,7 +223,7 @@ def in_time(
         From which value on the condition is there at all (up to which, where lower is worse).
     absent
         Weight where the value did not move though the cause would have moved it; shrunk where
-        few stretches tell. 0 for a cause that need not show here.
+        stretches are few. 0 for a cause that need not show here.
     over
         What is taken of all targets at one time.
 
@@ -282,7 +282,7 @@ def presence(
     frame
         ``at``, ``value`` (0 and 1, or a share between), ``bad``. Any target that has it counts.
     absent
-        Weight where it was not there in the bad hours; shrunk where few stretches tell.
+        Weight where it was not there in the bad hours; shrunk where stretches are few.
 
     Notes
     -----
@@ -375,7 +375,7 @@ def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> dat
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a contrast of ranks is asked for; as in `in_time`."""
+    """Parameters of a contrast of ranks, as in `in_time`."""
 
     route: Route
     worse: Worse

@@ -21,7 +21,7 @@ _NAMES_SHOWN = 3
 def explain(
     context: Context, *, table: Sequence[Cause] = TABLE, standing: Sequence[Assessment] = ()
 ) -> Explanation:
-    """Return why an incident came about, as far as what is known of it tells.
+    """Return the likely causes of an incident.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def explain(
 
     Notes
     -----
-    Every cause is asked for every piece of evidence. Weights are added to the prior odds, pieces
+    Every cause collects all its evidence. Weights are added to the prior odds, pieces
     of one route shrunk; the best cause explains the others away a little; the sum is brought to a
     confidence that was calibrated on simulated incidents (docs/explaining.md).
     """

@@ -36,7 +36,7 @@ def instruments(context: Context) -> tuple[Instrument, ...]:
     Notes
     -----
     A probe's limit takes its files as spread evenly over all targets that are open
-    (`trimtab.judge.sensitivity`); where the probe does not tell what it moved there is none.
+    (`trimtab.judge.sensitivity`); a probe that does not report its bytes has none.
     """
     targets = _open_targets(context)
     probes = [
@@ -58,7 +58,7 @@ def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
 
 
 def _open_targets(context: Context) -> int | None:
-    """Return how many targets take data, in the bad hours where those tell."""
+    """Return how many targets accept data, in the bad hours where known."""
     import polars as pl
 
     seen = observe(context).values("create_enabled", kinds=OSTS)

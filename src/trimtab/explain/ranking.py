@@ -35,7 +35,7 @@ others. 1 would take them for independent, 0 would count the weightiest alone.
 _ROUTE_MOST: Final = 2.5
 """What all pieces of one route together weigh at most."""
 _CHAIN_LEAST: Final = 0.3
-"""Weight of its own from which an earlier link of a chain is said to have brought one about."""
+"""Weight of its own from which an earlier link of a chain counts as having brought one about."""
 _SEEN_LATE: Final = timedelta(hours=3)
 """Snapshots are taken every hour or few: of two things that began together either may be seen
 first."""
@@ -83,7 +83,7 @@ class Weighed:
 
     @property
     def could_be_assessed(self) -> bool:
-        """Whether anything that tells was available."""
+        """Whether any decisive evidence was available."""
         return any(piece.found in (Found.FOR, Found.AGAINST) for piece in self.evidence)
 
 
@@ -128,8 +128,8 @@ def _together(pieces: Sequence[Evidence], route: Route) -> float:
 def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     """Return the causes, the likeliest first: chained, and explained away where another is better.
 
-    Within a chain the proximate cause stands first and names what brought it about. Before all
-    stands a mitigation that is as good as certain.
+    Within a chain the proximate cause comes first and names what brought it about. A mitigation
+    that is as good as certain comes before all.
     """
     chained = _chained(weighed)
     links = {candidate.cause.id: candidate for candidate in chained}
@@ -166,7 +166,7 @@ def confidence(log_odds: float) -> float:
 
 
 def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
-    """Return what is said of a cause."""
+    """Return a cause as it is reported."""
     return Assessment(
         cause=candidate.cause.id,
         title=candidate.cause.title,

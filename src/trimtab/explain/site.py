@@ -181,7 +181,7 @@ def explain_moment(
 ) -> Explanation:
     """Return everything that is known of one moment, whether anything was wrong or not.
 
-    An hour to either side is held against the week before.
+    An hour to either side is compared with the week before.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def _context(
         now=known.now,
         telemetry=source.frames(times),
         surveys=known.surveys.filter(holds(windows)),
-        # Most of a year lies in no window: what is cheap to tell is told first.
+        # Most of a year lies in no window: the cheap test comes first.
         runs=tuple(
             run for run in known.runs if first <= run.at <= last and stretches.holds(run.at)
         ),

@@ -1,11 +1,11 @@
 """What the telemetry of a context says, as tidy frames: values, rates, settings, or why not.
 
-Every cause asks `observe` for the same `Observations` of its context, so a name is filtered,
+Every cause gets from `observe` the same `Observations` of its context, so a name is filtered,
 folded and differenced once, however many causes look at it.
 
 The frames that come back have one row a target and time: ``at`` (UTC), ``target``, ``server``,
 ``value`` (Float64, never null; text as String for `Observations.texts`), and ``bad`` (true within
-the bad stretch, false within what that is held against). Times in neither are left out.
+the bad stretch, false within its reference). Times in neither are left out.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def observe(context: Context) -> Observations:
 
 
 class Observations:
-    """Readings and settings of one context, each name worked out when it is first asked for."""
+    """Readings and settings of one context, each name computed at its first use."""
 
     def __init__(
         self, telemetry: Telemetry, *, bad: Sequence[Window], good: Sequence[Window]
@@ -216,7 +216,7 @@ class Observations:
     def _of(self, name: str) -> pl.DataFrame:
         """Return the readings of one name, with ``bad``: null outside of the stretches.
 
-        All are taken apart once, since every name is asked for.
+        All are partitioned once, since every name is used.
         """
         if self._parts is None:
             marked = self._marked(_shaped(self._readings, _reading_columns()))
@@ -359,7 +359,7 @@ def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
     Parameters
     ----------
     apart
-        So many rows above stands the same counter; ``None``: they are brought into order first.
+        The same counter is so many rows above; ``None``: rows are sorted first.
     """
     import polars as pl
 

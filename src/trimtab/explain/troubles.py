@@ -24,7 +24,7 @@ from trimtab.model.telemetry import (
 )
 from trimtab.units import format_bytes, format_duration, format_percent, plural
 
-"""A client was told not to use the target; no state of its connection."""
+"""A client deactivated the target; not a state of its connection."""
 _SHOWN: Final = 4
 
 Troubles = Iterator[Trouble]

@@ -110,6 +110,7 @@ def decode(batch: bytes, *, at: datetime, driver: str, complete: bool) -> Snapsh
     except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
+            code="snapshot-unreadable",
             hint="a newer Trimtab may have written it; everything else in the store stands",
         ) from error
     return Snapshot(

@@ -41,6 +41,7 @@ class Door:
         if _identity(self.location) != self._file:
             raise UnreadableError(
                 f"the store {self.location} was removed or replaced while it was open",
+                code="store-replaced",
                 hint="bring it back, or start again to make a new one",
             )
         with told(self.location), self._engine.connect() as connection:

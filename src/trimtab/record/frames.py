@@ -120,6 +120,7 @@ def _frame(batch: bytes, at: datetime) -> pl.DataFrame:
     except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
+            code="snapshot-unreadable",
             hint="everything else in the store stands; trimtab show tells what is kept of a run",
         ) from error
 

@@ -132,6 +132,7 @@ class Store(WatchRecords, ExplainingRecords):
             if identity is not None and before.identity not in (None, identity):
                 raise UsageError(
                     f"site {name!r} is kept as {before.identity}; this is {identity}",
+                    code="site-identity-differs",
                     hint="give this file system a name of its own with --site",
                 )
             after = replace(before, **values)
@@ -177,7 +178,7 @@ class Store(WatchRecords, ExplainingRecords):
                 taken = queries.runs_beginning(connection, run.id, 1)
             if not taken:
                 raise
-            raise UsageError(f"run {run.id} is already kept") from None
+            raise UsageError(f"run {run.id} is already kept", code="run-already-kept") from None
         return True
 
     def add_runs(self, runs: Sequence[Run]) -> None:
@@ -200,7 +201,9 @@ class Store(WatchRecords, ExplainingRecords):
             with self._writing() as connection:
                 queries.insert_runs(connection, runs, name_of=self.raw.name_of)
         except IntegrityError:
-            raise UsageError("one of the runs is already kept; none of them was added") from None
+            raise UsageError(
+                "one of the runs is already kept; none of them was added", code="run-already-kept"
+            ) from None
 
     def add_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         """Keep runs that were read from files, all in one transaction.
@@ -295,6 +298,7 @@ class Store(WatchRecords, ExplainingRecords):
             raise UnreadableError(
                 f"the raw output {output.label!r} was removed on {output.pruned_at:%Y-%m-%d}, at "
                 "the end of its retention",
+                code="raw-output-pruned",
                 hint="the samples taken from it still stand",
             )
         return output.with_content(
@@ -453,7 +457,9 @@ class Store(WatchRecords, ExplainingRecords):
                 number = queries.site_number(connection, event.site)
                 connection.execute(insert(schema.event).values(rows.of_event(event, number)))
         except IntegrityError:
-            raise UsageError(f"event {event.id} is already kept") from None
+            raise UsageError(
+                f"event {event.id} is already kept", code="event-already-kept"
+            ) from None
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Keep several events for good, all in one transaction; see `add_event`."""
@@ -464,7 +470,9 @@ class Store(WatchRecords, ExplainingRecords):
                 if values := [rows.of_event(event, numbers[event.site]) for event in events]:
                     connection.execute(insert(schema.event), values)
         except IntegrityError:
-            raise UsageError("one of the events is already kept; none was added") from None
+            raise UsageError(
+                "one of the events is already kept; none was added", code="event-already-kept"
+            ) from None
 
     def events(
         self,
@@ -535,11 +543,13 @@ class Store(WatchRecords, ExplainingRecords):
             named = queries.named(instead)
             raise UsageError(
                 f"no run begins with {prefix!r} in the store {self.location}",
+                code="run-unknown",
                 hint=f"the newest are {named}" if named else "the store holds no run yet",
             )
         more = "" if len(candidates) <= _CANDIDATES_SHOWN else " and more"
         named = queries.named(candidates[:_CANDIDATES_SHOWN])
         raise UsageError(
             f"several runs begin with {prefix!r}: {named}{more}",
+            code="run-ambiguous",
             hint="write more of the id",
         )

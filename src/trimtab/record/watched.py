@@ -56,6 +56,7 @@ class WatchRecords(Door):
                 since = lease and f"{lease.holder} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
                     f"{site} is watched by {since or 'nobody: the lease was given back'}",
+                    code="site-watched-elsewhere",
                     hint="this watch was held up for longer than its lease; start it again",
                 )
             return slots.claim(connection, slot)

@@ -63,7 +63,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return what the counters say, held against good hours, fast targets and the limit."""
+    """Return the counters compared with good hours, fast targets and the limit."""
     import polars as pl
 
     rate = useless_per_request(seen)

@@ -111,7 +111,7 @@ def _media_errors(seen: Observations) -> Evidence:
         )
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
-    who = f" beneath {named(names)}" if names else ": none"
+    who = f" below {named(names)}" if names else ": none"
     return weighed(
         "media-errors",
         f"{subject}{who}",

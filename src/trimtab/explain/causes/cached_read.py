@@ -201,7 +201,7 @@ def _of_clients(context: Context, run: RunFact) -> list[tuple[float, str]]:
 CAUSE: Final = Cause(
     id="cached-read",
     title="reads from memory instead of the file system",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
         "With direct I/O, read more data than all memory on the path holds, or read on other nodes "

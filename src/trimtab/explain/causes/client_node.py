@@ -28,7 +28,7 @@ _SHARE_OF_LOSS: Final = 0.5
 """Of what the incident lost; a run under it is slow."""
 _LEAST_LOSS: Final = 0.05
 _RUNS: Final = 4
-"""So many runs that tell their nodes, or nothing is said."""
+"""Fewest runs that name their nodes; with fewer there is no verdict."""
 _BAD_NODE: Final = (4.0, 1.0)
 """Runs with the node, slow and not, counted beforehand: a bad node slows most of its runs."""
 _COMMON: Final = (0.5, 0.5)
@@ -60,7 +60,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
-    """Return whether one node tells slow runs from others, and which, if one does."""
+    """Return whether one node separates slow runs from others, and which."""
     subject = "slow runs with one node and without it"
     if context.incident.key is None:
         return not_available(
@@ -89,7 +89,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
         return weighed("nodes-alike", text, Route.RUNS, 0.0), None
     base = _base(context, limit)
     nodes = [_node(name, telling, slow, base) for name in names]
-    # One of them is as likely as the other beforehand; those in every run cannot be told apart.
+    # One of them is as likely as the other beforehand; those in every run are indistinguishable.
     weight = _mean_weight([node.weight for node in nodes], len(names) + len(everywhere))
     most = max(nodes, key=lambda node: (node.weight, node.name))
     text = (
@@ -158,7 +158,7 @@ def _since(context: Context) -> list[RunFact]:
 
 
 def _telling_nodes(runs: Sequence[RunFact]) -> list[RunFact]:
-    """Return the runs that tell all nodes that they ran on.
+    """Return the runs that name all their nodes.
 
     Of a run that left nothing behind only the host is known that started it: such runs are mostly
     slow ones, and that host would be blamed for them.
@@ -280,7 +280,7 @@ def _answered(context: Context) -> Evidence:
 CAUSE: Final = Cause(
     id="client-node",
     title="one bad client node",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
         "Run the probe on the same nodes twice, with and without the suspected node, and run "

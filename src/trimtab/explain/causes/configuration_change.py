@@ -61,7 +61,7 @@ _RUNS_UNDISTURBED: Final = 3
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
-"""A setting that shows what the log book tells already: that it was really changed."""
+"""A setting that confirms an entry of the log book."""
 _ADDED: Final = 1.5
 """Targets are added once a year or so (``facts/seeds.md`` 41): within a day of a first bad run that
 is hardly chance."""

@@ -218,7 +218,7 @@ def _slow(context: Context, values: Sequence[float], usual: float) -> int:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book tells of runs that were not launched."""
+    """Return whether the log book has failed launches."""
     failures = sorted(
         (
             event
@@ -238,7 +238,7 @@ def _logged(context: Context) -> Evidence:
     if not within:
         text = "the log book has no failed launch in the bad hours"
         return weighed("launch-failure-not-logged", text, Route.LOG, 0.0)
-    # Where they are frequent one of them in the bad hours tells less.
+    # Where they are frequent one of them in the bad hours weighs less.
     usual = len(failures) - len(within)
     first = within[0]
     text = f"the log book has failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"

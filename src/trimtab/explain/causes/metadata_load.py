@@ -45,7 +45,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _operations(context: Context) -> Evidence:
-    """Return whether more metadata operations were asked for, in all or of one MDT."""
+    """Return whether metadata operations rose, in total or on one MDT."""
     seen = observe(context)
     subject = "metadata operations per second"
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
@@ -142,7 +142,7 @@ def _any(names: Iterable[str], words: Iterable[str]) -> bool:
 CAUSE: Final = Cause(
     id="metadata-load",
     title="load on the metadata servers",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
         "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "

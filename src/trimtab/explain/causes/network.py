@@ -280,7 +280,7 @@ def _saturated(context: Context) -> Evidence:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book tells of work on the network, or of trouble with it."""
+    """Return whether the log book has work on the network, or network trouble."""
     begun = context.incident.at
     entries = sorted(
         (
@@ -304,7 +304,7 @@ def _logged(context: Context) -> Evidence:
 CAUSE: Final = Cause(
     id="network",
     title="the network between clients and servers",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "

@@ -27,7 +27,7 @@ _TAIL_UP: Final = 1.5
 """Tail latency that grew by half. Garbage collection raises it "by orders of magnitude" for a few
 requests (``facts/seeds.md`` 7); a p99 sees part of that."""
 _BEYOND_MEDIAN: Final = 1.3
-"""By how much more than the median: where all requests are slower the tail tells nothing."""
+"""By how much more than the median: where all requests are slower the tail is not evidence."""
 
 
 _OF_INCIDENT: WeakKeyDictionary[Context, dict[bool, tuple[RunFact, ...]]] = WeakKeyDictionary()

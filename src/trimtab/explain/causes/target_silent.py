@@ -163,7 +163,7 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 
 def _connection(seen: Observations) -> Evidence:
-    """Return whether the connection to a target is lost. That it is whole tells little."""
+    """Return whether the connection to a target is lost. An intact connection says little."""
     import polars as pl
 
     subject = "lost connection to a target"

@@ -1,6 +1,6 @@
 """When each target was trimmed last, and what trims did to the level.
 
-Whether speed comes back after a trim tells the drives' route to "slow from 75 % full" from the
+Recovery after a trim separates the drives' route to "slow from 75 % full" from the
 block allocator's (``facts/flash.md`` f, reading 3), so several causes ask.
 """
 
@@ -25,13 +25,13 @@ from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
 _NEAR: Final = timedelta(hours=24)
-"""Runs so near a trim are held against one another. Trim gives the room back at once."""
+"""Runs so near a trim are compared. Trim frees the space at once."""
 _NEAREST: Final = timedelta(hours=3)
 """Within which a few runs of an hourly probe lie on either side."""
 _ENDS_WITH: Final = timedelta(hours=4)
 """An incident whose last bad run lies so near the end of a trim ended with it."""
 _RUNS: Final = 2
-"""So many on either side, or nothing is said."""
+"""Fewest runs on either side."""
 RECOVERED: Final = 0.5
 NOT_RECOVERED: Final = 0.2
 """Shares of what was lost that came back: over the one it helped, under the other it did not."""
@@ -58,7 +58,7 @@ class Recovery:
     Attributes
     ----------
     shares
-        For each trim that could be told, the share of what had been lost that came back with it.
+        For each trim that could be judged, the share of the loss that it recovered.
     last
         The last of those trims.
     chance
@@ -126,7 +126,7 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
 
 
 def recovery(context: Context) -> Recovery | Message:
-    """Return what the trims within the incident did, or why that cannot be told."""
+    """Return what the trims within the incident recovered, or why that is unknown."""
     within = [
         event
         for event in trims(context)
@@ -153,7 +153,7 @@ def recovery(context: Context) -> Recovery | Message:
 
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
-    """Return how far around their trims runs are held against each other: not up to the next."""
+    """Return how far around their trims runs are compared: not up to the next."""
     times = [event.at for event in trims(context) if event.targets == targets]
     gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
@@ -217,7 +217,7 @@ def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
 
 
 def _share(context: Context, trim: Event, near: timedelta) -> float | None:
-    """Return how much of what was lost came back with a trim; ``None`` if that cannot be told."""
+    """Return how much of what was lost came back with a trim; ``None`` if unknown."""
     end, until = end_of(trim), context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
     after = [run for run in (*bad, *good) if end < run.at <= end + near]

@@ -1,4 +1,4 @@
-"""`workload-mismatch`: the probe did something else than it is asked for. Not a slow file system.
+"""`workload-mismatch`: the probe ran another workload than requested. Not a slow file system.
 
 Edison's `dbscan_read` moved 0.02 GiB in place of 1,536 from 23 August to 7 September 2017: a probe
 that was broken (``facts/statistics.md``, "Validity"; the errata of the tokio-abc data).
@@ -34,7 +34,7 @@ _SHARE: Final = 0.25
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return the evidence for and against a probe that did not do what it is asked for."""
+    """Return the evidence for and against a probe that ran another workload."""
     bad, good = runs_of_probe(context)
     usual = _usual_bytes(good)
     return (
@@ -50,7 +50,7 @@ def _invalid(
     bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
     """Return whether runs are known to have done something else."""
-    subject = "runs of another workload than asked for"
+    subject = "runs of another workload than requested"
     reporting = [run for run in bad if run.status in _TELLS]
     if not reporting:
         return not_available(
@@ -96,7 +96,7 @@ def _unjudged(bad: Sequence[RunFact]) -> Evidence:
             Message("no-bad-runs", "no run in the bad hours"),
         )
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
-    text = f"{format_percent(share, 0)} of the bad runs did another workload: they tell no speed"
+    text = f"{format_percent(share, 0)} of the bad runs had another workload and measure no speed"
     return weighed(
         "runs-not-judged", text, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
     )
@@ -201,7 +201,7 @@ def _counts(
 CAUSE: Final = Cause(
     id="workload-mismatch",
     title="a probe that ran another workload than requested",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
         "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "

@@ -1,4 +1,4 @@
-"""`no-discard`: the file system cannot tell the flash beneath it what is free."""
+"""`no-discard`: the flash never learns which blocks are free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 
 
 def find(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when the device that the file system stands on is flash without discard."""
+    """Yield a finding when the device of the file system is flash without discard."""
     top = observed.path.devices[0] if observed.path.devices else None
     if top is None or not observed.is_flash or not takes_no_discard(top) or observed.read_only:
         return

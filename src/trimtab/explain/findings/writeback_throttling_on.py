@@ -13,7 +13,7 @@ _SCRIPT = 'for setting; do echo 0 > "$setting" || exit 1; done'
 
 
 def find(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding with every flash device beneath whose throttling is on."""
+    """Yield one finding with every flash device of the target whose throttling is on."""
     throttled = [device for device in observed.flash_devices if device.writeback_throttling_s]
     if not throttled:
         return

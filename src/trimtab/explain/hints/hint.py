@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from trimtab.message import Message
+
 STRIPES_MAXIMUM: Final = 2000
 """Of one file: LOV_MAX_STRIPE_COUNT of Lustre."""
 
@@ -95,12 +97,12 @@ class Hint:
     reason
         Why this value for this job.
     basis, source
-        What that rests on, and where it stands.
+        The kind of support, and its source.
     """
 
     kind: Kind
     name: str
     value: str
-    reason: str
+    reason: Message
     basis: Basis
     source: str

@@ -138,7 +138,7 @@ def _bad(runs: _Runs) -> list[int]:
     for length in LENGTHS:
         if len(z) < 2 * length:
             break
-        # What is known to be bad tells nothing of its neighbours.
+        # Runs known to be bad must not affect their neighbours.
         clipped = np.where(bad, 0.0, np.clip(z, -CLIPPED, CLIPPED))
         total = np.concatenate([[0.0], np.cumsum(clipped)])
         means = (total[length:] - total[:-length]) / length

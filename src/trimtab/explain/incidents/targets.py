@@ -27,7 +27,7 @@ SLOW_ALL: Final = 0.85
 _BEFORE: Final = 14
 _TARGETS_LEAST: Final = 3
 _HISTORY: Final = 5
-"""Surveys of which a target's usual share is made; fewer: it is held against the others alone."""
+"""Surveys of which a target's usual share is made; fewer: it is compared with the others alone."""
 _SHORT: Final = timedelta(days=2)
 
 
@@ -53,7 +53,7 @@ def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
 def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     """Return the stretches in which the median target was slow: all alike, or most.
 
-    Parameters are those of `slow_targets`. The median target of each survey is held against that
+    Parameters are those of `slow_targets`. The median target of each survey is compared with that
     of the `_BEFORE` surveys before it that were well.
     """
     import polars as pl

@@ -183,7 +183,10 @@ class Client:
         _raise_if_silent(result)
         complaint = result.stderr.decode("utf-8", "replace")
         if result.problem is not None and "invalid job id" not in complaint.lower():
-            raise ToolError(f"squeue cannot be asked for job {job_id}: {last_line(complaint)}")
+            raise ToolError(
+                f"squeue cannot be asked for job {job_id}: {last_line(complaint)}",
+                code="squeue-failed",
+            )
         view = of_squeue(result.stdout.decode("utf-8", "replace"), job_id)
         return view if view is not None else self.accounted(job_id)
 
@@ -273,7 +276,11 @@ class Client:
 def _raise_if_silent(result: ProcessResult) -> None:
     silence = silence_of(result)
     if silence is not None:
-        raise ToolError(f"Slurm's controller does not answer: {silence}", hint="see scontrol ping")
+        raise ToolError(
+            f"Slurm's controller does not answer: {silence}",
+            code="controller-silent",
+            hint="see scontrol ping",
+        )
 
 
 def _job_id(result: ProcessResult) -> str:
@@ -283,4 +290,6 @@ def _job_id(result: ProcessResult) -> str:
     if result.problem is None and match is not None:
         return match.group(1)
     why = last_line(result.stderr.decode("utf-8", "replace") or printed)
-    raise NeverStarted(f"Slurm refused the job: {why.removeprefix('sbatch: error: ')}")
+    raise NeverStarted(
+        f"Slurm refused the job: {why.removeprefix('sbatch: error: ')}", code="job-refused"
+    )

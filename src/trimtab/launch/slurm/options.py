@@ -113,6 +113,7 @@ def _arguments(options: Mapping[str, str]) -> list[tuple[str, str]]:
         else:
             raise UsageError(
                 f"launcher slurm has no option {visible(option[:80])!r}",
+                code="launcher-option-unknown",
                 hint=f"there are {', '.join(sorted(KNOWN))}",
             )
     return arguments
@@ -124,10 +125,16 @@ def _is_on(name: str, value: str) -> bool:
         return True
     if word in _NO:
         return False
-    raise UsageError(f"launcher slurm: {name} is true or false, not {visible(value[:80])!r}")
+    raise UsageError(
+        f"launcher slurm: {name} is true or false, not {visible(value[:80])!r}",
+        code="launcher-option-invalid",
+    )
 
 
 def _checked(name: str, value: str, matches: Callable[[str], object]) -> str:
     if matches(value) is None or (value.startswith("-") and name != "nice"):
-        raise UsageError(f"launcher slurm: {name} cannot be {visible(value[:80])!r}")
+        raise UsageError(
+            f"launcher slurm: {name} cannot be {visible(value[:80])!r}",
+            code="launcher-option-invalid",
+        )
     return value
