@@ -133,7 +133,9 @@ def test_an_empty_file_is_not_taken_for_a_new_store(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
-    assert "directory" in _refused(tmp_path).message
+    # One level down: all that lies beside it is compared, and other tests are beside tmp_path.
+    (tmp_path / "t.db").mkdir()
+    assert "directory" in _refused(tmp_path / "t.db").message
 
 
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
