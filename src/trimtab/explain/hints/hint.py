@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from trimtab.message import Message
+
 STRIPES_MAXIMUM: Final = 2000
 """Of one file: LOV_MAX_STRIPE_COUNT of Lustre."""
 
@@ -101,6 +103,6 @@ class Hint:
     kind: Kind
     name: str
     value: str
-    reason: str
+    reason: Message
     basis: Basis
     source: str
