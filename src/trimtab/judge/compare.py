@@ -125,14 +125,14 @@ def compare(
         A value is negative or not finite.
     """
     unit, more = sense_of(metric, unit, more_is_better)
-    kept = _washed(before, after, terms.wash_out_s)
-    weights = _weights(kept, basis, terms.timezone)
+    stretches = _washed(before, after, terms.wash_out_s)
+    weights = _weights(stretches, basis, terms.timezone)
     sides = (
-        _side(kept[0], weights.before, len(before.values)),
-        _side(kept[1], weights.after, len(after.values)),
+        _side(stretches[0], weights.before, len(before.values)),
+        _side(stretches[1], weights.after, len(after.values)),
     )
     measured = _ratio(sides)
-    interval, method = _measured_interval(kept, weights, measured, terms.level)
+    interval, method = _measured_interval(stretches, weights, measured, terms.level)
     removed = None
     if terms.targets is not None:
         removed = taken_out(
@@ -155,8 +155,8 @@ def compare(
         margin=terms.margin,
         change=Change.CANNOT_TELL,
         reason=UNDECIDED,
-        detectable=_detectable_of(kept[0], sides) if basis is Basis.RUNS else None,
-        provisional=_provisional(kept),
+        detectable=_detectable_of(stretches[0], sides) if basis is Basis.RUNS else None,
+        provisional=_provisional(stretches),
         weighted=weights.method,
         taken_out=removed,
     )
@@ -173,20 +173,20 @@ def _washed(before: Stretch, after: Stretch, wash_out_s: float) -> tuple[Stretch
 
 
 def _from(side: Stretch, begin: datetime) -> Stretch:
-    kept = [place for place, at in enumerate(side.times) if at >= begin]
+    places = [place for place, at in enumerate(side.times) if at >= begin]
     return Stretch(
-        values=tuple(side.values[place] for place in kept),
-        times=tuple(side.times[place] for place in kept),
-        unfinished=tuple(side.unfinished[place] for place in kept) if side.unfinished else (),
+        values=tuple(side.values[place] for place in places),
+        times=tuple(side.times[place] for place in places),
+        unfinished=tuple(side.unfinished[place] for place in places) if side.unfinished else (),
     )
 
 
-def _weights(kept: tuple[Stretch, Stretch], basis: Basis, timezone: str) -> Weights:
-    if basis is not Basis.RUNS or not all(side.times for side in kept):
+def _weights(stretches: tuple[Stretch, Stretch], basis: Basis, timezone: str) -> Weights:
+    if basis is not Basis.RUNS or not all(side.times for side in stretches):
         return Weights(
             None, None, Message("times-unknown", f"{NOT_BALANCED}: not every run has a time")
         )
-    return hour_weights(kept[0].times, kept[1].times, timezone=timezone)
+    return hour_weights(stretches[0].times, stretches[1].times, timezone=timezone)
 
 
 def _side(side: Stretch, weights: Sequence[float] | None, n_given: int) -> Side:
@@ -218,16 +218,16 @@ def _ratio(sides: tuple[Side, Side]) -> float | None:
 
 
 def _measured_interval(
-    kept: tuple[Stretch, Stretch], weights: Weights, ratio: float | None, level: float
+    stretches: tuple[Stretch, Stretch], weights: Weights, ratio: float | None, level: float
 ) -> tuple[Interval | None, Message]:
     """Return the interval of the measured ratio and the method that gave it."""
-    before, after = kept[0].values, kept[1].values
+    before, after = stretches[0].values, stretches[1].values
     if not ratio:
         return None, Message("none", "none")
     if min(len(before), len(after)) >= N_MINIMUM:
         pair = (weights.after, weights.before)
         interval = ratio_interval(after, before, level=level, weights=pair)
-        if kept[0].times and kept[1].times:
+        if stretches[0].times and stretches[1].times:
             return interval, Message("bootstrap", "ratio of medians, block bootstrap")
         return interval, Message(
             "bootstrap-order-unknown", "ratio of medians, bootstrap; the order of runs is unknown"
@@ -247,7 +247,7 @@ def _detectable_of(before: Stretch, sides: tuple[Side, Side]) -> float | None:
     return minimum_detectable_effect(scatter, n_effective(sides[0]), n_effective(sides[1]))
 
 
-def _provisional(kept: tuple[Stretch, Stretch]) -> bool | None:
-    if not all(side.times for side in kept):
+def _provisional(stretches: tuple[Stretch, Stretch]) -> bool | None:
+    if not all(side.times for side in stretches):
         return None
-    return min(covered_s(side.times) for side in kept) < NEARLY_A_WEEK_S
+    return min(covered_s(side.times) for side in stretches) < NEARLY_A_WEEK_S

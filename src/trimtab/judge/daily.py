@@ -81,8 +81,8 @@ def missing(schedule: Sequence[datetime], runs: Sequence[datetime]) -> tuple[dat
     """
     due = sorted(set(schedule))
     early = timedelta(seconds=EARLY_S)
-    kept = {bisect_right(due, at + early) - 1 for at in runs}
-    return tuple(at for place, at in enumerate(due) if place not in kept)
+    started = {bisect_right(due, at + early) - 1 for at in runs}
+    return tuple(at for place, at in enumerate(due) if place not in started)
 
 
 def _deviation() -> pl.Expr:

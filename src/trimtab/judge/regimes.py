@@ -46,15 +46,15 @@ def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, .
     if not rows:
         return ()
     edges = [rows[0][0], *sorted(at for at in changes if rows[0][0] < at <= rows[-1][0]), None]
-    found = []
+    segments = []
     place = 0
     for _, end in pairwise(edges):
         begin = place
         while place < len(rows) and (end is None or rows[place][0] < end):
             place += 1
         if place > begin:
-            found.append(_regime(rows[begin:place]))
-    return tuple(found)
+            segments.append(_regime(rows[begin:place]))
+    return tuple(segments)
 
 
 def _regime(rows: Sequence[tuple[datetime, float | None]]) -> Regime:

@@ -149,16 +149,16 @@ def heat_map(
     """
     unit = METRIC_UNITS[metric]
     others = {k: v for k, v in fixed.items() if k not in (row_factor, column_factor)}
-    own = [p for p in points if all(p.levels.get(k) == v for k, v in others.items())]
+    fitting = [p for p in points if all(p.levels.get(k) == v for k, v in others.items())]
     rows, columns = (
-        ordered_levels(point.levels[name] for point in own if name in point.levels)
+        ordered_levels(point.levels[name] for point in fitting if name in point.levels)
         for name in (row_factor, column_factor)
     )
     cells: dict[tuple[Level | None, Level | None], float | None] = {
         (point.levels.get(row_factor), point.levels.get(column_factor)): geometric_mean(
             point, metric
         )
-        for point in own
+        for point in fitting
     }
     table = tuple(tuple(cells.get((row, column)) for column in columns) for row in rows)
     return HeatMap(metric, unit, row_factor, column_factor, rows, columns, table, others)
@@ -376,10 +376,10 @@ def _left(y: Floats, weights: Floats, blocks: Sequence[Floats]) -> tuple[float, 
 
 def _ratio(rounds: RandomisedBlocks, name: str) -> float:
     """Return the best level's mean over the worst one's, each point counting once."""
-    found: dict[str, list[float]] = {}
+    by_level: dict[str, list[float]] = {}
     for point, effect in zip(rounds.points, rounds.effects, strict=True):
-        found.setdefault(repr(point.levels.get(name)), []).append(float(effect))
-    means = [math.fsum(values) / len(values) for values in found.values()]
+        by_level.setdefault(repr(point.levels.get(name)), []).append(float(effect))
+    means = [math.fsum(values) / len(values) for values in by_level.values()]
     return math.exp(max(means) - min(means))
 
 

@@ -57,10 +57,10 @@ def compare_summaries(
     """
     _require_summaries(before, after, autocorrelation)
     metric = before.metric or after.metric
-    kept = (before, after)
+    both = (before, after)
     sides = (_side_of_summary(before, autocorrelation), _side_of_summary(after, autocorrelation))
     measured = after.mean / before.mean
-    interval = fieller_interval(kept, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
+    interval = fieller_interval(both, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
     removed = None
     if terms.targets is not None:
         removed = taken_out(
@@ -70,7 +70,7 @@ def compare_summaries(
             before=before.mean,
             measured=(measured, interval),
         )
-    windows = [side.window_s for side in kept if side.window_s is not None]
+    windows = [side.window_s for side in both if side.window_s is not None]
     effect = Effect(
         metric=metric,
         unit=before.unit,

@@ -114,9 +114,9 @@ def measured_points(
     for levels, number, run in runs:
         key = repr(sorted((name, repr(level)) for name, level in levels.items()))
         grid.setdefault(key, (levels, {}))[1][number] = run
-    kept = [run for _, rounds in grid.values() for run in rounds.values() if run is not None]
+    measured = [run for _, rounds in grid.values() for run in rounds.values() if run is not None]
     metrics = {
-        sample.metric for run in kept for sample in run.samples if sample.statistic == "total"
+        sample.metric for run in measured for sample in run.samples if sample.statistic == "total"
     }
     count = 1 + max((number for _, rounds in grid.values() for number in rounds), default=-1)
     return tuple(

@@ -74,14 +74,14 @@ def trend(
     """
     unit, more = sense_of(metric, unit, more_is_better)
     runs = {p.run: p for p in points if p.metric == metric}
-    kept = [p for p in runs.values() if more or not p.unfinished]
-    days = _daily_medians(kept, window_s)
+    counted = [p for p in runs.values() if more or not p.unfinished]
+    days = _daily_medians(counted, window_s)
     middle = median(days.values()) if days else 0.0
     slope = interval = None
     if len(days) >= DAYS_MINIMUM and middle > 0:
         slope, interval = _theil_sen(days, middle, level)
     direction, reason = _direction(len(days), middle, slope, interval)
-    times = [p.at for p in kept]
+    times = [p.at for p in counted]
     end = max(times, default=None)
     return Trend(
         metric=metric,

@@ -187,9 +187,11 @@ def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
     rest = beside[1:] - phi * beside[:-1]
     basis, triangle = np.linalg.qr(rest)
     basis = basis[:, np.abs(np.diag(triangle)) > 1e-6 * len(part) ** 0.5]
-    own = step[1:] - phi * step[:-1]
-    own = own - basis @ (basis.T @ own)
-    norm = float(own @ own)
+    signal = step[1:] - phi * step[:-1]
+    signal = signal - basis @ (basis.T @ signal)
+    norm = float(signal @ signal)
     if norm < 1e-6:
         return 0.0
-    return float(own @ whitened(part, noise)) / (noise.innovation * np.sqrt(norm * noise.longest))
+    return float(signal @ whitened(part, noise)) / (
+        noise.innovation * np.sqrt(norm * noise.longest)
+    )
