@@ -25,7 +25,7 @@ from sqlalchemy.pool import QueuePool
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.record import schema
-from trimtab.record.failures import BUSY_TIMEOUT_S, told
+from trimtab.record.failures import BUSY_TIMEOUT_S, store_errors
 from trimtab.record.location import Answers, Location, refuse_shared_file_system
 from trimtab.record.raw import make_directories
 from trimtab.units import is_digits
@@ -68,7 +68,7 @@ def open_database(
         answers(os.fspath(location.raw))
     if location.path is None:
         return _open_postgresql(location, create=create)
-    with told(location):
+    with store_errors(location):
         _open_sqlite(location, location.path, create=create)
     return _sqlite_engine(location.path)
 
@@ -342,7 +342,7 @@ def _open_postgresql(location: Location, *, create: bool) -> Engine:
         ) from error
     engine = create_engine(location.url, pool_pre_ping=True)
     try:
-        with told(location):
+        with store_errors(location):
             with engine.connect() as connection:
                 revision = _postgresql_revision(connection, location)
             current = _is_current(revision, location, create=create)

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coer
 
 from trimtab.model.run import Run, RunStatus
 from trimtab.record import frames, queries, rows, schema
-from trimtab.record.door import Door
+from trimtab.record.connections import Connections
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 400  # snapshots in one question: older SQLites take 999 values
 
 
-class ExplainingRecords(Door):
+class ExplainingRecords(Connections):
     """The part of the store that judging and explaining a site over months reads and writes."""
 
     def snapshot_times(

@@ -30,7 +30,7 @@ _DAMAGED_HINT = (
 
 
 @contextmanager
-def told(location: Location) -> Iterator[None]:
+def store_errors(location: Location) -> Iterator[None]:
     """Turn what the database raises inside into an `UnreadableError` that names the store.
 
     A broken constraint and wrong SQL pass: the first is for the caller to judge, the second is
@@ -41,16 +41,16 @@ def told(location: Location) -> Iterator[None]:
     except IntegrityError:
         raise
     except DBAPIError as error:
-        if (told_error := explained(error.orig, location)) is None:
+        if (store_error := explained(error.orig, location)) is None:
             raise
-        raise told_error from error
+        raise store_error from error
     except StatementError as error:
         # A value that a column does not take: SQLAlchemy wraps the ValueError that says why.
         raise (error.orig or error) from None
     except sqlite3.Error as error:
-        if (told_error := explained(error, location)) is None:
+        if (store_error := explained(error, location)) is None:
             raise
-        raise told_error from error
+        raise store_error from error
     except OSError as error:
         raise operating_system_error(error, location) from error
 

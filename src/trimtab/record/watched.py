@@ -13,13 +13,13 @@ from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import queries, rows, schema, slots
-from trimtab.record.door import Door
+from trimtab.record.connections import Connections
 from trimtab.record.slots import Lease, Slot, SlotState
 
 _NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
 
 
-class WatchRecords(Door):
+class WatchRecords(Connections):
     """The part of the store that the watch writes."""
 
     def claim_slot(
