@@ -56,12 +56,10 @@ _RANK_SHARE: Final = 0.7
 With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
 would take it for 1 / (2 n + 1).
 """
+NO_BAD_RUNS: Final = Message("no-bad-runs", "no run in the bad hours")
 _NO_BAD_VALUE: Final = Message("no-bad-value", "no value in the bad hours")
 _NO_VALUE: Final = {
-    Route.TIME: (
-        _NO_BAD_VALUE,
-        Message("no-good-value", "no value in good hours to compare with"),
-    ),
+    Route.TIME: (_NO_BAD_VALUE, Message("no-good-value", "no value in good hours to compare with")),
     Route.TARGETS: (
         Message("no-slow-value", "no value of the slow targets"),
         Message("no-fast-value", "no value of the fast targets"),
@@ -270,11 +268,7 @@ def between_targets(
     return _ranked(question, slow, fast, seen)
 
 
-def presence(
-    frame: pl.DataFrame,
-    *,
-    absent: float = -1.0,
-) -> Contrast:
+def presence(frame: pl.DataFrame, *, absent: float = -1.0) -> Contrast:
     """Return whether a condition was there in the bad hours and not in the good ones.
 
     Parameters

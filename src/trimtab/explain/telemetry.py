@@ -108,9 +108,7 @@ class Observations:
         key = ("texts", name, *kinds)
         if key not in self._kept:
             of_kinds = self._of(name).filter(
-                _is_one_of("kind", kinds),
-                pl.col("bad").is_not_null(),
-                pl.col("text").is_not_null(),
+                _is_one_of("kind", kinds), pl.col("bad").is_not_null(), pl.col("text").is_not_null()
             )
             self._kept[key] = of_kinds.select(
                 "at", *_names(), pl.col("text").cast(pl.String).alias("value"), "bad"

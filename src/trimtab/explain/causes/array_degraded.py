@@ -62,10 +62,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         ),
         timing(context, degraded, who),
         expected(float(len(names)), 0.5, over=0.5, under=-0.3).evidence(
-            "degraded-expected",
-            "degraded arrays (expected: none)",
-            source=_SOURCE,
-            targets=names,
+            "degraded-expected", "degraded arrays (expected: none)", source=_SOURCE, targets=names
         ),
         between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8).evidence(
             "degraded-between-targets",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
 from trimtab.explain.telemetry import CLIENTS, SERVERS, TARGETS, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route, Shape
@@ -181,9 +181,7 @@ def _read_back(context: Context) -> Evidence:
     runs = [run for run in context.runs if context.is_bad(run.at)]
     subject = "runs that read back wrong data"
     if not runs:
-        return not_available(
-            "data-verified", subject, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
-        )
+        return not_available("data-verified", subject, Route.RUNS, NO_BAD_RUNS)
     wrong = [run for run in runs if _wrong_data(run)]
     if not wrong:
         # Few probes verify what they read.
@@ -228,12 +226,7 @@ def _checked(context: Context) -> Evidence:
     elif off:
         code, text = "checksums-partly-on", "some transfers carry checksums, others none"
     return weighed(
-        code,
-        text,
-        Route.EXPECTED,
-        0.0,
-        value=", ".join(sorted(values)),
-        source="checksums",
+        code, text, Route.EXPECTED, 0.0, value=", ".join(sorted(values)), source="checksums"
     )
 
 

@@ -16,7 +16,7 @@ from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
 from trimtab.explain.findings.cached_read import MARK
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
@@ -65,12 +65,7 @@ def _disbelieved(context: Context) -> Evidence:
     subject = "reads served from memory"
     bad, good = runs_of_probe(context)
     if not bad:
-        return not_available(
-            "reads-from-memory",
-            subject,
-            Route.RUNS,
-            Message("no-bad-runs", "no run in the bad hours"),
-        )
+        return not_available("reads-from-memory", subject, Route.RUNS, NO_BAD_RUNS)
     cached = [[run for run in runs if _from_memory(run)] for runs in (bad, good)]
     in_bad = len(cached[0]) / len(bad)
     in_good = len(cached[1]) / len(good) if good else None
@@ -105,12 +100,7 @@ def _nothing_believed(context: Context) -> Evidence:
     subject = "reads of the bad hours are credible"
     bad, _ = runs_of_probe(context)
     if not bad:
-        return not_available(
-            "reads-believed",
-            subject,
-            Route.EXPECTED,
-            Message("no-bad-runs", "no run in the bad hours"),
-        )
+        return not_available("reads-believed", subject, Route.EXPECTED, NO_BAD_RUNS)
     metric = metric_of(context) or "read_bandwidth"
     cached = [run for run in bad if _from_memory(run) and not has_figure(run, metric)]
     share = len(cached) / len(bad)

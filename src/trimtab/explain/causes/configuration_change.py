@@ -415,11 +415,7 @@ def _taken_back(
             source=f"event {logged[0].id}",
         )
     return weighed(
-        "recovered-unchanged",
-        "the level recovered without a reversal",
-        Route.TIME,
-        -0.8,
-        at=until,
+        "recovered-unchanged", "the level recovered without a reversal", Route.TIME, -0.8, at=until
     )
 
 

@@ -18,7 +18,7 @@ from trimtab.explain.causes.broken import runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import value_of
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.message import Message
 from trimtab.model.event import EventKind
@@ -76,12 +76,7 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether runs of the bad hours measured nothing, more than those of good ones."""
     subject = "runs failed or did not start"
     if not bad:
-        return not_available(
-            "runs-not-started",
-            subject,
-            Route.TIME,
-            Message("no-bad-runs", "no run in the bad hours"),
-        )
+        return not_available("runs-not-started", subject, Route.TIME, NO_BAD_RUNS)
     none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
     text = f"{len(none)} of {len(bad)} {subject} in the bad hours"
@@ -106,9 +101,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
     explained = [run for run in ended if run.problem]
     if not bad:
-        return not_available(
-            "launch-words", subject, Route.RUNS, Message("no-bad-runs", "no run in the bad hours")
-        )
+        return not_available("launch-words", subject, Route.RUNS, NO_BAD_RUNS)
     if not ended:
         return weighed("runs-ended-well", f"no {subject}: every run finished", Route.RUNS, -0.8)
     if not explained:
@@ -174,12 +167,7 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
     """Return whether the bad runs that did measure were slow: a launcher slows none of them."""
     subject = "speed of the bad runs that did measure"
     if not bad:
-        return not_available(
-            "runs-measured",
-            subject,
-            Route.EXPECTED,
-            Message("no-bad-runs", "no run in the bad hours"),
-        )
+        return not_available("runs-measured", subject, Route.EXPECTED, NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
     if hung:
         # They were started, and waited for the file system.

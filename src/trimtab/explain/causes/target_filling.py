@@ -198,12 +198,7 @@ def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
     import polars as pl
 
     if not growth.stands_out:
-        return weighed(
-            "fuller-than-day-before",
-            "no single target became fuller",
-            Route.TIME,
-            0.0,
-        )
+        return weighed("fuller-than-day-before", "no single target became fuller", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     contrast = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
     return contrast.evidence(

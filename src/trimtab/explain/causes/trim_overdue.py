@@ -22,13 +22,7 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.dose_response import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import SLACK, UNSEEN, named
-from trimtab.explain.causes.trims import (
-    end_of,
-    last_seen,
-    mount_trims,
-    recovery_evidence,
-    trims,
-)
+from trimtab.explain.causes.trims import end_of, last_seen, mount_trims, recovery_evidence, trims
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import observe

@@ -16,7 +16,7 @@ from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
 from trimtab.explain.findings.cached_read import MARK
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
@@ -89,12 +89,7 @@ def _unjudged(bad: Sequence[RunFact]) -> Evidence:
     """Return whether the runs themselves forbid that they are judged at all."""
     subject = "runs that may not be judged"
     if not bad:
-        return not_available(
-            "runs-not-judged",
-            subject,
-            Route.EXPECTED,
-            Message("no-bad-runs", "no run in the bad hours"),
-        )
+        return not_available("runs-not-judged", subject, Route.EXPECTED, NO_BAD_RUNS)
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
     text = f"{format_percent(share, 0)} of the bad runs had another workload and measure no speed"
     return weighed(
@@ -168,10 +163,7 @@ def _is_fixed(values: Sequence[float], middle: float) -> bool:
 
 
 def _counts(
-    bad: Sequence[RunFact],
-    good: Sequence[RunFact],
-    noun: str,
-    of: Callable[[RunFact], int | None],
+    bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
     """Return whether runs had as many nodes, or tasks, as they used to."""
     sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]

@@ -179,10 +179,7 @@ def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime 
 
 
 def _unmoved(
-    group: Sequence[Spell],
-    frames: Mapping[SeriesKey, pl.DataFrame],
-    at: datetime,
-    last: datetime,
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
 ) -> tuple[str, ...]:
     """Return the series that were as usual all the while."""
     moved = {spell.name for spell in group}
