@@ -1,7 +1,7 @@
-"""The week's rhythm of a series, drawn towards none where the runs do not bear it out.
+"""Weekly seasonality of a series, shrunk towards none where the runs do not support it.
 
-Three layers, each fitted to what the one before left: a wave of the week (three harmonics), a
-profile of the day, single hours of the week. Each is shrunk by what chance alone would show.
+Three layers, each fitted to the residuals of the one before: a wave of the week (three harmonics),
+a profile of the day, single hours of the week. Each is shrunk by what chance alone would show.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Floats, Ints
 
 WEEKS_MINIMUM: Final = 2
-"""Weeks of history before a rhythm is taken out: what came once is no rhythm."""
+"""Weeks of history before seasonality is removed: a pattern seen once is not seasonal."""
 
 HOURS_WEEKS_MINIMUM: Final = 4
 """Weeks before a single hour of the week may have a level of its own."""
