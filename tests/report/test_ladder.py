@@ -101,7 +101,7 @@ def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixtu
     print_ladder(ladder)
     shown = capsys.readouterr().out
     assert "(3.00 GB/s)" in shown
-    assert "not known what part of the whole" in shown
+    assert "share of the whole unknown" in shown
     assert ladder_chart(ladder, ladder.tracks[0]) is None
     assert "(3.00 GB/s)" in render_ladder(ladder)
 

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.measure.table import TABLE
@@ -162,8 +163,8 @@ armed = false
         assert set(values[name]) == set(schema.json_schema()["properties"][name]["properties"])
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "place", "code", "hint"),
+@for_each(
+    "text, line, place, code, hint",
     [
         ("", "scratch.toml", "[site]", "missing-table", 'name = "scratch"'),
         ('[site]\nname = "a"\npath = "/"', ":1", "[site] driver", "missing-key", "lustre"),

@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from trimtab.config.kinds import SWITCH, TEXT
 from trimtab.config.schema import key
+from trimtab.message import Message
 from trimtab.model.hardware import FIGURE, Figure, Hardware
 from trimtab.model.verdict import Interval
 
@@ -188,8 +189,8 @@ class Efficiency:
     level: float | None = None
     parity_counted: bool = False
     per: str | None = None
-    reason: str | None = None
-    doubts: tuple[str, ...] = ()
+    reason: Message | None = None
+    doubts: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ class Step:
 
     rung: Rung
     shown: Estimate | None
-    shown_reason: str | None
+    shown_reason: Message | None
     beneath: tuple[Efficiency, ...]
     of_data_sheet: Efficiency | None
 
@@ -236,7 +237,7 @@ class Limit:
 
     kind: LimitKind
     layer: Level | None
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,7 @@ class Loss:
 
     layer: Level | None
     efficiency: Efficiency | None
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
