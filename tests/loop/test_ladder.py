@@ -15,14 +15,13 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import ladder_of, of_store, with_data_sheet
 from trimtab.model.event import Event, EventKind
-from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.identifier import new_identifier
 from trimtab.model.ladder import Basis, Coverage, LimitKind, Rung
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Servers, Site
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.record.store import Store
-from trimtab.site.figures import parse_figure
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HARDWARE = Hardware(
@@ -536,6 +535,7 @@ def test_a_directory_whose_results_are_kept_under_the_name_of_a_site(tmp_path: P
     assert shown.document["name"] == "here"
 
 
+@pytest.mark.system
 def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> None:
     """What is kept of the driver tells that there is no network between."""
     store.ensure_site("here", driver="local")

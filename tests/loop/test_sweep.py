@@ -71,6 +71,7 @@ def work(store: Store, runner: Recorder, sweep: Sweep = SWEEP) -> SweepWork:
     return SweepWork(sweep, Site("s", "local", "/", probes=(PROBE,)), PROBE, store, runner, now)
 
 
+@pytest.mark.system
 def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: Store) -> None:
     place = tmp_path / "fs"
     place.mkdir()
@@ -90,6 +91,7 @@ def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: St
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.system
 def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
     with pytest.raises(Interrupted):
         work(store, Recorder(stop_at=1)).run({}, lambda *_: None)
@@ -102,6 +104,7 @@ def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
     assert idle.asked == []
 
 
+@pytest.mark.system
 def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Store) -> None:
     work(store, Recorder()).run({}, lambda *_: None)
     site = Site("s", "local", "/")
@@ -112,6 +115,7 @@ def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Sto
     assert state_of(SWEEP, site, later, store).measured == 4
 
 
+@pytest.mark.system
 def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
     class Several(Recorder):
         def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
@@ -127,6 +131,7 @@ def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
     assert all("levels" in run.parameters["sweep"] for run in others)  # type: ignore[operator]
 
 
+@pytest.mark.system
 def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:
     state = work(store, Recorder(fail=frozenset({0}))).run({}, lambda *_: None)
     assert (state.measured, len(state.failures)) == (3, 1)
@@ -136,6 +141,7 @@ def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:
     assert len(again.asked) == 1
 
 
+@pytest.mark.system
 def test_three_failures_in_a_row_end_it(store: Store) -> None:
     runner = Recorder(fail=frozenset(range(9)))
     with pytest.raises(ToolError, match="3 points in a row"):
@@ -143,6 +149,7 @@ def test_three_failures_in_a_row_end_it(store: Store) -> None:
     assert len(runner.asked) == 3
 
 
+@pytest.mark.system
 def test_what_is_set_by_hand_waits_until_it_is_said(store: Store) -> None:
     sweep = replace(SWEEP, manual={"nps": (1, 4)}, rounds=1)
     runner = Recorder()
@@ -212,27 +219,31 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "place", "code"),
     [
-        ("[factor]", "[factors]", "factors"),
-        ("rounds = 2", "rounds = 0", "rounds"),
-        ("rounds = 2", "times = 2", "times"),
-        ('name = "try"', 'name = "Try it"', "name"),
-        ('site = "scratch"', "", "site is missing"),
-        ("nodes = [1, 2]", "nodes = []", "nodes"),
-        ("nodes = [1, 2]", "nodes = [1, 1]", "different"),
-        ("nodes = [1, 2]", "nodes = [[1]]", "nodes"),
-        ("nodes = [1, 2]", "nps = [1]", r"\[factor\] and in \[manual\]"),
-        ("nodes = [1, 2]", 'schedule = ["every 1h"]', "schedule"),
-        ("nodes = [1, 2]", f"nodes = {list(range(1, 6000))}", "more than"),
-        ("nodes = [1, 2]", "nodes = [1, 2", "not TOML"),
+        ("[factor]", "[factors]", "[factors]", "unknown-table"),
+        ("rounds = 2", "rounds = 0", "[sweep] rounds", "out-of-range"),
+        ("rounds = 2", "times = 2", "[sweep] times", "unknown-key"),
+        ('name = "try"', 'name = "Try it"', "[sweep] name", "name-invalid"),
+        ('site = "scratch"', "", "[sweep] site", "missing-key"),
+        ("nodes = [1, 2]", "nodes = []", "[factor] nodes", "malformed-value"),
+        ("nodes = [1, 2]", "nodes = [1, 1]", "[factor] nodes", "malformed-value"),
+        ("nodes = [1, 2]", "nodes = [[1]]", "[factor] nodes", "wrong-type"),
+        ("nodes = [1, 2]", "nps = [1]", "[factor] nps", "contradiction"),
+        ("nodes = [1, 2]", 'schedule = ["every 1h"]', "[factor] schedule", "factor-fixed"),
+        ("nodes = [1, 2]", f"nodes = {list(range(1, 6000))}", "[factor]", "out-of-range"),
+        ("nodes = [1, 2]", "nodes = [1, 2", "", "not-toml"),
     ],
 )
-def test_a_mistake_in_the_file_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_in_the_file_is_told(
+    tmp_path: Path, old: str, new: str, place: str, code: str
+) -> None:
     path = tmp_path / "s.toml"
     path.write_text(GOOD.replace(old, new))
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError) as caught:
         load_sweep(str(path))
+    assert caught.value.code == code
+    assert place in caught.value.message
 
 
 def test_a_level_by_hand_is_one_of_the_file() -> None:

@@ -142,6 +142,7 @@ def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
     assert "simulating" not in ended.stderr
 
 
+@pytest.mark.system
 def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     scenario, store = small_scenario(probes=PROBES), f"sqlite:///{tmp_path / 'elsewhere.db'}"
     first = Wanted(scenario, tmp_path / "one", store, until_s=DAY_S)
@@ -157,6 +158,7 @@ def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     assert not (tmp_path / "two" / "life.jsonl").exists()
 
 
+@pytest.mark.system
 def test_the_same_scenario_is_kept_bit_for_bit_and_another_seed_is_not(tmp_path: Path) -> None:
     faults = (
         Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,)),
@@ -172,6 +174,7 @@ def test_the_same_scenario_is_kept_bit_for_bit_and_another_seed_is_not(tmp_path:
     assert {RunStatus.OK, RunStatus.UNFINISHED, RunStatus.NOT_STARTED} <= statuses
 
 
+@pytest.mark.system
 def test_a_shorter_stretch_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None:
     simulated(tmp_path / "short", 1.0)
     simulated(tmp_path / "long", 2.0)
@@ -181,6 +184,7 @@ def test_a_shorter_stretch_is_the_beginning_of_a_longer_one(tmp_path: Path) -> N
     assert set(short["runs"]) < set(long["runs"])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [1, 7, 30])
 def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
     tmp_path: Path, after: int
@@ -251,6 +255,7 @@ def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
     simulated(tmp_path / "life", 1.0)
 
 
+@pytest.mark.system
 def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
     wanted = Wanted(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
     found = run_twin(wanted, progress=lambda text, part: None)
@@ -260,6 +265,7 @@ def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
     assert {b - a for a, b in pairwise(times)} == {timedelta(hours=6)}
 
 
+@pytest.mark.system
 def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
     tmp_path: Path,
 ) -> None:
@@ -270,6 +276,7 @@ def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
         )
 
 
+@pytest.mark.system
 def test_the_truth_names_what_was_put_in(tmp_path: Path) -> None:
     fault = Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,))
     simulated(tmp_path, 1.0, faults=(fault,))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.measure import damage
 from tests.measure.recorded import Recording, fixture, kept, real, require
+from tests.support.each import for_each
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure import fio
@@ -27,8 +28,8 @@ PROBED = {
 """What a probe of ours printed; other files are for test_fio_files."""
 ALL = [*(recorded for recorded in kept("fio") if recorded.name in PROBED), *REAL]
 SINGLE = [recorded for recorded in ALL if recorded.text.count('"fio version"') <= 1]
-each = pytest.mark.parametrize("recorded", ALL, ids=lambda recorded: recorded.name)
-each_single = pytest.mark.parametrize("recorded", SINGLE, ids=lambda recorded: recorded.name)
+each = for_each("recorded", ALL, ids=lambda recorded: recorded.name)
+each_single = for_each("recorded", SINGLE, ids=lambda recorded: recorded.name)
 
 
 def options(argv: tuple[str, ...]) -> dict[str, str]:
@@ -119,7 +120,7 @@ def test_histogram_holds_every_operation() -> None:
     assert below <= sum(histogram.count) / 2 <= upto
 
 
-@pytest.mark.parametrize("exponent", range(4, 40))
+@for_each("exponent", range(4, 40))
 def test_bucket_ends_above_its_middle(exponent: int) -> None:
     for middle in (2**exponent, 2**exponent + 1, 2 ** (exponent + 1) - 1):
         ((edge, count),) = upper_edges({middle: 3}).items()
@@ -207,8 +208,8 @@ def test_warnings_before_the_json_do_not_hide_it() -> None:
     assert line == clean_line + 3
 
 
-@pytest.mark.parametrize("key", ["io_bytes", "bw_bytes", "runtime"])
-@pytest.mark.parametrize("value", [0, -1, None, "many", float("nan"), float("inf"), True])
+@for_each("key", ["io_bytes", "bw_bytes", "runtime"])
+@for_each("value", [0, -1, None, "many", float("nan"), float("inf"), True])
 def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> None:
     recorded = fixture("fio", "write-direct")
     document = json.loads(recorded.text)
@@ -226,6 +227,7 @@ def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     assert code_of(measured.samples[0].reason) == "figures-disagree"
 
 
+@pytest.mark.calibration
 @each_single
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     data = recorded.output.stdout
@@ -251,7 +253,7 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
         damage.check_changed(fio.parse, recorded.output, changed)
 
 
-@pytest.mark.parametrize("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
+@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
 def test_rubbish_is_named(rubbish: bytes) -> None:
     measured = fio.parse(RawOutput("x", ("fio",), rubbish, exit_code=0))
     damage.check_sane(measured)

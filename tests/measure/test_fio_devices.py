@@ -163,8 +163,8 @@ def test_real_devices(tmp_path: Path) -> None:
         )
     (measurement,) = read(Source("drives.json", ran.stdout))
     assert (measurement.status, ran.returncode) == (RunStatus.OK, 0), ran.stderr
-    assert measurement.told["tasks"] == 4
-    assert measurement.asked["transfer_size_bytes"] == MIB
+    assert measurement.reported["tasks"] == 4
+    assert measurement.requested["transfer_size_bytes"] == MIB
     shares = {
         sample.target: sample.value or 0.0
         for sample in measurement.samples

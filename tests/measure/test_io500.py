@@ -20,6 +20,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure import mdtest
@@ -36,8 +37,8 @@ FILES = sorted(
     path for name in OWN for path in FOLDER.glob(f"*/*/{name}") if path.stat().st_size > 0
 )
 STANDARD = sorted(FOLDER.glob("*/standard"))
-each = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
-each_run = pytest.mark.parametrize("folder", STANDARD, ids=lambda path: path.parent.name)
+each = for_each("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
+each_run = for_each("folder", STANDARD, ids=lambda path: path.parent.name)
 
 
 def source(path: Path) -> Source:
@@ -70,13 +71,14 @@ def test_recognised_as_this_alone(path: Path) -> None:
     assert recognised(source(path)) == ["io500"]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/standard/*-*.txt")), ids=lambda p: p.name)
+@for_each("path", sorted(FOLDER.glob("*/standard/*-*.txt")), ids=lambda p: p.name)
 def test_what_ior_and_mdtest_left_is_theirs(path: Path) -> None:
     assert not FORMAT.recognises(source(path))
     if path.name.startswith("mdtest"):
         assert recognised(source(path)) == ["mdtest"]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
@@ -88,6 +90,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, valid(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, valid(path), seed=3)
@@ -142,7 +145,7 @@ def test_what_was_asked_comes_from_the_details() -> None:
     found = by_name(FORMAT.read(valid(summary())))
     easy = found["ior-easy"]
     assert easy.tool_version == "io500-isc26"
-    assert easy.asked == {
+    assert easy.requested == {
         "mode": "standard",
         "tasks": 2,
         "file_per_process": True,
@@ -151,9 +154,9 @@ def test_what_was_asked_comes_from_the_details() -> None:
         "stonewall_s": 1,
         "api": "POSIX",
     }
-    assert found["ior-hard"].asked["segments"] == 500
-    assert found["mdtest-hard"].asked["write_bytes"] == 3901
-    assert found["mdtest-easy"].asked["items_per_task"] == 3000
+    assert found["ior-hard"].requested["segments"] == 500
+    assert found["mdtest-hard"].requested["write_bytes"] == 3901
+    assert found["mdtest-easy"].requested["items_per_task"] == 3000
     began, ended = found["score"].began, found["score"].ended
     assert began is not None
     assert ended is not None
@@ -164,7 +167,7 @@ def test_what_was_asked_comes_from_the_details() -> None:
 def test_a_summary_alone_lacks_the_parameters() -> None:
     (easy, *_) = FORMAT.read(Source("result_summary.txt", made_valid(summary().read_bytes())))
     assert easy.status is RunStatus.OK
-    assert easy.asked == {"mode": "standard"}
+    assert easy.requested == {"mode": "standard"}
     assert [missing.what for missing in easy.missing] == ["parameters"]
 
 
@@ -279,7 +282,7 @@ def test_an_extended_run_has_more_and_the_same_score() -> None:
     path = FOLDER / "io500-isc26/extended/result_summary.txt"
     found = by_name(FORMAT.read(valid(path)))
     assert {"ior-rnd4K", "ior-rnd1MB", "find-easy", "find-hard"} <= set(found)
-    assert found["score"].asked["mode"] == "extended"
+    assert found["score"].requested["mode"] == "extended"
     assert found["score"].status is RunStatus.OK
     assert not any("mdworkbench" in (name or "") for name in found)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.measure import damage
 from tests.measure.ior_captures import EVERY_VERSION
 from tests.measure.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
+from tests.support.each import for_each
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure import ior
@@ -24,8 +25,8 @@ REAL = real("lustre-2.17/ior", without="mdtest")
 OWN = sorted((FIXTURES / "ior" / "4.1.0+dev").glob("*.out"))
 PROBES = [recording(path) for path in OWN if path.stem not in EVERY_VERSION]
 """What a probe of ours may meet; ``test_ior_versions`` has what else is printed."""
-each = pytest.mark.parametrize("recorded", [*kept("ior"), *REAL], ids=lambda one: one.name)
-each_probe = pytest.mark.parametrize("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
+each = for_each("recorded", [*kept("ior"), *REAL], ids=lambda one: one.name)
+each_probe = for_each("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
 
 
 def test_command_of_a_write() -> None:
@@ -249,6 +250,7 @@ def test_aborted_run_keeps_what_stands() -> None:
     assert measured.samples[0].believed
 
 
+@pytest.mark.calibration
 @each_probe
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     end = recorded.output.stdout.rfind(b"Finished")
@@ -259,13 +261,14 @@ def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
             assert measured.status is not RunStatus.OK or len(cut) > first_end >= 0
 
 
+@pytest.mark.calibration
 @each_probe
 def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     for changed in damage.flips(recorded.output.stdout, seed=1, count=10):
         damage.check_changed(ior.parse, recorded.output, changed)
 
 
-@pytest.mark.parametrize("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
+@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
 def test_rubbish_is_named(rubbish: bytes) -> None:
     measured = ior.parse(RawOutput("x", ("ior",), rubbish, exit_code=0))
     damage.check_sane(measured)
@@ -292,10 +295,10 @@ def test_truncated_and_killed_output_is_said() -> None:
     ],
 )
 def test_version(said: bytes, expected: str) -> None:
-    asked: list[tuple[str, ...]] = []
+    requested: list[tuple[str, ...]] = []
 
     def run(argv: tuple[str, ...]) -> RawOutput:
-        asked.append(argv)
+        requested.append(argv)
         return RawOutput("version", argv, said)
 
     found = ior.version(run, "/opt/ior")
@@ -304,7 +307,7 @@ def test_version(said: bytes, expected: str) -> None:
     else:
         assert found == expected
     assert isinstance(found, NotAvailable) == (expected[0] not in "4")
-    assert asked[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
+    assert requested[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
 
 
 def test_version_of_what_cannot_be_started() -> None:

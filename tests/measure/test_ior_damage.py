@@ -23,6 +23,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure import ior
@@ -33,9 +34,7 @@ from trimtab.measure.source import Source
 from trimtab.model.run import RawOutput, RunStatus
 
 CAPTURES = captures()
-each = pytest.mark.parametrize(
-    ("version", "case", "path"), CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES]
-)
+each = for_each("version, case, path", CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES])
 
 
 def only(source: Source) -> Measurement:
@@ -43,6 +42,7 @@ def only(source: Source) -> Measurement:
     return measured
 
 
+@pytest.mark.calibration
 @each
 def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> None:
     source = Source(path.name, path.read_bytes())
@@ -51,6 +51,7 @@ def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> 
         check_line_ends(ior.FORMAT, source)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("version", "case"),
     [
@@ -236,6 +237,7 @@ def real_sources() -> list[Source]:
     )
 
 
+@pytest.mark.calibration
 def test_real_files_survive_damage() -> None:
     for source in real_sources():
         check_cut(ior.FORMAT, source, seed=1)

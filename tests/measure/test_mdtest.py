@@ -21,6 +21,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError, ToolError, UsageError
 from trimtab.measure.mdtest import FORMAT, MdtestSpec, command, version
@@ -34,10 +35,8 @@ from trimtab.model.telemetry import NotAvailable
 KEPT = sorted((FIXTURES / "mdtest").glob("*/*.out"))
 REAL = sorted((REAL_DATA / "lustre-2.17/ior").glob("mdtest_*.out"))
 VERSIONS = ["1.9.3", "1.9.3-ior-3.2.0", "3.3.0", "4.0.0", "4.1.0+dev"]
-each = pytest.mark.parametrize(
-    "path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
-each_version = pytest.mark.parametrize("folder", VERSIONS)
+each = for_each("path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path.stem}")
+each_version = for_each("folder", VERSIONS)
 
 
 def source(path: Path) -> Source:
@@ -70,7 +69,7 @@ def test_recognised_as_this_alone(path: Path) -> None:
 def test_every_value_stands_in_its_line(path: Path) -> None:
     lines = path.read_text().split("\n")
     for one in FORMAT.read(source(path)):
-        tasks = one.asked["tasks"]
+        tasks = one.requested["tasks"]
         assert isinstance(tasks, int)
         for sample in one.samples:
             assert sample.value is not None
@@ -81,6 +80,7 @@ def test_every_value_stands_in_its_line(path: Path) -> None:
             assert sample.value in printed or sample.value in [word * tasks for word in printed]
 
 
+@pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     ends_with_its_last_word = path.read_bytes().rstrip() + b"\n"
@@ -92,6 +92,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path), seed=5)
@@ -123,7 +124,7 @@ def test_a_repetition_of_4() -> None:
     assert (one.status, one.layer, one.tool_version) == (RunStatus.OK, "client", "4.1.0+dev")
     assert one.began == datetime(2026, 11, 21, 0, 24, 5)
     assert one.ended == datetime(2026, 11, 21, 0, 24, 6)
-    assert one.asked == {
+    assert one.requested == {
         "tasks": 3,
         "nodes": 1,
         "items_per_task": 100,
@@ -134,7 +135,7 @@ def test_a_repetition_of_4() -> None:
         "write_bytes": 0,
         "read_bytes": 0,
     }
-    assert one.told == {"path": "/tmp/m/md", "repetitions": 1}
+    assert one.reported == {"path": "/tmp/m/md", "repetitions": 1}
     assert [(s.metric, s.value, s.repetition, s.line) for s in one.samples] == [
         ("file_creation_rate", 4409.564, 0, 14),
         ("file_stat_rate", 696342.667, 0, 15),
@@ -161,9 +162,9 @@ def test_several_repetitions_without_their_rates() -> None:
 def test_a_phase_that_was_not_asked_for_is_no_rate_of_0() -> None:
     one = read("4.1.0+dev", "stonewall")
     assert "file_read_rate" not in {sample.metric for sample in one.samples}
-    assert one.asked["stonewall_s"] == 1
-    assert one.asked["phases"] == ["create", "stat", "remove"]
-    assert one.told["items_done_per_task"] == [22667]
+    assert one.requested["stonewall_s"] == 1
+    assert one.requested["phases"] == ["create", "stat", "remove"]
+    assert one.reported["items_done_per_task"] == [22667]
     assert of(one, "file_creation_rate")[0].value == 61535.462
 
 
@@ -227,7 +228,7 @@ def test_one_task_is_believed_in_every_version(folder: str) -> None:
 
 def test_several_numbers_of_tasks_are_several_results() -> None:
     found = FORMAT.read(source(FIXTURES / "mdtest/4.1.0+dev/range.out"))
-    assert [(one.name, one.asked["tasks"], one.status) for one in found] == [
+    assert [(one.name, one.requested["tasks"], one.status) for one in found] == [
         (None, 1, RunStatus.OK),
         ("run 2", 2, RunStatus.OK),
         ("run 3", 3, RunStatus.OK),
@@ -410,8 +411,8 @@ def test_command() -> None:
         *("mdtest", "-v", "-n", "1000", "-i", "1", "-F", "-u", "-d", "/scratch/x y"),
     )
     more = MdtestSpec(4, 9, files_only=False, unique_directories=False, iterations=3)
-    told = command(more, program="m", directory="/x")
-    assert told == tuple(["m", "-v", "-n", "9", "-i", "3", "-d", "/x"])
+    reported = command(more, program="m", directory="/x")
+    assert reported == tuple(["m", "-v", "-n", "9", "-i", "3", "-d", "/x"])
     wall = MdtestSpec(4, 10**6, stonewall_s=1.5)
     assert command(wall, program="m", directory="/x")[-4:] == ("-W", "2", "-d", "/x")
 
@@ -486,4 +487,4 @@ def test_a_command_line_that_was_cut() -> None:
     (one,) = FORMAT.read(Source("x", text.replace("'/tmp/m/md'\n", "'/tmp/m\n", 1).encode()))
     assert one.status is RunStatus.OK
     assert "parameters" in [missing.what for missing in one.missing]
-    assert one.asked == {"tasks": 3, "nodes": 1, "items_per_task": 100}
+    assert one.requested == {"tasks": 3, "nodes": 1, "items_per_task": 100}

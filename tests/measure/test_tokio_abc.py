@@ -88,7 +88,7 @@ def test_each_row_is_a_run_of_its_probe_and_file_system(nersc: tuple[Measurement
     printed = float(NERSC.read_text().splitlines()[1].split(",")[5])
     assert (sample.metric, sample.unit, sample.line) == ("write_bandwidth", "B/s", 2)
     assert sample.value == pytest.approx(printed * 2**20)
-    assert one.asked == {
+    assert one.requested == {
         "application": "ior",
         "accesses": ["write"],
         "tasks": 64,
@@ -102,7 +102,7 @@ def test_the_time_is_of_the_column_that_is_right(nersc: tuple[Measurement, ...])
     one = of(nersc, "ior-shared-write", site="sample-scratch1", day=0)
     assert one.began == START, "_datetime_start is seven hours before it"
     assert one.ended is not None
-    assert one.told["walltime_s"] == (one.ended - START).total_seconds() + 1
+    assert one.reported["walltime_s"] == (one.ended - START).total_seconds() + 1
 
 
 def test_a_probe_that_broke_is_no_slow_file_system(nersc: tuple[Measurement, ...]) -> None:
@@ -116,7 +116,7 @@ def test_a_probe_that_broke_is_no_slow_file_system(nersc: tuple[Measurement, ...
             assert one.status is expected, (site, day)
             assert one.samples[0].believed is not broken
             # A few bytes of a library's own are not another probe; neither is a broken run.
-            assert one.asked["moved_bytes"] == 768 * GIB
+            assert one.requested["moved_bytes"] == 768 * GIB
     mismatch = of(nersc, "dbscan_read", site="sample-scratch1", day=4)
     assert mismatch.codes == ("workload-mismatch",)
     assert "22.5 MiB" in mismatch.problems[0]
@@ -135,8 +135,8 @@ def test_a_workload_that_lasts_is_a_series_of_its_own() -> None:
         rows.append(",".join(fields))
     found = read("\n".join([lines[0], *rows]) + "\n")
     assert {one.status for one in found} == {RunStatus.OK}
-    asked = Counter(one.asked["moved_bytes"] for one in found)
-    assert asked == {512 * GIB: 35, 256 * GIB: 45}
+    requested = Counter(one.requested["moved_bytes"] for one in found)
+    assert requested == {512 * GIB: 35, 256 * GIB: 45}
     # The same for a few days is an accident.
     short = read("\n".join([lines[0], *rows[:43]]) + "\n")
     assert Counter(one.status for one in short)[RunStatus.INVALID_WORKLOAD] == 8
@@ -157,7 +157,7 @@ def test_a_row_without_a_file_system_is_of_that_of_its_job(nersc: tuple[Measurem
     assert one.status is RunStatus.FAILED
     assert one.samples == ()
     assert one.codes == ("no-files-opened",)
-    assert one.asked == of(nersc, "dbscan_read", site="sample-scratch2", day=1).asked
+    assert one.requested == of(nersc, "dbscan_read", site="sample-scratch2", day=1).requested
 
 
 def test_a_job_that_worked_in_two_places_gives_no_file_system() -> None:
@@ -209,13 +209,13 @@ def test_servers_are_means_under_names_of_their_own(nersc: tuple[Measurement, ..
 
 def test_what_was_not_recorded_is_missing_and_not_zero(nersc: tuple[Measurement, ...]) -> None:
     lost = of(nersc, "ior-shared-write", site="sample-scratch1", day=7)
-    problem = lost.told["telemetry_problem"]
+    problem = lost.reported["telemetry_problem"]
     assert isinstance(problem, Message)
     assert problem.code == "counters-incomplete"
     for host in snapshot(lost).hosts:
         assert host.readings[0].value is None
         assert host.readings[0].reason == problem
-    telemetry = lost.told["telemetry"]
+    telemetry = lost.reported["telemetry"]
     assert isinstance(telemetry, dict)
     assert "server_bytes_written" not in telemetry
     assert telemetry["fullest_target_fraction"] == pytest.approx(0.67)
@@ -232,7 +232,7 @@ def test_what_was_not_recorded_is_missing_and_not_zero(nersc: tuple[Measurement,
 
 def test_amounts_stay_with_the_run(nersc: tuple[Measurement, ...]) -> None:
     one = of(nersc, "ior-shared-write", site="sample-scratch2", day=1)
-    telemetry = one.told["telemetry"]
+    telemetry = one.reported["telemetry"]
     assert isinstance(telemetry, dict)
     assert telemetry["server_bytes_written"] == pytest.approx(1.01 * 512 * GIB + 7e9)
     assert telemetry["other_bytes_written"] == pytest.approx(0.01 * 512 * GIB + 7e9)
@@ -260,11 +260,11 @@ def test_a_failover_is_one_event_from_the_first_run_to_the_last(
 
 
 def test_a_fraction_is_not_taken_for_per_cent(alcf: tuple[Measurement, ...]) -> None:
-    telemetry = of(alcf, "hacc_io_write", site="sample-fs1", day=5).told["telemetry"]
+    telemetry = of(alcf, "hacc_io_write", site="sample-fs1", day=5).reported["telemetry"]
     assert isinstance(telemetry, dict)
     assert telemetry["fullest_target_fraction"] == pytest.approx(0.555)
     assert {one.snapshot for one in alcf} == {None}, "nothing that is exactly a telemetry name"
-    assert "no sample" in str(of(alcf, "hacc_io_write", site="sample-fs1", day=0).told)
+    assert "no sample" in str(of(alcf, "hacc_io_write", site="sample-fs1", day=0).reported)
 
 
 def test_figures_that_do_not_fit_are_not_believed() -> None:
@@ -327,6 +327,7 @@ def real(name: str) -> tuple[Measurement, ...]:
     return read(gzip.decompress(path.read_bytes()))
 
 
+@pytest.mark.calibration
 def test_a_year_of_edison() -> None:
     found = real("edison")
     counts = Counter(one.status for one in found)

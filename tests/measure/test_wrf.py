@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.damage import RUBBISH
 from tests.measure.recorded import Recording, fixture, kept
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
@@ -18,7 +19,7 @@ from trimtab.measure.wrf import FORMAT
 from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
-each = pytest.mark.parametrize("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
+each = for_each("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
 
 
 def source(name: str) -> Source:
@@ -76,7 +77,7 @@ def test_a_nested_run() -> None:
     assert {sample.metric for sample in found["input"].samples} == {"read_time"}
     whole = found[None]
     assert (whole.host, whole.tool_version, whole.layer) == ("nid00012", "4.5", "application")
-    assert whole.asked == {"tasks": 32, "domains": ["425x300", "220x214"]}
+    assert whole.requested == {"tasks": 32, "domains": ["425x300", "220x214"]}
 
 
 def test_the_time_of_a_run_counts_nothing_twice() -> None:
@@ -87,10 +88,10 @@ def test_the_time_of_a_run_counts_nothing_twice() -> None:
     assert times(whole, None)[0] == pytest.approx(elapsed)
     written = 2.27105 + 1.1042 + 11.4021 + 9.00125 + 2.31007 + 1.09991
     assert times(whole, None, "sum") == [pytest.approx(written)]
-    assert whole.told["output_share"] == pytest.approx(written / elapsed)
-    assert found["restart"].told["share"] == pytest.approx((11.4021 + 9.00125) / elapsed)
-    assert whole.told["steps"] == 4
-    assert whole.told["last_time"] == "2019-11-26_12:01:12"
+    assert whole.reported["output_share"] == pytest.approx(written / elapsed)
+    assert found["restart"].reported["share"] == pytest.approx((11.4021 + 9.00125) / elapsed)
+    assert whole.reported["steps"] == 4
+    assert whole.reported["last_time"] == "2019-11-26_12:01:12"
 
 
 def test_every_number_is_on_its_line() -> None:
@@ -117,7 +118,7 @@ def test_adaptive_steps_other_streams_and_names_that_were_cut() -> None:
     assert times(found["history"], "d01") == [3.1]
     assert times(found["output"], "d01") == [3.3]  # of its name the first 30 characters are left
     assert times(found["filter"], "d01") == [0.11]
-    assert found[None].told["steps"] == 3
+    assert found[None].reported["steps"] == 3
     for one in found.values():
         assert one.status is RunStatus.PARTIAL
         assert one.codes == ("output-unfinished",)
@@ -128,7 +129,7 @@ def test_io_servers_are_said() -> None:
         assert one.status is RunStatus.OK
         assert code_of(one.warnings[0]) == "quilting"
         assert one.warnings[0].startswith("32 ")
-        assert one.asked["io_servers"] == 32
+        assert one.requested["io_servers"] == 32
 
 
 def test_a_fatal_error_is_told_and_stars_are_no_number() -> None:
@@ -140,7 +141,7 @@ def test_a_fatal_error_is_told_and_stars_are_no_number() -> None:
     assert elapsed.value is None
     assert code_of(elapsed.reason) == "time-overflowed"
     assert times(found["history"], "d01") == [2.2]
-    assert "share" not in found["history"].told
+    assert "share" not in found["history"].reported
 
 
 def test_steps_as_users_quote_them() -> None:
@@ -182,7 +183,7 @@ def test_a_damaged_line_gives_no_number(line: str) -> None:
     assert times(found["history"], "d01") == [2.0]
     assert times(found["history"], "d01", "sum") == []
     assert times(found[None], None) == []
-    assert "output_share" not in found[None].told
+    assert "output_share" not in found[None].reported
 
 
 def test_other_timers_are_passed_over() -> None:

@@ -11,12 +11,12 @@ import pytest
 from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
+from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.judged import LadderDocument
 from trimtab.report.ladder import ladder_chart, render_ladder
 from trimtab.report.ladder_text import computed_text, rate_text
-from trimtab.site.figures import parse_figure
 from trimtab.site.ladder_file import load_ladder, parse_ladder
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -101,7 +101,7 @@ def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixtu
     print_ladder(ladder)
     shown = capsys.readouterr().out
     assert "(3.00 GB/s)" in shown
-    assert "not known what part of the whole" in shown
+    assert "share of the whole unknown" in shown
     assert ladder_chart(ladder, ladder.tracks[0]) is None
     assert "(3.00 GB/s)" in render_ladder(ladder)
 

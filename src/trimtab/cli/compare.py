@@ -34,15 +34,15 @@ def _rate(text: str) -> float:
 @click.argument("after", metavar="B")
 @options.as_json
 @options.store
-@click.option("--site", metavar="SITE", help="Of sides that are a stretch of time or a setting.")
-@click.option("--metric", metavar="METRIC", help="Only this one. Default: all that both have.")
+@click.option("--site", metavar="SITE", help="Site of a side that is a time range or a setting.")
+@click.option("--metric", metavar="METRIC", help="Only this metric. Default: all that both have.")
 @click.option("--probe", metavar="NAME", help="Only this probe. Default: all that both have.")
 @click.option(
     "--margin",
     type=options.FRACTION,
     default="5%",
     show_default=True,
-    help="Differences below it do not matter.",
+    help="Ignore differences smaller than this.",
 )
 @click.option(
     "--wash-out",
@@ -50,7 +50,7 @@ def _rate(text: str) -> float:
     type=options.DURATION,
     default="0s",
     show_default=True,
-    help="How much of the beginning of the later side is left out.",
+    help="Time to leave out at the start of the later side.",
 )
 @click.option(
     "--targets",
@@ -63,28 +63,28 @@ def _rate(text: str) -> float:
 @click.option(
     "--files",
     type=click.IntRange(min=1),
-    help="Of the whole job, with --targets. Default: one a task, or one shared file.",
+    help="Files of the whole job, with --targets. Default: one per task, or one shared file.",
 )
 @click.option(
     "--target-rate",
     "target_bytes_per_s",
     type=Quantity("rate", _rate),
-    help="What one target does by itself: 15GB/s. Below it targets do not limit the job.",
+    help="Rate of one target alone: 15GB/s. Below it, targets do not limit the job.",
 )
 @click.option(
     "--autocorrelation",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
     show_default=True,
-    help="Of published results: how much a run resembles the one before it.",
+    help="Autocorrelation of neighbouring runs, for published results.",
 )
 def command(
     before: str,
     after: str,
     store_url: str | None,
-    **asked: Any,
+    **sides: Any,
 ) -> None:
-    """Say by how much B differs from A, for each metric of each series that both have.
+    """Estimate how much B differs from A, for each metric of each series that both have.
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
     @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
@@ -96,13 +96,15 @@ def command(
     from trimtab.loop.comparing.compare import Request, compare_sides
     from trimtab.report import documents
 
-    margin, wash_out_s = asked.pop("margin"), asked.pop("wash_out_s")
+    margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
-    request = Request(before, after, store_url=store_url, terms=terms, **asked)
-    found = compare_sides(request)
-    show(lambda: documents.judged.CompareDocument(found), lambda: print_compare(found))
+    request = Request(before, after, store_url=store_url, terms=terms, **sides)
+    result = compare_sides(request)
+    show(lambda: documents.judged.CompareDocument(result), lambda: print_compare(result))
 
 
 _WORDS = {
@@ -123,8 +125,8 @@ def print_compare(result: CompareResult) -> None:
         _print_series(out, series)
     out.print()
     for name, alone in (("A", result.only_before), ("B", result.only_after)):
-        for one in alone:
-            out.print(f"only {name} has  {visible(one)}", style="dim")
+        for name_alone in alone:
+            out.print(f"only {name} has  {visible(name_alone)}", style="dim")
     for note in result.notes:
         out.print(f"note  {visible(note)}", style="dim")
 
@@ -134,9 +136,11 @@ def _print_series(out: Console, series: SeriesComparison) -> None:
     from rich.text import Text
 
     out.print(_title(series), style="bold")
-    for one in series.differences:
-        before, after = (_plain(value) for value in (one.before, one.after))
-        out.print(Padding(Text(f"{visible(one.name)}: {before} against {after}"), (0, 0, 0, 2)))
+    for difference in series.differences:
+        before, after = (_plain(value) for value in (difference.before, difference.after))
+        out.print(
+            Padding(Text(f"{visible(difference.name)}: {before} against {after}"), (0, 0, 0, 2))
+        )
     numbers = ("A>", "B>", "B over A>", "interval>", "detectable>", "COV>", "n>")
     made = table("metric", *numbers, "answer")
     for effect in series.effects:

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 @click.command("correlate")
 @click.argument("where", metavar="SITE")
 @click.option("--since", metavar="TIME", help="Default: 90 days before the last run.")
-@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 @click.option("--probe", metavar="NAME", help="Only this probe.")
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @options.as_json
 @options.store
-def command(where: str, store_url: str | None, **asked: str | None) -> None:
-    """Say which telemetry moves with performance, and how surely; never that it is the cause.
+def command(where: str, store_url: str | None, **limits: str | None) -> None:
+    """Correlate telemetry with performance, with significance. Correlation is not cause.
 
-    The significance allows for the memory that both have, and for how much was asked at once.
+    The significance allows for autocorrelation in both series and for multiple testing.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
@@ -41,31 +41,31 @@ def command(where: str, store_url: str | None, **asked: str | None) -> None:
         open_store(with_store(loaded and loaded.site, store_url)) as store,
         progress_bar() as progress,
     ):
-        found = correlate_site(store, place_of(store, where), progress=progress, **asked)
+        result = correlate_site(store, place_of(store, where), progress=progress, **limits)
     show(
         lambda: documents.judged.CorrelateDocument(
-            found.store,
-            found.site,
-            found.snapshots,
+            result.store,
+            result.site,
+            result.snapshots,
             tuple(
                 documents.judged.CorrelatedSeries(
                     series.key, series.runs, series.from_, series.to, series.correlations
                 )
-                for series in found.series
+                for series in result.series
             ),
         ),
-        lambda: print_correlated(found),
+        lambda: print_correlated(result),
     )
 
 
 _SHOWN = 10
 
 
-def print_correlated(found: Correlated) -> None:
+def print_correlated(correlated: Correlated) -> None:
     """Print the telemetry that moves with each series, the surest first."""
     out = console()
-    out.print(f"{visible(found.site)}, {found.snapshots:,} snapshots", style="bold")
-    for series in found.series:
+    out.print(f"{visible(correlated.site)}, {correlated.snapshots:,} snapshots", style="bold")
+    for series in correlated.series:
         key = series.key
         out.print()
         out.print(
@@ -73,7 +73,7 @@ def print_correlated(found: Correlated) -> None:
             f"{moment(series.from_)} to {moment(series.to)}",
             style="bold",
         )
-        moving = [one for one in series.correlations if one.moves_with]
+        moving = [correlation for correlation in series.correlations if correlation.moves_with]
         for one in moving[:_SHOWN]:
             out.print(f"  {_line(one)}", soft_wrap=True)
         if not moving:
@@ -85,11 +85,13 @@ def print_correlated(found: Correlated) -> None:
     out.print("What moves together need not be cause and effect: the same load may make both.")
 
 
-def _line(one: Correlation) -> str:
-    rho = "" if one.rho is None else f"{one.rho:+.2f}"
-    facts = [] if one.q_value is None else [f"q {one.q_value:.2g}"]
-    few = one.n_effective is not None and one.n_effective < 0.8 * one.n
-    facts.append(f"{one.n} runs" + (f" that count as {one.n_effective:.0f}" if few else ""))
-    if one.beside is not None and one.rho_beside is not None:
-        facts.append(f"{one.rho_beside:+.2f} beside {one.beside}")
-    return f"{rho:>6}  {visible(one.name)}: {visible(', '.join(facts))}"
+def _line(correlation: Correlation) -> str:
+    rho = "" if correlation.rho is None else f"{correlation.rho:+.2f}"
+    facts = [] if correlation.q_value is None else [f"q {correlation.q_value:.2g}"]
+    few = correlation.n_effective is not None and correlation.n_effective < 0.8 * correlation.n
+    facts.append(
+        f"{correlation.n} runs" + (f" that count as {correlation.n_effective:.0f}" if few else "")
+    )
+    if correlation.beside is not None and correlation.rho_beside is not None:
+        facts.append(f"{correlation.rho_beside:+.2f} beside {correlation.beside}")
+    return f"{rho:>6}  {visible(correlation.name)}: {visible(', '.join(facts))}"

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 @click.group("event")
 def command() -> None:
-    """Write what has happened to a file system into its log book, and read it.
+    """Record events in a file system's event log, and list them.
 
-    What is written here is held against every incident: a change of settings that nobody wrote
-    down is the hardest cause to find.
+    Every incident is compared with this log. Unlogged changes are the hardest causes to find.
     """
 
 
@@ -36,13 +35,13 @@ def command() -> None:
     "--kind",
     type=click.Choice([kind.value for kind in EventKind]),
     required=True,
-    help="What sort of thing.",
+    help="Kind of event.",
 )
-@click.option("--at", metavar="TIME", help="When it was or began. Default: now.")
-@click.option("--until", metavar="TIME", help="When it ended. Default: it was a moment.")
+@click.option("--at", metavar="TIME", help="Time or start of the event. Default: now.")
+@click.option("--until", metavar="TIME", help="End of the event. Default: none, a single moment.")
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
-def add(where: str, detail: str, store_url: str | None, **said: str | None) -> None:
-    """Write one thing that has happened: trimtab event add SITE --kind note "words"."""
+def add(where: str, detail: str, store_url: str | None, **fields: str | None) -> None:
+    """Record one event: trimtab event add SITE --kind note "words"."""
     from trimtab.loop.event_log import add_event
     from trimtab.loop.sites import clock_of, site_file, with_store
     from trimtab.loop.stores import open_store
@@ -53,12 +52,12 @@ def add(where: str, detail: str, store_url: str | None, **said: str | None) -> N
         event = add_event(
             store,
             where,
-            kind=said["kind"] or "note",
+            kind=fields["kind"] or "note",
             detail=detail,
             now=clock_of(loaded and loaded.site)(),
-            at=said["at"],
-            until=said["until"],
-            targets=said["targets"],
+            at=fields["at"],
+            until=fields["until"],
+            targets=fields["targets"],
         )
         kept_in = str(store.location)
     show(lambda: documents.kept.EventsDocument(kept_in, (event,)), lambda: print_event(event))
@@ -68,10 +67,10 @@ def add(where: str, detail: str, store_url: str | None, **said: str | None) -> N
 @click.argument("where", metavar="SITE")
 @options.as_json
 @options.store
-@click.option("--since", metavar="TIME", help="What began before is left out.")
-@click.option("--until", metavar="TIME", help="What began after is left out.")
+@click.option("--since", metavar="TIME", help="Only events that began at or after this time.")
+@click.option("--until", metavar="TIME", help="Only events that began at or before this time.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
-    """List what has happened, the oldest first."""
+    """List events, the oldest first."""
     from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store

@@ -14,9 +14,9 @@ from trimtab.cli.output import show
 @options.as_json
 @options.store
 def command(where: str, moment: str, store_url: str | None) -> None:
-    """Show everything that is known about one moment, whether anything was wrong or not.
+    """Show all evidence about one moment, whether or not anything was wrong.
 
-    Every piece of evidence that was looked for: found, absent, or not available with the reason.
+    Lists every piece of evidence: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.incidents import print_explanation
     from trimtab.cli.render.progress import progress_bar
@@ -31,10 +31,14 @@ def command(where: str, moment: str, store_url: str | None) -> None:
         open_store(with_store(loaded and loaded.site, store_url)) as store,
         progress_bar() as progress,
     ):
-        found = explain_at(store, place_of(store, where), moment, progress=progress)
+        moment_explained = explain_at(store, place_of(store, where), moment, progress=progress)
     show(
         lambda: documents.judged.ExplainDocument(
-            found.store, found.site, found.at, found.explanations, found.moment
+            moment_explained.store,
+            moment_explained.site,
+            moment_explained.at,
+            moment_explained.explanations,
+            moment_explained.moment,
         ),
-        lambda: print_explanation(found.explanations, found.moment),
+        lambda: print_explanation(moment_explained.explanations, moment_explained.moment),
     )

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @click.option(
     "--ost", "osts", type=click.IntRange(1, 100_000), required=True, help="OSTs of the file system."
 )
-@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Of the job.")
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Nodes of the job.")
 @click.option(
     "--tasks-per-node",
     type=click.IntRange(1, 100_000),
     default=1,
     show_default=True,
-    help="That do I/O.",
+    help="Tasks per node that do I/O.",
 )
 @click.option(
     "--mpi",
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     "--shared/--file-per-process",
     default=True,
     show_default=True,
-    help="One file of all tasks, or one a task.",
+    help="One shared file, or one file per task.",
 )
-@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Of one file: 100GiB.")
+@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Size of one file: 100GiB.")
 @click.option(
     "--transfer-size",
     "transfer_size_bytes",
     type=options.SIZE,
-    help="Of what a task writes at once: 64KiB.",
+    help="Size of one write of a task: 64KiB.",
 )
 @click.option(
     "--overstriping/--no-overstriping",
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 )
 @options.as_json
 def command(directory: str, **job: Any) -> None:
-    """Say how a job should stripe its files and tell its MPI-IO, and why.
+    """Recommend file striping and MPI-IO hints for a job, with reasons.
 
-    Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
-    set and nothing is asked of the file system.
+    Every hint states its basis: measured, documented, or a rule of thumb. Nothing is set, and the
+    file system is not contacted.
     """
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
@@ -74,7 +74,9 @@ def command(directory: str, **job: Any) -> None:
     try:
         request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
     except ValueError as error:
-        raise UsageError(str(error), hint="sizes and numbers are over 0") from error
+        raise UsageError(
+            str(error), code="job-invalid", hint="sizes and numbers are over 0"
+        ) from error
     hints = advise(request)
     show(
         lambda: documents.judged.HintsDocument(

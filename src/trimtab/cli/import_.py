@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 @click.option(
     "--layer",
     type=click.Choice(["drive", "raid", "ost", "network", "client", "application"]),
-    help="Where in the stack it was measured, if the file does not show it.",
+    help="Layer at which it was measured, if the file does not show it.",
 )
 @click.option("--at", metavar="TIME", help="When it was, for files that do not say.")
 @click.option(
     "--timezone",
     metavar="ZONE",
-    help="Of times that are printed without one: Europe/Zurich. Default: the site's.",
+    help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 def command(
@@ -52,9 +52,9 @@ def command(
     store_url: str | None,
     kind: str | None,
     dry_run: bool,
-    **said: str | None,
+    **terms_given: str | None,
 ) -> None:
-    """Keep the results in files that others made, as benchmarks printed them.
+    """Import result files as benchmarks printed them.
 
     A directory is walked. Each file is recognised by its content; one that is of no known format
     is listed as unreadable. What was imported before is not kept twice.
@@ -65,7 +65,7 @@ def command(
     from trimtab.loop.stores import open_store
 
     check_kind(kind)
-    terms, site = terms_of(**said)  # type: ignore[arg-type]
+    terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally = _Tally()
     with opened as store, progress_bar() as progress:
@@ -89,23 +89,27 @@ class _Tally:
     statuses: Counter[str] = field(default_factory=Counter)
 
     def of(self, files: Iterable[ImportedFile]) -> Iterator[ImportedFile]:
-        for one in files:
-            self.statuses[one.status.value] += 1
-            if one.named and one.status.value == "unreadable":
-                name, reason = visible(one.file), one.reason or ""
+        for file in files:
+            self.statuses[file.status.value] += 1
+            if file.named and file.status.value == "unreadable":
+                name, reason = visible(file.file), file.reason or ""
                 self.unreadable.append(reason if reason.startswith(name) else f"{name}: {reason}")
-            yield one
+            yield file
 
     def refuse_nothing(self, *, reported: bool) -> None:
         """Raise UnreadableError where a file that was named, or every file, is unreadable."""
         if self.unreadable:
             more = f" (and {len(self.unreadable) - 1} more)" if len(self.unreadable) > 1 else ""
             message = f"cannot be imported: {self.unreadable[0]}{more}"
+            code = "file-unreadable"
         elif self.statuses.total() == self.statuses["unreadable"]:
             message = "there is nothing to import: no file of a known format"
+            code = "nothing-to-import"
         else:
             return
-        error = UnreadableError(message, hint="docs/import.md lists the formats; --kind names one")
+        error = UnreadableError(
+            message, code=code, hint="docs/import.md lists the formats; --kind names one"
+        )
         error.reported = reported
         raise error
 
@@ -128,19 +132,19 @@ def print_imported(files: Iterable[ImportedFile], store: str | None) -> None:
     """Print each file as soon as it is imported, then how many there were of each kind."""
     out = console()
     counts: Counter[tuple[str, str]] = Counter()
-    new = kept_before = told = unknown = 0
-    for one in files:
-        if one.kind is None and not one.named and one.reason in (UNRECOGNISED, EMPTY):
+    new = kept_before = facts = unknown = 0
+    for file in files:
+        if file.kind is None and not file.named and file.reason in (UNRECOGNISED, EMPTY):
             unknown += 1
             continue
-        counts[one.kind or "unknown", one.status.value] += 1
-        new += sum(result.new for result in one.results)
-        kept_before += sum(result.run is not None and not result.new for result in one.results)
-        if told < _SHOWN:
-            told += 1
-            _print_file(out, one)
-        elif told == _SHOWN:
-            told += 1
+        counts[file.kind or "unknown", file.status.value] += 1
+        new += sum(result.new for result in file.results)
+        kept_before += sum(result.run is not None and not result.new for result in file.results)
+        if facts < _SHOWN:
+            facts += 1
+            _print_file(out, file)
+        elif facts == _SHOWN:
+            facts += 1
             out.print("... (--json has every file)", style="dim")
     out.print()
     for (kind, status), count in sorted(counts.items()):
@@ -154,37 +158,41 @@ def print_imported(files: Iterable[ImportedFile], store: str | None) -> None:
         out.print(f"{new} results kept in {visible(store)}{again}.")
 
 
-def _print_file(out: Console, one: ImportedFile) -> None:
+def _print_file(out: Console, imported_file: ImportedFile) -> None:
     from rich.text import Text
 
-    line = Text(f"{one.status.value:<10} ", style=_STYLES[one.status])
-    line.append(f"{one.kind or '-':<18} ", style="default")
-    line.append(visible(one.file), style="default")
+    line = Text(f"{imported_file.status.value:<10} ", style=_STYLES[imported_file.status])
+    line.append(f"{imported_file.kind or '-':<18} ", style="default")
+    line.append(visible(imported_file.file), style="default")
     out.print(line, soft_wrap=True)
-    if one.part_of is not None:
-        out.print(f"           read with {visible(one.part_of)}", style="dim", soft_wrap=True)
-    for result in one.results[:_RESULTS]:
+    if imported_file.part_of is not None:
+        out.print(
+            f"           read with {visible(imported_file.part_of)}", style="dim", soft_wrap=True
+        )
+    for result in imported_file.results[:_RESULTS]:
         name = f"{visible(result.name)}: " if result.name else ""
         figures = _figures(result.samples)
         if result.snapshot is not None:
             figures = f"{len(result.snapshot.targets)} targets of {visible(result.site or '')}"
         if figures:
             out.print(f"           {name}{figures}", soft_wrap=True)
-    if len(one.results) > _RESULTS:
-        more = f"... and {len(one.results) - _RESULTS:,} results more (--json has every one)"
+    if len(imported_file.results) > _RESULTS:
+        more = (
+            f"... and {len(imported_file.results) - _RESULTS:,} results more (--json has every one)"
+        )
         out.print(f"           {more}", style="dim")
-    for result in one.results[:_RESULTS]:
+    for result in imported_file.results[:_RESULTS]:
         for line in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
             out.print(f"           note: {visible(line)}", style="dim", soft_wrap=True)
-    if one.reason:
-        out.print(f"           {visible(one.reason)}", style="dim", soft_wrap=True)
-    for reason in dict.fromkeys(r.at_reason for r in one.results if r.at_reason):
+    if imported_file.reason:
+        out.print(f"           {visible(imported_file.reason)}", style="dim", soft_wrap=True)
+    for reason in dict.fromkeys(r.at_reason for r in imported_file.results if r.at_reason):
         out.print(f"           no time: {visible(reason)}", style="dim", soft_wrap=True)
 
 
-def _slowest(told: Mapping[str, object]) -> list[str]:
+def _slowest(facts: Mapping[str, object]) -> list[str]:
     """Return which target held a job up, where the result says so."""
-    target, times = told.get("slowest_target"), told.get("slowest_target_ratio")
+    target, times = facts.get("slowest_target"), facts.get("slowest_target_ratio")
     if not isinstance(target, str):
         return []
     by = f", {times:.1f} times the median" if isinstance(times, float) else ""
@@ -201,8 +209,8 @@ def _figures(samples: Iterable[Sample]) -> str:
             values.setdefault(sample.metric, []).append(sample.value or 0.0)
     if not values:
         return f"{count} numbers" if count else ""
-    told = []
+    facts = []
     for metric, found in list(values.items())[:_FIGURES]:
         middle = format_value(median(found), METRIC_UNITS[metric])
-        told.append(f"{metric} {middle}" + (f" (of {len(found)})" if len(found) > 1 else ""))
-    return ", ".join(told) + (" ..." if len(values) > _FIGURES else "")
+        facts.append(f"{metric} {middle}" + (f" (of {len(found)})" if len(found) > 1 else ""))
+    return ", ".join(facts) + (" ..." if len(values) > _FIGURES else "")

@@ -48,19 +48,19 @@ if TYPE_CHECKING:
     type=options.FRACTION,
     default="10%",
     show_default=True,
-    help="What a layer may lose without being called the bottleneck.",
+    help="Loss that a layer may have without being called the bottleneck.",
 )
 @click.option(
     "--per",
     type=click.Choice(["whole", "server", "ost", "drive"]),
-    help="What rates are brought to. Default: the whole where its size is known.",
+    help="Unit for rates. Default: the whole system where its size is known.",
 )
 @click.option(
     "--run",
     "runs",
     metavar="RUN",
     multiple=True,
-    help="Take this run for its layer: the beginning of its id. May be given several times.",
+    help="Run to use for its layer, by the beginning of its id. Repeatable.",
 )
 @click.option(
     "--report",
@@ -77,7 +77,7 @@ def command(
     runs: tuple[str, ...],
     report_path: Path | None,
 ) -> None:
-    """Show what each layer delivers of what the one beneath it could carry.
+    """Show the efficiency of each layer against the layer below.
 
     From the drives' data sheet to the clients: drives, RAID, OSTs, network beside them, clients,
     applications. Names the layer that limits where the numbers show it, and says how to measure
@@ -89,14 +89,16 @@ def command(
     from trimtab.report import documents
 
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
-    found = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
+    ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     if report_path is not None:
         from trimtab.report.ladder import render_ladder
         from trimtab.report.write import write_report
 
-        write_report(report_path, render_ladder(found))
-    show(lambda: documents.judged.LadderDocument(found), lambda: print_ladder(found))
+        write_report(report_path, render_ladder(ladder))
+    show(lambda: documents.judged.LadderDocument(ladder), lambda: print_ladder(ladder))
 
 
 _COLUMNS: Final = (
@@ -156,17 +158,17 @@ def _cells(step: Step, unit: str) -> tuple[str, ...]:
     name = LEVEL_NAMES[step.rung.layer]
     sheet = "-" if step.of_data_sheet is None else efficiency_text(step.of_data_sheet, named=False)
     what = visible(what_text(step))
-    beneath = "\n".join(efficiency_text(one) for one in step.beneath) or "-"
+    beneath = "\n".join(efficiency_text(efficiency) for efficiency in step.beneath) or "-"
     shown = step.shown or step.rung.rate
     return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, what
 
 
 def _print_claims(out: Console, claims: tuple[CheckedClaim, ...]) -> None:
     rows = []
-    for one in claims:
-        value, bounds = computed_text(one)
-        match, what = MATCH_WORDS[one.match], visible(claim_text(one))
-        rows.append((visible(printed_text(one)), value, bounds, match, what))
+    for claim in claims:
+        value, bounds = computed_text(claim)
+        match, what = MATCH_WORDS[claim.match], visible(claim_text(claim))
+        rows.append((visible(printed_text(claim)), value, bounds, match, what))
     _print_table(out, _CLAIM_COLUMNS, rows)
 
 

@@ -43,7 +43,7 @@ _MONTH_DAYS = 365.25 / 12
 def _duration(text: str) -> float:
     value = units.parse_duration(text)
     if value > _DURATION_MAX_S:
-        raise UsageError(f"{text!r} is more than 100 years")
+        raise UsageError(f"{text!r} must not exceed 100 years", code="duration-out-of-range")
     return value
 
 
@@ -57,7 +57,7 @@ def _simulated_time(text: str) -> float:
 def _positive_duration(text: str) -> float:
     value = _duration(text)
     if value <= 0:
-        raise UsageError(f"{text!r} is to be more than 0")
+        raise UsageError(f"{text!r} must be greater than 0", code="duration-out-of-range")
     return value
 
 

@@ -123,9 +123,10 @@ def _others(runs: Sequence[Run]) -> list[str]:
     lines = []
     for run in runs:
         figures = [
-            f"{one.metric} {one.value:.6g} {one.unit if one.unit != '1' else ''}".rstrip()
-            for one in run.samples
-            if one.believed and one.statistic == "total" and one.target is None
+            f"{sample.metric} {sample.value:.6g} "
+            f"{sample.unit if sample.unit != '1' else ''}".rstrip()
+            for sample in run.samples
+            if sample.believed and sample.statistic == "total" and sample.target is None
         ]
         why = "" if run.problem is None else f" ({run.problem})"
         lines.append(f"{run.probe}: {run.status.value}{why}  {', '.join(figures)}".rstrip())

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--report", metavar="FILE", help="Also write a page with charts.")
 @options.as_json
-def command(names: tuple[str, ...], report: str | None, **asked: Any) -> None:
-    """Set every printed number that lies in the model beside the twin's, and name the misses.
+def command(names: tuple[str, ...], report: str | None, **options_given: Any) -> None:
+    """Compare every printed number within the model with the twin, and list the misses.
 
     nersc24 is NERSC's paper of nine months and its slides, sc21 Perlmutter's architecture, eth21
     ETH's move to flash, hpe25 the E2000. Without one it is all of them: a few minutes.
@@ -52,33 +52,35 @@ def command(names: tuple[str, ...], report: str | None, **asked: Any) -> None:
 
     terms = Terms(
         documents=tuple(dict.fromkeys(names)) or tuple(DOCUMENTS),
-        seeds=asked["seeds"],
-        until_s=asked["until"],
-        classes=asked["classes"],
-        layers_only=asked["layers_only"],
+        seeds=options_given["seeds"],
+        until_s=options_given["until"],
+        classes=options_given["classes"],
+        layers_only=options_given["layers_only"],
     )
     with progress_bar() as progress:
-        found = reproduced(terms, workers=asked["workers"], report=report, progress=progress)
+        reproduction = reproduced(
+            terms, workers=options_given["workers"], report=report, progress=progress
+        )
     show(
-        lambda: documents.simulated.ReproduceDocument(found, report),
-        lambda: print_reproduction(found, report),
+        lambda: documents.simulated.ReproduceDocument(reproduction, report),
+        lambda: print_reproduction(reproduction, report),
     )
 
 
-def print_reproduction(found: Reproduction, report: str | None = None) -> None:
+def print_reproduction(reproduction: Reproduction, report: str | None = None) -> None:
     """Print a table a document, what contradicts itself, and how many rows are met."""
     from trimtab.report.reproduce import sections
 
     out = console()
-    for title, rows in sections(found):
+    for title, rows in sections(reproduction):
         out.print(title, style="bold")
         out.print(_table(rows))
-    for one in found.tensions:
+    for tension in reproduction.tensions:
         out.print()
-        out.print(f"{one.title} ({one.document}): {one.verdict}", style="bold")
-        out.print(one.text)
+        out.print(f"{tension.title} ({tension.document}): {tension.verdict}", style="bold")
+        out.print(tension.text)
     out.print()
-    out.print(summary_text(found.summary), soft_wrap=True)
+    out.print(summary_text(reproduction.summary), soft_wrap=True)
     if report is not None:
         click.echo(f"report    {report}")
 
@@ -99,15 +101,15 @@ def _table(rows: list[SeededRow]) -> Table:
     made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
     for column in made.columns[2:4]:
         column.max_width = 32
-    for one in rows:
-        style = "red" if one.row.missed else None
+    for row in rows:
+        style = "red" if row.row.missed else None
         made.add_row(
-            one.row.id,
-            one.row.quantity,
-            printed_text(one),
-            twin_text(one),
-            error_text(one),
-            kind_text(one),
+            row.row.id,
+            row.row.quantity,
+            printed_text(row),
+            twin_text(row),
+            error_text(row),
+            kind_text(row),
             style=style,
         )
     return made

@@ -14,10 +14,14 @@ from trimtab.cli.output import show
 @click.option("--site", metavar="NAME", help="Only runs of this site or path.")
 @click.option("--probe", metavar="NAME", help="Only runs of this probe.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of rows.",
 )
 def command(store_url: str | None, site: str | None, probe: str | None, limit: int) -> None:
-    """List the runs that are kept, the newest first."""
+    """List kept runs, the newest first."""
     from trimtab.cli.render.kept import print_runs
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.status import site_of
@@ -28,6 +32,6 @@ def command(store_url: str | None, site: str | None, probe: str | None, limit: i
     known = None if loaded is None else loaded.site
     with open_store(with_store(known, store_url)) as store:
         name = None if site is None else site_of(store, site if known is None else known.name)
-        found = store.runs(site=name, probe=probe, limit=limit)
+        runs = store.runs(site=name, probe=probe, limit=limit)
         where = str(store.location)
-    show(lambda: documents.kept.RunsDocument(where, tuple(found)), lambda: print_runs(found))
+    show(lambda: documents.kept.RunsDocument(where, tuple(runs)), lambda: print_runs(runs))

@@ -34,15 +34,15 @@ def command(run: str, store_url: str | None, ordinal: int | None) -> None:
         if ordinal is not None:
             sys.stdout.buffer.write(raw_output(store, run, ordinal))
             return
-        found = show_run(store, run)
+        shown = show_run(store, run)
     show(
         lambda: documents.kept.ShowDocument(
-            found.store,
-            found.run,
+            shown.store,
+            shown.run,
             tuple(
-                documents.kept.OutputRow(output, found.files[output.ordinal])
-                for output in found.outputs
+                documents.kept.OutputRow(output, shown.files[output.ordinal])
+                for output in shown.outputs
             ),
         ),
-        lambda: print_show(found),
+        lambda: print_show(shown),
     )

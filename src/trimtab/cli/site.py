@@ -11,9 +11,9 @@ from trimtab.cli.output import show
 @click.command("site")
 @click.argument("where", metavar="SITE")
 @options.as_json
-@click.option("--validate", is_flag=True, help="Hold it against reality: asks, writes nothing.")
+@click.option("--validate", is_flag=True, help="Compare with the live system (read-only).")
 def command(where: str, validate: bool) -> None:
-    """Show a site file as Trimtab reads it, and with --validate whether it is true.
+    """Show a site file as Trimtab reads it; with --validate compare it with the live system.
 
     A key that is not known, a value without its unit or a schedule that means nothing is an error
     that names the file, the line and the key. Exits with 3 when reality differs.
@@ -29,8 +29,8 @@ def command(where: str, validate: bool) -> None:
     if validate:
         identity = identity_of(loaded.site)
         checked = held_against_reality(loaded.site, identity=identity)
-    wrong = [one for one in checked if one.ok is False]
-    error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold")
+    wrong = [statement for statement in checked if statement.ok is False]
+    error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold", code="site-differs")
     show(
         lambda: documents.measured.SiteDocument(
             loaded.site.name,

@@ -25,17 +25,28 @@ _COUNT = click.IntRange(min=1)
 @click.command("survey")
 @click.argument("where", metavar="SITE")
 @click.option(
-    "--client", "way", flag_value="client", default="client", help="From this client: the default."
+    "--client",
+    "way",
+    flag_value="client",
+    default="client",
+    help="Survey from this client (default).",
 )
 @click.option("--server", "way", flag_value="server", help="obdfilter-survey on the servers.")
-@click.option("--target", "targets", metavar="OST", multiple=True, help="Only this OST; repeat it.")
+@click.option(
+    "--target", "targets", metavar="OST", multiple=True, help="Only this OST. Repeatable."
+)
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Every OST that may be surveyed, those that may not left out. Default with --client.",
+    help="Survey every eligible OST. Default with --client.",
 )
-@click.option("--apply", "apply", is_flag=True, help="Do it. Default: print the plan, do nothing.")
+@click.option(
+    "--apply",
+    "apply",
+    is_flag=True,
+    help="Carry out the survey. Default: print the plan, do nothing.",
+)
 @click.option(
     "--size",
     "size_bytes",
@@ -43,10 +54,10 @@ _COUNT = click.IntRange(min=1)
     help="Written to each OST. Default: 4 GiB with --client, 16 GiB with --server.",
 )
 @click.option(
-    "--threads", type=_COUNT, default=16, show_default=True, help="On each OST, with --server."
+    "--threads", type=_COUNT, default=16, show_default=True, help="Threads on each OST (--server)."
 )
 @click.option(
-    "--objects", type=_COUNT, default=1, show_default=True, help="On each OST, with --server."
+    "--objects", type=_COUNT, default=1, show_default=True, help="Objects on each OST (--server)."
 )
 @click.option(
     "--load-limit",
@@ -54,18 +65,19 @@ _COUNT = click.IntRange(min=1)
     type=options.SIZE,
     default="20MB",
     show_default=True,
-    help="Bytes a second that others may move on an OST; more, and it is refused (--server).",
+    help="Highest load of others on an OST, bytes a second; above it the OST is refused "
+    "(--server).",
 )
 @click.option(
     "--together",
     is_flag=True,
-    help="All at once, also those of one server and of failover partners (--server).",
+    help="Survey all OSTs at once, also those of one server and of failover partners (--server).",
 )
 @click.option(
     "--deadline",
     "deadline_s",
     type=options.DURATION,
-    help="For one wave on the servers. Default: by --size.",
+    help="Deadline of one wave on the servers. Default: derived from --size.",
 )
 @click.option(
     "--benchmark", default="builtin", show_default=True, help="builtin or ior (--client)."
@@ -79,18 +91,22 @@ _COUNT = click.IntRange(min=1)
     type=options.DURATION,
     default="10s",
     show_default=True,
-    help="Of each write and read (--client).",
+    help="Duration of each write and read (--client).",
 )
 @click.option(
-    "--repetitions", type=_COUNT, default=1, show_default=True, help="On each OST (--client)."
+    "--repetitions",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Repetitions on each OST (--client).",
 )
 @click.option(
     "--direct/--buffered", default=True, help="With O_DIRECT (default) or not (--client)."
 )
 @options.as_json
 @options.store
-def command(where: str, apply: bool, store_url: str | None, **asked_for: Any) -> None:
-    """Measure every OST by itself, and show the slowest first.
+def command(where: str, apply: bool, store_url: str | None, **options_given: Any) -> None:
+    """Measure every OST by itself and list the slowest first.
 
     With --client, files of one stripe are written to each OST and read; where they really lie is
     read back first. With --server, obdfilter-survey writes below the files, on the OSTs that are
@@ -106,9 +122,9 @@ def command(where: str, apply: bool, store_url: str | None, **asked_for: Any) ->
     from trimtab.model.survey import SLOW
     from trimtab.report import documents
 
-    if asked_for["size_bytes"] is not None:
-        asked_for["size_bytes"] = int(asked_for["size_bytes"])
-    asked = Asked(**asked_for)
+    if options_given["size_bytes"] is not None:
+        options_given["size_bytes"] = int(options_given["size_bytes"])
+    asked = Asked(**options_given)
     site = open_site(where).site
     driver = open_driver(site)
     tools = Tools(reach_of(site))
@@ -153,11 +169,14 @@ def print_plan(plan: SurveyPlan, *, applied: bool) -> None:
     out.print()
     for number, wave in enumerate(plan.waves, start=1):
         names = ", ".join(
-            f"{one.target} on {one.server}" if one.server else one.target for one in wave
+            f"{candidate.target} on {candidate.server}" if candidate.server else candidate.target
+            for candidate in wave
         )
         out.print(f"  wave {number}: {visible(names)}", soft_wrap=True)
-    for one in plan.refused:
-        out.print(f"  left out: {one.target}: {visible(one.refusal or '')}", style="yellow")
+    for candidate in plan.refused:
+        out.print(
+            f"  left out: {candidate.target}: {visible(candidate.refusal or '')}", style="yellow"
+        )
     if not applied:
         out.print("\nNothing was done. Do it with --apply.", style="bold")
     else:
@@ -181,8 +200,8 @@ def print_survey(survey: Survey, store: str) -> None:
             f" {format_bytes_per_s(spread.most_bytes_per_s)} over"
             f" {plural(spread.targets, 'OST')}{cov}"
         )
-    slow = [one for one in survey.standings if one.slow]
-    names = ", ".join(visible(one.result.target) for one in slow)
+    slow = [standing for standing in survey.standings if standing.slow]
+    names = ", ".join(visible(candidate.result.target) for candidate in slow)
     under = format_percent(SLOW)
     if slow:
         out.print(f"under {under} of the median: {names}", style="yellow")
@@ -196,23 +215,23 @@ def print_survey(survey: Survey, store: str) -> None:
 
 
 def _print_table(out: Console, survey: Survey) -> None:
-    metrics = [one.metric for one in survey.spreads] or list(METRICS[:1])
+    metrics = [spread.metric for spread in survey.spreads] or list(METRICS[:1])
     rates = [name for metric in metrics for name in (f"{_title(metric).upper()}>!", "OF MEDIAN>!")]
     names = ("TARGET!", "SERVER", *rates, "RESULT")
     made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
-    for one in survey.standings:
-        made.add_row(*_row(one, metrics), style="yellow" if one.slow else None)
+    for standing in survey.standings:
+        made.add_row(*_row(standing, metrics), style="yellow" if standing.slow else None)
     out.print(made)
 
 
-def _row(one: Standing, metrics: list[str]) -> list[str]:
-    cells = [visible(one.result.target), visible(one.result.server or "?")]
+def _row(standing: Standing, metrics: list[str]) -> list[str]:
+    cells = [visible(standing.result.target), visible(standing.result.server or "?")]
     for metric in metrics:
-        rate, ratio = one.rates.get(metric), one.ratios.get(metric)
+        rate, ratio = standing.rates.get(metric), standing.ratios.get(metric)
         cells.append("?" if rate is None else format_bytes_per_s(rate))
         cells.append("?" if ratio is None else format_percent(ratio))
-    reason = one.result.reason
-    said = one.result.outcome.value + ("" if reason is None else f": {reason}")
+    reason = standing.result.reason
+    said = standing.result.outcome.value + ("" if reason is None else f": {reason}")
     return [*cells, visible(said)]
 
 

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     "--now",
     metavar="NAME=LEVEL",
     multiple=True,
-    help="A level of [manual] that is set now. May be given several times.",
+    help="Level of [manual] that is set now. Repeatable.",
 )
 @click.option(
     "--workload",
     metavar="FACTOR",
     multiple=True,
-    help="A factor that is no choice: the best of the rest is looked for at each of its levels.",
+    help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
 @click.option(
@@ -69,7 +69,7 @@ def command(
     no_run: bool,
     report_path: Path | None,
 ) -> None:
-    """Measure every combination of settings in SPEC.toml, and say which is best.
+    """Measure every combination of settings in SPEC.toml and find the best.
 
     Points are measured in shuffled rounds and kept one by one: interrupt it when you like, and
     start it again to go on. What a person has to set first (NPS, CPT, a BIOS) waits until --now
@@ -86,7 +86,7 @@ def command(
     levels, url = levels_now(sweep, now), with_store(site, store_url)
     for factor in workload:
         if factor not in {*sweep.factors, *sweep.manual}:
-            raise UsageError(f"{factor!r} is no factor of {sweep.name}")
+            raise UsageError(f"{factor!r} is no factor of {sweep.name}", code="factor-unknown")
     if no_run:
         state, place = _kept(sweep, site, url)
     else:
@@ -178,7 +178,7 @@ def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
     if sweep.fixed:
         out.print(f"  always {visible(levels_text(sweep.fixed))}", style="dim")
     if state.doubts:
-        count = sum(one.runs for one in state.doubts)
+        count = sum(doubt.runs for doubt in state.doubts)
         out.print(
             f"  {count} of them hold{'s' * (count == 1)} no figure that is believed: "
             f"{visible(doubts_text(state.doubts))}",
@@ -209,15 +209,15 @@ def _print_best(out: Console, best: BestSetting) -> None:
     out.print(f"  {visible(best.reason)}")
     numbers = ("n>!", "value>!", "of the best>!", "95 % interval>!")
     made = table("setting", *numbers, "may be the best")
-    for one in best.settings[:_SETTINGS_SHOWN]:
-        interval = one.of_best_interval
+    for setting in best.settings[:_SETTINGS_SHOWN]:
+        interval = setting.of_best_interval
         made.add_row(
-            visible(levels_text(one.levels)),
-            str(one.n),
-            value_text(one.middle, best.unit),
-            percent_text(one.of_best),
-            "-" if interval is None else _interval(interval, apart=one.may_be_best is False),
-            visible(one.reason or {True: "yes", False: "no", None: "-"}[one.may_be_best]),
+            visible(levels_text(setting.levels)),
+            str(setting.n),
+            value_text(setting.middle, best.unit),
+            percent_text(setting.of_best),
+            "-" if interval is None else _interval(interval, apart=setting.may_be_best is False),
+            visible(setting.reason or {True: "yes", False: "no", None: "-"}[setting.may_be_best]),
         )
     out.print(made)
     print_more(out, best.settings, _SETTINGS_SHOWN)
@@ -234,27 +234,30 @@ def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -
         return
     out.print()
     out.print(f"what matters for {metric_text(metric)}", style="bold")
-    for one in effects:
-        ratio = "" if one.ratio is None else f", best over worst level {one.ratio:.2f}"
-        word = {True: "matters", False: "cannot be told from chance", None: "cannot tell"}
+    for effect in effects:
+        ratio = "" if effect.ratio is None else f", best over worst level {effect.ratio:.2f}"
+        word = {True: "matters", False: "not significant", None: "cannot tell"}
         out.print(
-            f"  {visible(' x '.join(one.factors))}: {format_percent(one.share)} of the scatter"
-            f"{ratio}: {word[one.matters]}"
+            f"  {visible(' x '.join(effect.factors))}: "
+            f"{format_percent(effect.share)} of the scatter"
+            f"{ratio}: {word[effect.matters]}"
         )
 
 
-def _print_map(out: Console, one: HeatMap) -> None:
+def _print_map(out: Console, heat_map: HeatMap) -> None:
     from rich.text import Text
 
-    known = [cell for row in one.cells for cell in row if cell is not None]
+    known = [cell for row in heat_map.cells for cell in row if cell is not None]
     out.print()
-    fixed = f", {levels_text(one.fixed)}" if one.fixed else ""
-    out.print(visible(f"{metric_text(one.metric)}{fixed}"), style="bold")
-    levels = [f"{visible(str(level))}>!" for level in one.columns]
-    made = table(visible(f"{one.row_factor} / {one.column_factor}"), *levels)
-    for level, cells in zip(one.rows, one.cells, strict=True):
+    fixed = f", {levels_text(heat_map.fixed)}" if heat_map.fixed else ""
+    out.print(visible(f"{metric_text(heat_map.metric)}{fixed}"), style="bold")
+    levels = [f"{visible(str(level))}>!" for level in heat_map.columns]
+    made = table(visible(f"{heat_map.row_factor} / {heat_map.column_factor}"), *levels)
+    for level, cells in zip(heat_map.rows, heat_map.cells, strict=True):
         shown = [
-            Text("-") if cell is None else Text(_cell(cell, one.unit), style=_shade(cell, known))
+            Text("-")
+            if cell is None
+            else Text(_cell(cell, heat_map.unit), style=_shade(cell, known))
             for cell in cells
         ]
         made.add_row(visible(str(level)), *shown)
@@ -290,6 +293,6 @@ def _print_waiting(out: Console, waiting: Sequence[Mapping[str, Level]]) -> None
         return
     out.print()
     out.print("to be set by hand before the rest can be measured", style="bold")
-    for one in waiting[:_SETTINGS_SHOWN]:
-        now = " ".join(f"--now {key}={value}" for key, value in one.items())
-        out.print(f"  {visible(levels_text(one))}: then add {visible(now)}")
+    for levels_waiting in waiting[:_SETTINGS_SHOWN]:
+        now = " ".join(f"--now {key}={value}" for key, value in levels_waiting.items())
+        out.print(f"  {visible(levels_text(levels_waiting))}: then add {visible(now)}")

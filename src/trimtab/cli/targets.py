@@ -17,7 +17,7 @@ from trimtab.cli.output import show
     "--at",
     "at",
     metavar="TIME",
-    help="As the last snapshot kept by then has it. Default: now, nothing is kept.",
+    help="Show the last snapshot kept at this time. Default: look now, keep nothing.",
 )
 def command(where: str, names: tuple[str, ...], store_url: str | None, at: str | None) -> None:
     """List the targets of a site, those in trouble first, or all that is known of some.
@@ -41,16 +41,18 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     else:
         with open_store(with_store(site, store_url)) as store:
             state = recall(site, store, parse_moment(at, site.timezone))
-    known = {one.name: one for one in state.targets}
+    known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:
             raise UsageError(
-                f"there is no target {name!r}", hint=f"known: {', '.join(list(known)[:12])}"
+                f"there is no target {name!r}",
+                code="target-unknown",
+                hint=f"known: {', '.join(list(known)[:12])}",
             )
     chosen = [known[name] for name in names]
     show(
         lambda: documents.measured.TargetsDocument(
-            replace(state, targets=tuple(one for one in state.targets if one in chosen))
+            replace(state, targets=tuple(target for target in state.targets if target in chosen))
             if chosen
             else state
         ),

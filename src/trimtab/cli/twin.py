@@ -52,7 +52,9 @@ class _Hot(click.ParamType):
 
 
 @command.command("wa")
-@click.option("--drive", metavar="NAME", help="A drive whose spare is assumed: pm1733, pm1735 ...")
+@click.option(
+    "--drive", metavar="NAME", help="Drive whose assumed spare is used: pm1733, pm1735 ..."
+)
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash: 0.12 or 12%.")
 @click.option(
     "--pages-per-block", type=click.IntRange(1, 2**28), default=256, show_default=True, metavar="N",
@@ -60,7 +62,7 @@ class _Hot(click.ParamType):
 )  # fmt: skip
 @click.option(
     "--superblocks", type=click.IntRange(2, 2**28), default=2048, show_default=True, metavar="N",
-    help="What is erased at once, so many times.",
+    help="Number of superblocks; each is erased at once.",
 )  # fmt: skip
 @click.option(
     "--policy", type=click.Choice(["greedy", "fifo", "cost-benefit"]), default="greedy",
@@ -70,11 +72,11 @@ class _Hot(click.ParamType):
     "--live", type=options.FRACTION, default=1.0, help="Part that holds data; the rest is trimmed."
 )
 @click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
-@click.option("--separate", is_flag=True, help="Copies fill superblocks of their own.")
+@click.option("--separate", is_flag=True, help="Write copies to superblocks of their own.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
-def wa(drive: str | None, spare: float | None, **said: Any) -> None:
-    """Say how many units a drive writes for each that it is given: its write amplification.
+def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
+    """Simulate a drive's write amplification: units written for each unit it is given.
 
     Simulated until it no longer changes, beside what the formula says where there is one. The
     spare is what is usable: superblocks being filled, and one kept erased, come on top of it.
@@ -87,32 +89,34 @@ def wa(drive: str | None, spare: float | None, **said: Any) -> None:
 
     if (drive is None) == (spare is None):
         raise UsageError(
-            "one of --drive and --spare is needed", hint="trimtab twin wa --spare 0.12"
+            "one of --drive and --spare is needed",
+            code="drive-missing",
+            hint="trimtab twin wa --spare 0.12",
         )
     assumed = None if drive is None else preset(drive)
     terms = Terms(
         spare=spare if assumed is None else assumed.spare,  # pyright: ignore[reportArgumentType]
-        units=said["pages_per_block"],
-        superblocks=said["superblocks"],
-        policy=said["policy"],
-        live=said["live"],
-        hot=said["hot"],
-        separate=said["separate"],
-        seed=said["seed"],
+        units=options_given["pages_per_block"],
+        superblocks=options_given["superblocks"],
+        policy=options_given["policy"],
+        live=options_given["live"],
+        hot=options_given["hot"],
+        separate=options_given["separate"],
+        seed=options_given["seed"],
     )
     with progress_bar() as progress:
-        found = simulate(terms, progress)
+        result = simulate(terms, progress)
     name = None if assumed is None else assumed.name
     show(
-        lambda: documents.simulated.AmplificationDocument(found, name),
-        lambda: print_amplification(found, assumed),
+        lambda: documents.simulated.AmplificationDocument(result, name),
+        lambda: print_amplification(result, assumed),
     )
 
 
 @command.command("list")
 @options.as_json
 def list_() -> None:
-    """Say which scenarios come with Trimtab."""
+    """List the built-in scenarios."""
     from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
@@ -130,7 +134,7 @@ def list_() -> None:
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
 @options.as_json
 def show_(scenario: str, as_toml: bool) -> None:
-    """Say what a scenario is built of, what happens to it, and what of it is assumed.
+    """Describe a scenario: hardware, events, and assumptions.
 
     SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
     """
@@ -139,12 +143,16 @@ def show_(scenario: str, as_toml: bool) -> None:
     from trimtab.twin.scenario.load import load_scenario, scenario_text
 
     if as_toml and options.wants_json():
-        raise UsageError("--toml and --json are two forms of one thing", hint="leave one out")
-    found = load_scenario(scenario)
+        raise UsageError(
+            "--toml and --json are two forms of one thing",
+            code="options-exclusive",
+            hint="leave one out",
+        )
+    result = load_scenario(scenario)
     if as_toml:
         click.echo(scenario_text(scenario), nl=False)
         return
-    show(lambda: documents.simulated.ScenarioDocument(found), lambda: print_scenario(found))
+    show(lambda: documents.simulated.ScenarioDocument(result), lambda: print_scenario(result))
 
 
 @command.command("run")
@@ -158,7 +166,7 @@ def show_(scenario: str, as_toml: bool) -> None:
 @click.option(
     "--directory",
     metavar="DIR",
-    help="Gets the store, the truth, the site file and the diary. Default: ./NAME.",
+    help="Directory for the store, the truth, the site file and the diary. Default: ./NAME.",
 )
 @click.option(
     "--snapshots",
@@ -168,7 +176,7 @@ def show_(scenario: str, as_toml: bool) -> None:
     show_default=True,
     help="Time between snapshots of all targets.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another than the scenario's.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed. Default: the scenario's.")
 @options.store
 @options.as_json
 def run(
@@ -176,9 +184,9 @@ def run(
     store_url: str | None,
     directory: str | None,
     seed: int | None,
-    **said: Any,
+    **options_given: Any,
 ) -> None:
-    """Let a scenario pass and keep what its site would have seen, with the truth beside it.
+    """Run a scenario and keep what its site would observe, with the true state beside it.
 
     Writes into DIR: NAME.db (runs, surveys, snapshots, events), NAME.truth.parquet and .jsonl (what
     was really so), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,
@@ -194,18 +202,18 @@ def run(
     from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario
 
-    found = load_scenario(scenario)
+    result = load_scenario(scenario)
     if seed is not None:
-        found = replace(found, seed=seed)
-    wanted = Wanted(found, Path(directory or found.name), store_url, **said)
+        result = replace(result, seed=seed)
+    wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
     with progress_bar() as progress:
         kept = run_twin(wanted, progress=progress)
     show(lambda: documents.simulated.TwinRunDocument(kept), lambda: print_run(kept))
 
 
-def print_amplification(found: Amplification, preset: Preset | None) -> None:
+def print_amplification(amplification: Amplification, preset: Preset | None) -> None:
     """Print the write amplification of a drive, the formula beside it."""
-    out, terms = console(), found.terms
+    out, terms = console(), amplification.terms
     what = f"{format_percent(terms.spare)} usable spare, {terms.superblocks:,} superblocks of "
     what += f"{terms.units:,} units, {terms.policy}"
     if terms.separate:
@@ -213,24 +221,30 @@ def print_amplification(found: Amplification, preset: Preset | None) -> None:
     out.print(f"write amplification of a simulated drive: {what}")
     if preset is not None:
         out.print(f"  {preset.name}: {preset.reason}", style="dim")
-    out.print(f"  writes to {_workload(found)}")
-    out.print(f"  simulated  {found.simulated:.3f} (standard error {found.error:.3f})")
-    if found.formula is not None and found.relative_error is not None:
-        off = format_percent(found.relative_error, 2)
-        out.print(f"  formula    {found.formula:.3f}, the simulation is {off} off it")
-    elif found.bound is not None:
-        out.print(f"  bound      {found.bound:.3f}, with hot and cold data kept wholly apart")
+    out.print(f"  writes to {_workload(amplification)}")
+    out.print(
+        f"  simulated  {amplification.simulated:.3f} (standard error {amplification.error:.3f})"
+    )
+    if amplification.formula is not None and amplification.relative_error is not None:
+        off = format_percent(amplification.relative_error, 2)
+        out.print(f"  formula    {amplification.formula:.3f}, the simulation is {off} off it")
+    elif amplification.bound is not None:
+        out.print(
+            f"  bound      {amplification.bound:.3f}, with hot and cold data kept wholly apart"
+        )
     else:
         out.print("  formula    none for this policy")
     out.print(
-        f"  {found.warm} drive writes until it was settled, {found.measured} measured", style="dim"
+        f"  {amplification.warm} drive writes until it was settled, "
+        f"{amplification.measured} measured",
+        style="dim",
     )
-    if not found.settled:
+    if not amplification.settled:
         out.print("  not settled: it still changes from one drive write to the next")
 
 
-def _workload(found: Amplification) -> str:
-    terms = found.terms
+def _workload(amplification: Amplification) -> str:
+    terms = amplification.terms
     data = "all units" if terms.live == 1 else f"{format_percent(terms.live)} of the units"
     if terms.hot is None:
         return f"{data} at random" + ("" if terms.live == 1 else ", the rest trimmed")
@@ -246,13 +260,13 @@ def print_scenarios(scenarios: Iterable[Scenario]) -> None:
     from trimtab.twin.scenario.geometry import capacity_bytes
 
     made = table("name", "OSTs>", "capacity>", "length", "what", header_style="bold")
-    for one in scenarios:
+    for scenario in scenarios:
         made.add_row(
-            visible(one.name),
-            str(one.osts.count),
-            format_bytes(capacity_bytes(one)),
-            format_duration(one.length_s),
-            visible(one.title),
+            visible(scenario.name),
+            str(scenario.osts.count),
+            format_bytes(capacity_bytes(scenario)),
+            format_duration(scenario.length_s),
+            visible(scenario.title),
         )
     console().print(made)
 
@@ -268,12 +282,12 @@ def print_scenario(scenario: Scenario) -> None:
     for title, rows in (
         ("built of", facts.built_of(scenario)),
         ("at the start", facts.used_by(scenario)),
-        ("probes", [(one.name, facts.told_probe(one, scenario)) for one in scenario.probes]),
+        ("probes", [(probe.name, facts.told_probe(probe, scenario)) for probe in scenario.probes]),
     ):
         _print_rows(title, rows)
     moments = facts.timeline(scenario)
     if moments:
-        _print_rows("what happens", [(_when(scenario, one), one.what) for one in moments])
+        _print_rows("what happens", [(_when(scenario, moment), moment.what) for moment in moments])
     _print_rows("assumed, as no source says it", scenario.assumptions.items())
     out.print()
     out.print("a simulation is worth what these are worth", style="dim")
@@ -299,26 +313,26 @@ def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
     out.print(made)
 
 
-def print_run(kept: TwinRun) -> None:
+def print_run(twin_run: TwinRun) -> None:
     """Print what was kept of a simulated stretch, and how to go on."""
     from trimtab.twin.scenario import facts
 
     out = console()
-    scenario = kept.scenario
+    scenario = twin_run.scenario
     title = f"simulated: {visible(scenario.title)}"
     out.print(title, style="bold", soft_wrap=True)
-    span = f"{facts.local(kept.start, scenario)} to {facts.local(kept.end, scenario)}"
+    span = f"{facts.local(twin_run.start, scenario)} to {facts.local(twin_run.end, scenario)}"
     out.print(f"  {span} {scenario.timezone}, seed {scenario.seed}")
-    runs = ", ".join(f"{count:,} {status.value}" for status, count in kept.statuses.items())
+    runs = ", ".join(f"{count:,} {status.value}" for status, count in twin_run.statuses.items())
     rows = [
         ("runs", runs or "none"),
-        ("surveys", f"{kept.surveys:,}"),
-        ("snapshots", f"{kept.snapshots:,}"),
-        ("events", f"{kept.events:,}"),
-        ("store", kept.store),
-        *(("truth", str(path)) for path in kept.truth),
-        ("site file", str(kept.site_file)),
+        ("surveys", f"{twin_run.surveys:,}"),
+        ("snapshots", f"{twin_run.snapshots:,}"),
+        ("events", f"{twin_run.events:,}"),
+        ("store", twin_run.store),
+        *(("truth", str(path)) for path in twin_run.truth),
+        ("site file", str(twin_run.site_file)),
     ]
     _print_rows("kept", rows)
     out.print()
-    out.print(f"go on with: trimtab status {visible(str(kept.site_file))}", soft_wrap=True)
+    out.print(f"go on with: trimtab status {visible(str(twin_run.site_file))}", soft_wrap=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("where", metavar="SITE")
 @options.as_json
 @options.store
-@click.option("--once", is_flag=True, help="Do what is not yet done, then end.")
+@click.option("--once", is_flag=True, help="Run what is due once, then exit.")
 def command(where: str, store_url: str | None, once: bool) -> None:
     """Run a site's probes and take its snapshots on schedule, and judge each run.
 
@@ -52,12 +52,13 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     from trimtab.report import documents
 
     if options.wants_json() and not once:
-        raise click.UsageError("--json goes with --once: a watch has no end to print")
+        raise click.UsageError("--json goes with --once: a continuous watch prints no document")
     loaded = site_file(where, only_sites=True) or open_site(where)
     site = loaded.site
     if not once and not items(site):
         raise UsageError(
             f"nothing is scheduled for {site.name}: there is nothing to wait for",
+            code="schedule-missing",
             hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
         )
     reach = reach_of(site)
@@ -85,7 +86,9 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     show(
         lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
         lambda: print_slots(site.name, place, slots, runs) if once else None,
-        error=ToolError(f"{site.name}: not as it should be: {failed}") if failed else None,
+        error=ToolError(f"{site.name}: not as it should be: {failed}", code="slots-failed")
+        if failed
+        else None,
     )
 
 

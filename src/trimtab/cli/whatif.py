@@ -16,7 +16,7 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from trimtab.model.verdict import Interval
     from trimtab.twin.scenario.model import Scenario
-    from trimtab.whatif.sweep import Row, Swept, Told
+    from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
 @click.command("whatif")
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--most", type=click.IntRange(1, 100_000), default=200, show_default=True, metavar="N",
-    help="Combinations that are not refused as too many.",
+    help="Largest number of combinations.",
 )  # fmt: skip
 @click.option(
     "--results", metavar="FILE",
-    help="Where figures of runs are kept and found again; default in the user's cache.",
+    help="File that caches figures of runs; default in the user's cache.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.as_json
-def command(where: str, results: str | None, again: bool, **asked: Any) -> None:
-    """Say what a policy would do: each combination of settings, simulated with several seeds.
+def command(where: str, results: str | None, again: bool, **options_given: Any) -> None:
+    """Simulate each combination of settings with several seeds.
 
     SCENARIO is one of `trimtab twin list` or a file; SITE is one whose driver is the twin. NAME is
     a word (trim, fullness, thresholds, reset, discard, purge, gating, drive, spare, placement,
@@ -63,16 +63,16 @@ def command(where: str, results: str | None, again: bool, **asked: Any) -> None:
     from trimtab.report import documents
 
     if again and results is not None:
-        raise UsageError("--again keeps nothing: leave --results out")
+        raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
     file = None if again else Path(results) if results is not None else default_results()
     terms = WhatIf(
         where=where,
-        vary=asked["vary"],
-        seeds=asked["seeds"],
-        until_s=asked["until"],
-        classes=asked["classes"],
-        workers=asked["workers"],
-        most=asked["most"],
+        vary=options_given["vary"],
+        seeds=options_given["seeds"],
+        until_s=options_given["until"],
+        classes=options_given["classes"],
+        workers=options_given["workers"],
+        most=options_given["most"],
         results=file,
     )
     with progress_bar() as progress:
@@ -111,12 +111,12 @@ def _lines(row: Row, *, first: bool) -> list[str]:
 
     lines = []
     for kind in KINDS:
-        told = row.figure(kind.name)
-        if told.mean is None:
+        figure = row.figure(kind.name)
+        if figure.mean is None:
             continue
-        text = f"{kind.title:<38} {_with(told.mean, told.interval, kind.unit)}"
-        if not first and told.difference is not None and not _is_nothing(told):
-            text += f"; against the first {_change(told, kind.unit)}"
+        text = f"{kind.title:<38} {_with(figure.mean, figure.interval, kind.unit)}"
+        if not first and figure.difference is not None and not _is_nothing(figure):
+            text += f"; against the first {_change(figure, kind.unit)}"
         lines.append(text)
     missing = [kind.title for kind in KINDS if row.figure(kind.name).mean is None]
     if missing:
@@ -131,21 +131,21 @@ def _with(value: float, interval: Interval | None, unit: str) -> str:
     return f"{text} ({_shown(interval.low, unit)} to {_shown(interval.high, unit)})"
 
 
-def _is_nothing(told: Told) -> bool:
+def _is_nothing(figure: SummedFigure) -> bool:
     """Return whether a difference is one of rounding."""
-    assert told.mean is not None
-    return told.difference is None or abs(told.difference) <= 1e-9 * abs(told.mean)
+    assert figure.mean is not None
+    return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.mean)
 
 
-def _change(told: Told, unit: str) -> str:
-    assert told.difference is not None
-    assert told.mean is not None
-    size, before = abs(told.difference), told.mean - told.difference
-    text = "+" if told.difference > 0 else "-"
+def _change(figure: SummedFigure, unit: str) -> str:
+    assert figure.difference is not None
+    assert figure.mean is not None
+    size, before = abs(figure.difference), figure.mean - figure.difference
+    text = "+" if figure.difference > 0 else "-"
     text += f"{100 * size:.1f} points" if unit == "1" else _shown(size, unit)
     if unit != "1" and before > 0:
-        text += f" ({told.difference / before:+.1%})"
-    interval = told.difference_interval
+        text += f" ({figure.difference / before:+.1%})"
+    interval = figure.difference_interval
     if interval is not None and interval.low <= 0 <= interval.high:
         text += ", within chance"
     return text

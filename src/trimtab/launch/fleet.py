@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from trimtab.config.nodes import NODE_NAME
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
-from trimtab.model.site import NODE_NAME, Ssh
+from trimtab.model.site import Ssh
 from trimtab.visible import visible
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]
@@ -100,6 +101,7 @@ def each(
     if not ssh.command or shutil.which(ssh.command[0]) is None:
         raise ToolError(
             f"{' '.join(ssh.command[:1]) or 'ssh'} was not found",
+            code="program-not-found",
             hint="install it, or name the site's own under ssh in [servers] of the site file",
         )
     from trimtab.launch.fleet_engine import run_all
@@ -161,6 +163,7 @@ def checked_node(node: str) -> str:
     if NODE_NAME.fullmatch(node) is None:
         raise UsageError(
             f"{visible(node)!r} is not the name of a node",
+            code="node-name-invalid",
             hint="host names and addresses: letters, digits, dots, dashes, colons",
         )
     return node

@@ -36,7 +36,7 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
             f"no snapshot of {site.name} is kept from {at.isoformat()} or before",
             hint=f"keep one: trimtab snapshot {site.name}",
         )
-    return site_state(site.name, snapshot, site.limits, kept=True)
+    return site_state(site.name, snapshot, site.limits, stored=True)
 
 
 def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
@@ -45,7 +45,7 @@ def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
     snapshot = driver.snapshot(driver.clock())
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
-    return identifier, site_state(site.name, snapshot, site.limits, kept=True)
+    return identifier, site_state(site.name, snapshot, site.limits, stored=True)
 
 
 def refuse_silence(state: SiteState, *, reported: bool = False) -> None:

@@ -117,7 +117,7 @@ def scenario_of(where: str) -> Scenario:
 
 
 def _is_site_file(path: Path) -> bool:
-    from trimtab.site.load import parse_toml, read_text
+    from trimtab.config.files import parse_toml, read_text
 
     if not path.is_file():
         return False

@@ -25,7 +25,7 @@ from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sa
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
-_OWN_OPTIONS: Final = frozenset(
+_RESERVED_OPTIONS: Final = frozenset(
     {"dir", "name", "write", "read", "tasks", "transfer-size", "block-size", "deadline", "out"}
     | {"minimum-duration", "keep", "overwrite", "alone", "run-id", "rendezvous", "shared-file"}
     | {"direct", "fsync", "verify", "progress", "version", "help"}
@@ -89,7 +89,7 @@ def command(
         argv.append("--direct")
     if spec.target_pinning and access == "write":
         argv.append("--overwrite")  # the files stand on their targets already
-    return (*argv, *further_options(spec.options, own=_OWN_OPTIONS))
+    return (*argv, *further_options(spec.options, reserved=_RESERVED_OPTIONS))
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -105,10 +105,10 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     draft = Draft("builtin", ordinal)
     text = output.stdout.decode("utf-8", "replace")
     stderr = output.stderr.decode("utf-8", "replace")
-    found = _report(text)
+    located = _report(text)
     integrity_lost = False
-    if found is not None:
-        report, line = found
+    if located is not None:
+        report, line = located
         draft.tool_version = str(report["ioload"])
         _note_status(draft, report)
         for phase in filter(None, map(as_dict, as_list(report.get("phases")))):
@@ -121,8 +121,10 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         draft.add_problem("output-cut", "the output was cut at its limit")
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        said = "" if draft.problems and found else tail(stderr)
-        draft.add_problem("tool-exit", f"ioload ended with {code}" + (f": {said}" if said else ""))
+        complaint = "" if draft.problems and located else tail(stderr)
+        draft.add_problem(
+            "tool-exit", f"ioload ended with {code}" + (f": {complaint}" if complaint else "")
+        )
     return draft.finished(integrity_lost=integrity_lost)
 
 

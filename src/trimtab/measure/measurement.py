@@ -125,11 +125,11 @@ class Measurement:
         As printed: aware where a zone stands beside it, else naive, in the zone of the machine.
     host
         Where it ran, as it says.
-    asked
+    requested
         The parameters, as plain JSON values, so that two results can be compared exactly when
         theirs are equal. Names as in `trimtab.model.run.ProbeSpec` where they mean the same:
         ``tasks``, ``nodes``, ``transfer_size_bytes``, ``block_size_bytes``, ``direct`` ...
-    told
+    reported
         What else a reader may want to know, as plain JSON values: ``targets``, ``drives``,
         ``servers`` are how many of each the result covers.
     identity
@@ -155,8 +155,8 @@ class Measurement:
     began: datetime | None = None
     ended: datetime | None = None
     host: str | None = None
-    asked: Mapping[str, object] = field(default_factory=dict)
-    told: Mapping[str, object] = field(default_factory=dict)
+    requested: Mapping[str, object] = field(default_factory=dict)
+    reported: Mapping[str, object] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
     samples: tuple[Sample, ...] = ()
     timelines: tuple[Timeline, ...] = ()
@@ -205,8 +205,8 @@ class Draft:
     began: datetime | None = None
     ended: datetime | None = None
     host: str | None = None
-    asked: dict[str, object] = field(default_factory=dict)
-    told: dict[str, object] = field(default_factory=dict)
+    requested: dict[str, object] = field(default_factory=dict)
+    reported: dict[str, object] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     latencies: list[Sample] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
@@ -253,8 +253,8 @@ class Draft:
             began=self.began,
             ended=self.ended,
             host=self.host,
-            asked=self.asked,
-            told=self.told,
+            requested=self.requested,
+            reported=self.reported,
             phases=tuple(self.phases),
             samples=(*(phase.sample(self.output) for phase in self.phases), *self.latencies),
             timelines=tuple(self.timelines),

@@ -81,8 +81,8 @@ def confirm(
     """
     if measurement.status is RunStatus.FAILED:
         return measurement
-    asked = spec.accesses if access is None else (access,)
-    wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec, asked)]
+    requested = spec.accesses if access is None else (access,)
+    wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec, requested)]
     if measurement.status is RunStatus.OK:  # one that ended early may have stopped anywhere
         wrong += [problem for phase in measurement.phases for problem in _odd_bytes(phase, spec)]
     if sizes is not None:
@@ -93,7 +93,7 @@ def confirm(
     return replace(measurement, status=RunStatus.INVALID_WORKLOAD, problems=problems)
 
 
-def _wrong(phase: Phase, spec: ProbeSpec, asked: Sequence[Access]) -> list[str]:
+def _wrong(phase: Phase, spec: ProbeSpec, requested: Sequence[Access]) -> list[str]:
     """Return what a phase did otherwise than asked."""
     problems: list[str] = []
     name = f"{phase.access} {phase.repetition}"
@@ -109,7 +109,7 @@ def _wrong(phase: Phase, spec: ProbeSpec, asked: Sequence[Access]) -> list[str]:
             problems.append(
                 Message("workload-mismatch", f"{name}: {did} {noun} instead of {wanted}")
             )
-    if phase.access not in asked:
+    if phase.access not in requested:
         problems.append(Message("access-not-requested", f"{name} was not requested"))
     if not phase.moved_bytes:
         problems.append(Message("no-bytes", f"{name}: no bytes were moved"))

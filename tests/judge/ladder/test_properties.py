@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE
 
 from trimtab.judge.ladder.build import SCALES, build_ladder
 from trimtab.judge.ladder.estimates import of_values, scaled
-from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.ladder import (
     LADDER_METRICS,
     Basis,
@@ -22,7 +23,8 @@ from trimtab.model.ladder import (
     Rung,
 )
 from trimtab.model.run import LAYERS
-from trimtab.site.figures import parse_figure
+
+pytestmark = pytest.mark.calibration
 
 counts = st.none() | st.integers(1, 64)
 rates = st.one_of(

@@ -29,6 +29,8 @@ from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
 from trimtab.report.documents.measured import import_json
 
+pytestmark = pytest.mark.system
+
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 REPORT = (FIXTURES / "ioload" / "0.1.0" / "write-direct.out").read_bytes()
 IO500 = FIXTURES / "io500" / "io500-isc21_v2" / "standard"

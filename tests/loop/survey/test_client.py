@@ -23,6 +23,8 @@ from trimtab.model.survey import Outcome, Survey
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.measured import survey_document
 
+pytestmark = pytest.mark.system
+
 ASKED = Asked(
     way="client", size_bytes=16 * MIB, tasks=2, duration_s=0.3, direct=False, repetitions=1
 )

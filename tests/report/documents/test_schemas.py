@@ -35,6 +35,7 @@ def test_the_committed_schemas_are_those_of_the_code() -> None:
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("file", sorted(EARLIER.glob("*.json")), ids=lambda file: file.stem)
 def test_a_document_of_before_fits(file: Path) -> None:
     document = json.loads(file.read_text())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.message import Message
 from trimtab.model.check import CheckResult
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.model.status import SeriesStatus, Status
@@ -46,10 +47,12 @@ def _run() -> Run:
 
 def _status(full: CheckResult) -> object:
     def odd(verdict: Verdict) -> Verdict:
-        return replace(verdict, probe=ODD, target=ODD, reason=ODD)
+        return replace(verdict, probe=ODD, target=ODD, reason=Message("goal-met", ODD))
 
     verdict = odd(next(one for one in full.verdicts if one.scope is Scope.HISTORY))
-    trend = Trend("write_bandwidth", "B/s", ODD, TrendDirection.CANNOT_TELL, ODD, 0)
+    trend = Trend(
+        "write_bandwidth", "B/s", ODD, TrendDirection.CANNOT_TELL, Message("too-few-days", ODD), 0
+    )
     series = SeriesStatus(ODD, ODD, "fio", 7, NOON, 2e9, verdict, trend)
     return StatusDocument(Status(ODD, 172800.0, (ODD,), (series,), (_run(),)))
 

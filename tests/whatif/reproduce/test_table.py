@@ -20,6 +20,8 @@ from trimtab.validation.statements import Figure, statements
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, reproduce
 from trimtab.whatif.reproduce.seconds import window
 
+pytestmark = pytest.mark.calibration
+
 SHORT = Terms(seeds=1, until_s=4 * 86400.0, classes=1)
 ROWS = range(1, 51)
 UNNUMBERED = {"figure", "mlperf", "mdtest", "cori", "partitions"}

@@ -17,7 +17,7 @@ from trimtab.cli.purge import terms
 @terms.place
 @options.as_json
 def command(plan: Path, place: str | None) -> None:
-    """Say, as a person, that a published plan may be carried out.
+    """Approve a published plan in person.
 
     By the policy a delay passes afterwards, or a second person has to say so too. Who it was is
     the login behind this process, which `su` and `sudo` do not change.

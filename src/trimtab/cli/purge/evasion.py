@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @terms.index
 @click.option(
     "--earlier", type=terms.PATH, multiple=True, metavar="DIR",
-    help="An index of an earlier time, two or more: what is renewed again and again is seen then.",
+    help="Earlier index; give two or more to detect repeated renewal.",
 )  # fmt: skip
 @click.option(
     "--policy", type=terms.PATH, metavar="FILE",
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--files", type=click.IntRange(1), metavar="N",
-    help="Fewer files of one owner are nobody's concern. Default: 1,000.",
+    help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="So many signs are shown; --json has all.",
+    help="Number of signs to show; --json has all.",
 )  # fmt: skip
 @options.as_json
 def command(
@@ -51,7 +51,7 @@ def command(
     files: int | None,
     top: int,
 ) -> None:
-    """Say what looks as if files were kept alive without being used. Nothing follows from it.
+    """Detect files kept artificially young. For information only.
 
     Files touched by the thousand, whole holdings read in one go, times to come, metadata changed
     from index to index. None of it is proof, and no plan or run goes by it: somebody should ask.
@@ -80,14 +80,14 @@ def print_evasion(signs: Signs, directory: Path, *, top: int) -> None:
     out.print(f"{root}, as of {as_of}: {count} that files are kept alive unused", style="bold")
     if signs.found and top:
         made = table("", "owner", "files>", "hold>", "from", "to")
-        for one in signs.found[:top]:
+        for sign in signs.found[:top]:
             made.add_row(
-                one.kind,
-                owner(one.uid),
-                f"{one.files:,}",
-                format_bytes(one.allocated_bytes),
-                _moment(one.first_s),
-                _moment(one.last_s),
+                sign.kind,
+                owner(sign.uid),
+                f"{sign.files:,}",
+                format_bytes(sign.allocated_bytes),
+                _moment(sign.first_s),
+                _moment(sign.last_s),
             )
         print_table(out, made)
         if len(signs.found) > top:
@@ -102,12 +102,12 @@ def print_evasion(signs: Signs, directory: Path, *, top: int) -> None:
 
 
 def _meanings(signs: Signs) -> Iterator[str]:
-    there = {one.kind for one in signs.found}
+    kinds = {sign.kind for sign in signs.found}
     for kind in KINDS:
-        if kind in there:
-            example = next(one for one in signs.found if one.kind == kind)
+        if kind in kinds:
+            example = next(sign for sign in signs.found if sign.kind == kind)
             yield f"{kind}, of {owner(example.uid)}: {example.words}. It may be {MAY_BE[kind]}"
-    if there:
+    if kinds:
         yield "None of this is proof, and no plan or run goes by it: ask the owner."
 
 

@@ -32,65 +32,71 @@ if TYPE_CHECKING:
 
 @click.command("horizon")
 @terms.index
-@click.option("--policy", type=terms.PATH, metavar="FILE", help="Whose target and rules hold.")
-@click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
 @click.option(
-    "--target-ost", type=options.FRACTION, help="Fullness that no OST is to be above: 75%."
+    "--policy", type=terms.PATH, metavar="FILE", help="Policy whose target and rules apply."
 )
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness of the whole file system: 70%."
+)
+@click.option("--target-ost", type=options.FRACTION, help="Target fullness of every OST: 75%.")
 @terms.target_pool
 @click.option(
     "--forecast", "forecast_s", type=options.POSITIVE_DURATION,
     help="How far growth is forecast. Default: until a plan of the policy expires.",
 )  # fmt: skip
 @click.option(
-    "--used", type=options.SIZE, help="In use, where the file system is not mounted here."
+    "--used", type=options.SIZE, help="Bytes in use, if the file system is not mounted here."
 )
-@click.option("--available", type=options.SIZE, help="Available; with --used.")
+@click.option("--available", type=options.SIZE, help="Bytes available; with --used.")
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="So many users, projects, OSTs and pools are shown; --json has all.",
+    help="Number of users, projects, OSTs and pools to show; --json has all.",
 )  # fmt: skip
 @terms.site
 @terms.place
 @terms.threads
 @options.store
 @options.as_json
-def command(directory: Path, top: int, **asked: Any) -> None:
-    """Say how old files have to be to go, and what each horizon would free, from whom.
+def command(directory: Path, top: int, **options_given: Any) -> None:
+    """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
     use to the target. Nothing is deleted, and nothing is listed: this only looks.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import ask_horizon
     from trimtab.report import documents
 
-    if (asked["used"] is None) != (asked["available"] is None):
-        raise UsageError("--used and --available are given together", hint="as df --block-size=1")
-    targets = [asked[name] for name in ("target", "target_ost", "target_pool")]
-    if [asked["policy"], *targets] == [None, None, None, ()]:
+    if (options_given["used"] is None) != (options_given["available"] is None):
+        raise UsageError(
+            "--used and --available are given together",
+            code="usage-incomplete",
+            hint="as df --block-size=1",
+        )
+    targets = [options_given[name] for name in ("target", "target_ost", "target_pool")]
+    if [options_given["policy"], *targets] == [None, None, None, ()]:
         raise UsageError(
             "how full the file system may be is not said",
+            code="target-missing",
             hint="--target 70%, or --policy POLICY.toml",
         )
     terms.one_target(*targets)
-    question = horizon_question(directory, **asked)
+    question = terms.horizon_question(directory, **options_given)
     with progress_bar() as progress:
         progress("reading the index", 0.0)
-        found = ask_horizon(question, now=utc_now())
+        horizons = ask_horizon(question, now=utc_now())
     show(
         lambda: documents.purged.PurgeHorizonDocument(
             str(directory),
-            found.manifest,
-            found.answer,
-            found.rules,
-            found.usage,
-            Freed(found.files, found.allocated_bytes),
-            tuple(found.notes),
+            horizons.manifest,
+            horizons.answer,
+            horizons.rules,
+            horizons.usage,
+            Freed(horizons.files, horizons.allocated_bytes),
+            tuple(horizons.notes),
         ),
-        lambda: print_horizon(found, top=top),
+        lambda: print_horizon(horizons, top=top),
     )
 
 
@@ -101,20 +107,20 @@ _STATUS = {
 }
 
 
-def print_horizon(found: Found, *, top: int) -> None:
+def print_horizon(horizons: Found, *, top: int) -> None:
     """Print a horizon; ``top`` users, projects, OSTs and pools of it."""
     out = console()
-    answer = found.answer
-    usage, root = found.usage, visible(found.policy.root)
+    answer = horizons.answer
+    usage, root = horizons.usage, visible(horizons.policy.root)
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
     out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", style="bold")
-    print_sentences(out, [one for one in answer.words if one not in found.rules.words])
-    print_sentences(out, found.notes, "yellow")
+    print_sentences(out, [word for word in answer.words if word not in horizons.rules.words])
+    print_sentences(out, horizons.notes, "yellow")
     out.print("\nthe rules", style="bold")
-    print_sentences(out, found.rules.words, "dim")
+    print_sentences(out, horizons.rules.words, "dim")
     out.print("\nwhat deleting by age alone would free", style="bold")
     print_table(out, _curve(answer.steps, (answer.needed, answer.published), answer.as_of_s))
-    _print_kept(out, found)
+    _print_kept(out, horizons)
     _print_owners(out, "the lists, by user", "user", answer.users, top)
     _print_owners(out, "the lists, by project", "project", answer.projects, top)
     if answer.osts is not None:
@@ -127,7 +133,7 @@ def print_horizon(found: Found, *, top: int) -> None:
 def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: int) -> Table:
     """Return the table of ages, with the cut-offs of now and of the lists among them."""
     made = table("unused for>", "last used before", "files>", "frees>", "leaves>", "")
-    rows = [(one.cut_off_hour, one.age_s, one.freed, one.after, "") for one in steps]
+    rows = [(step.cut_off_hour, step.age_s, step.freed, step.after, "") for step in steps]
     for horizon, noun in zip(cut_offs, ("enough now", "the lists"), strict=True):
         reached = horizon.status is HorizonStatus.REACHED
         what = f"<- {noun if reached else 'all that may go'}"
@@ -152,16 +158,16 @@ def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: in
     return made
 
 
-def _print_kept(out: Console, found: Found) -> None:
-    needed = found.answer.needed
-    whole = Freed(found.files, found.allocated_bytes)
+def _print_kept(out: Console, horizons: Found) -> None:
+    needed = horizons.answer.needed
+    totals = Freed(horizons.files, horizons.allocated_bytes)
     out.print("\nwhat may be deleted, and what stays", style="bold")
     made = table("", "files>", "holds>")
     made.add_row("may be deleted", *_numbers(needed.eligible))
-    for one in needed.kept:
-        words = f"stays: {one.reason.replace('_', ' ')}"
-        made.add_row(words, f"{one.files:,}", format_bytes(one.allocated_bytes))
-    made.add_row("all regular files", *_numbers(whole), style="dim")
+    for row in needed.kept:
+        words = f"stays: {row.reason.replace('_', ' ')}"
+        made.add_row(words, f"{row.files:,}", format_bytes(row.allocated_bytes))
+    made.add_row("all regular files", *_numbers(totals), style="dim")
     print_table(out, made)
 
 
@@ -170,37 +176,37 @@ def _print_owners(out: Console, title: str, noun: str, owners: Sequence[OwnedBy]
         return
     out.print(f"\n{title}", style="bold")
     made = table(noun, "files>", "would go>", "of what may>")
-    for one in owners[:top]:
-        name = owner(one.owner) if noun == "user" else str(one.owner)
+    for row in owners[:top]:
+        name = owner(row.owner) if noun == "user" else str(row.owner)
         made.add_row(
             name,
-            f"{one.most.files:,}",
-            _between(one.least, one.most),
-            format_bytes(one.eligible.allocated_bytes),
+            f"{row.most.files:,}",
+            _between(row.least, row.most),
+            format_bytes(row.eligible.allocated_bytes),
         )
     print_table(out, made)
     if len(owners) > top:
         print_sentences(out, [f"... and {plural(len(owners) - top, noun, ',')} more"], "dim")
 
 
-def _print_groups(out: Console, title: str, found: GroupHorizons, top: int) -> None:
+def _print_groups(out: Console, title: str, group_horizons: GroupHorizons, top: int) -> None:
     """Print what each OST or pool needs, the fullest first."""
     out.print(f"\n{title}", style="bold")
-    noun = found.groups[0].group.noun
+    noun = group_horizons.groups[0].group.noun
     own = ("OSTs>", "limit>") if noun == "pool" else ()
     made = table(noun, *own, "full>", "over by>", "frees>", "leaves>", "")
-    fullest = sorted(found.groups, key=lambda one: -one.usage.fullness)
-    for one in fullest[:top]:
-        of_pool = (str(len(one.group.osts)), format_percent(one.group.limit)) if own else ()
+    fullest = sorted(group_horizons.groups, key=lambda row: -row.usage.fullness)
+    for row in fullest[:top]:
+        of_pool = (str(len(row.group.osts)), format_percent(row.group.limit)) if own else ()
         made.add_row(
-            visible(one.name),
+            visible(row.name),
             *of_pool,
-            fullness(one.usage),
-            format_bytes(one.excess_bytes),
-            format_bytes(one.freed.allocated_bytes),
-            fullness(one.after),
-            _STATUS[one.status],
-            style="yellow" if one.status is HorizonStatus.OUT_OF_REACH else None,
+            fullness(row.usage),
+            format_bytes(row.excess_bytes),
+            format_bytes(row.freed.allocated_bytes),
+            fullness(row.after),
+            _STATUS[row.status],
+            style="yellow" if row.status is HorizonStatus.OUT_OF_REACH else None,
         )
     print_table(out, made)
     if len(fullest) > top:

@@ -17,13 +17,15 @@ from trimtab.visible import visible
 @click.argument("plan", metavar="PLAN", type=terms.PATH)
 @click.option(
     "--files", "with_mail", flag_value=False, default=False, type=bool,
-    help="Write each user's list: the default.",
+    help="Write each user's list (default).",
 )  # fmt: skip
-@click.option("--mail", "with_mail", flag_value=True, type=bool, help="And mail where it is.")
+@click.option(
+    "--mail", "with_mail", flag_value=True, type=bool, help="Also mail each user where the list is."
+)
 @click.option("--again", is_flag=True, help="Send mails once more whose fate is not known.")
 @click.option(
     "--accept-unknown", is_flag=True,
-    help="Although most users on the plan have no account here.",
+    help="Continue although most users of the plan have no account here.",
 )  # fmt: skip
 @terms.place
 @options.as_json
@@ -35,7 +37,7 @@ def command(
     accept_unknown: bool,
     place: str | None,
 ) -> None:
-    """Give every user a list of what is theirs on a plan: the notice period begins.
+    """Publish each user's list of files in a plan: starts the notice period.
 
     Each list is its user's and 0600, in the policy's directory of notices: as text, as JSON lines,
     and as names that end with a NUL. A plan that is public already stays as it is; a mail is sent
@@ -60,7 +62,9 @@ def command(
     notes = (*published.notes, *(f"not looked at: {one}" for one in told.passed_over))
     failed = 0 if told.mails is None else len(told.mails.failures)
     error = ToolError(
-        f"{failed} users were not told by mail", hint="the same command tries them again"
+        f"{failed} users were not told by mail",
+        code="mail-failed",
+        hint="the same command tries them again",
     )
     show(
         lambda: documents.purged.PurgeNotifyDocument(

@@ -18,7 +18,7 @@ from trimtab.cli.purge import terms
 )
 @click.option(
     "--out", type=terms.PATH, required=True, metavar="DIR",
-    help="Where the plan is to be: not there yet, in a directory of root's.",
+    help="New directory for the plan, in a directory owned by root.",
 )  # fmt: skip
 @terms.site
 @terms.place
@@ -35,7 +35,7 @@ def command(
     threads: int,
     store_url: str | None,
 ) -> None:
-    """Freeze and sign a list of what may be deleted, the longest unused first.
+    """Freeze and sign a list of purge candidates, the longest unused first.
 
     It names more than is needed now: what growth may ask for until the plan expires, times the
     policy's factor. It is never changed; nothing is deleted by it before its users were told and

@@ -26,13 +26,13 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @click.command("query")
 @click.argument("statement", metavar='["SQL"]', required=False)
 @terms.index
-@click.option("--by", type=click.Choice(_BY), help="In place of SQL: who or what holds how much.")
+@click.option("--by", type=click.Choice(_BY), help="Report usage by this key, in place of SQL.")
 @click.option(
     "--top", type=click.IntRange(1, 10_000), metavar="N", help="So many rows. Default: 10,000."
 )
 @options.as_json
 def command(statement: str | None, directory: Path, by: str | None, top: int | None) -> None:
-    """Ask an index who holds what: one SELECT over its tables `names` and `files`, or --by.
+    """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
     `names` has a row for each name, `files` one for each regular file however many names it has.
     Columns: path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and
@@ -43,25 +43,26 @@ def command(statement: str | None, directory: Path, by: str | None, top: int | N
     if (statement is None) == (by is None):
         raise UsageError(
             "the question is one SELECT, or --by",
+            code="query-missing",
             hint='trimtab purge query --index DIR "SELECT user, count(*) FROM files GROUP BY user"',
         )
     most = 10_000 if top is None else top
     if statement is not None:
         from trimtab.purge.index.query import ask
 
-        found = ask(directory, statement, rows_maximum=most)
+        answer = ask(directory, statement, rows_maximum=most)
     else:
         from trimtab.purge.index.questions import By, holdings
 
         assert by is not None
-        found = holdings(directory, By(by), top=most)
-    show(lambda: documents.purged.query_document(found), lambda: print_answer(found))
+        answer = holdings(directory, By(by), top=most)
+    show(lambda: documents.purged.query_document(answer), lambda: print_answer(answer))
 
 
-def print_answer(found: Answer) -> None:
+def print_answer(answer: Answer) -> None:
     """Print an answer; bytes and shares of known columns in people's units."""
     out = console()
-    frame = found.frame
+    frame = answer.frame
     numbers = {name for name, kind in frame.schema.items() if kind.is_numeric()}
     made = table(
         *(f"{visible(name)}>" if name in numbers else visible(name) for name in frame.columns)
@@ -71,9 +72,9 @@ def print_answer(found: Answer) -> None:
     print_table(out, made)
     if not frame.height:
         print_sentences(out, ["nothing fits"], "dim")
-    if found.cut_off:
+    if answer.cut_off:
         print_sentences(out, [f"only the first {frame.height:,} rows are shown"], "yellow")
-    print_sentences(out, found.notes, "yellow")
+    print_sentences(out, answer.notes, "yellow")
 
 
 def _shown(name: str, value: object) -> str:
@@ -90,5 +91,5 @@ def _shown(name: str, value: object) -> str:
     if isinstance(value, (datetime, date)):
         return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
     if isinstance(value, list):
-        return ", ".join(str(one) for one in value)
+        return ", ".join(str(cell) for cell in value)
     return visible(str(value))

@@ -25,46 +25,55 @@ if TYPE_CHECKING:
 
 @click.command("replay")
 @terms.index
+@click.option("--later", type=terms.PATH, required=True, metavar="DIR", help="Later index.")
 @click.option(
-    "--later", type=terms.PATH, required=True, metavar="DIR", help="An index of a later time."
+    "--policy", type=terms.PATH, metavar="FILE", help="Policy whose target and rules apply."
 )
-@click.option("--policy", type=terms.PATH, metavar="FILE", help="Whose target and rules hold.")
-@click.option("--target", type=options.FRACTION, help="Fullness to come to, then: 70%.")
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness at the time of the index: 70%."
+)
 @click.option("--before", metavar="TIME", help="The cut-off itself, in place of a target's.")
-@click.option("--used", type=options.SIZE, help="In use at the time of the index.")
-@click.option("--available", type=options.SIZE, help="Available then; with --used.")
+@click.option("--used", type=options.SIZE, help="Bytes in use at the time of the index.")
+@click.option(
+    "--available", type=options.SIZE, help="Bytes available at the time of the index; with --used."
+)
 @click.option(
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="So many users are shown; --json has all that are kept.",
+    help="Number of users to show; --json has all that are kept.",
 )  # fmt: skip
 @terms.threads
 @options.as_json
-def command(directory: Path, later: Path, before: str | None, top: int, **asked: Any) -> None:
-    """Say what a policy would have deleted at the time of --index, and what of it was used since.
+def command(
+    directory: Path, later: Path, before: str | None, top: int, **options_given: Any
+) -> None:
+    """Replay a policy at the time of --index, and count what was used afterwards.
 
     Files are known again by their identity in the later index. Reads after the earlier one are
     told only where every class of client records them.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.replaying import replay_policy
     from trimtab.report import documents
     from trimtab.units import parse_moment
 
-    if (asked["used"] is None) != (asked["available"] is None):
-        raise UsageError("--used and --available are given together", hint="as df --block-size=1")
+    if (options_given["used"] is None) != (options_given["available"] is None):
+        raise UsageError(
+            "--used and --available are given together",
+            code="usage-incomplete",
+            hint="as df --block-size=1",
+        )
     cut_off = None if before is None else parse_moment(before)
-    if cut_off is not None and asked["policy"] is None and asked["target"] is None:
-        asked["target"] = 1.0  # any: the cut-off is given
-    reads_known = asked.pop("reads_known")
-    question = horizon_question(
+    if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
+        options_given["target"] = 1.0  # any: the cut-off is given
+    reads_known = options_given.pop("reads_known")
+    question = terms.horizon_question(
         directory,
         **{"target_ost": None, "target_pool": (), "forecast_s": None},
         **{"site": None, "store_url": None, "place": None},
-        **asked,
+        **options_given,
     )
     with progress_bar() as progress:
         progress("reading both indexes", 0.0)
@@ -77,27 +86,27 @@ def command(directory: Path, later: Path, before: str | None, top: int, **asked:
 
 def print_replay(replayed: Replayed, *, top: int) -> None:
     """Print what would have been deleted and what became of it."""
-    out, found = console(), replayed.replay
-    then, later = (datetime.fromtimestamp(at_s, UTC) for at_s in (found.then_s, found.later_s))
+    out, replay = console(), replayed.replay
+    then, later = (datetime.fromtimestamp(at_s, UTC) for at_s in (replay.then_s, replay.later_s))
     out.print(f"tried on {utc_moment(then)}, looked at on {utc_moment(later)}", style="bold")
     cut_off = utc_moment(datetime.fromtimestamp(replayed.before_s, UTC))
     print_sentences(out, [f"deleting what was last used before {cut_off}"])
-    print_sentences(out, found.words)
+    print_sentences(out, replay.words)
     out.print("\nwhat became of it", style="bold")
     outcomes = table("", "files>", "held>")
-    for outcome, share in found.outcomes.items():
+    for outcome, share in replay.outcomes.items():
         outcomes.add_row(outcome.value, *_numbers(share))
     print_table(out, outcomes)
     out.print("\nby age at the time", style="bold")
     ages = table("days>", "files>", "deleted>", "used since>", "part>")
-    for one in found.ages:
-        _add(ages, f"{one.from_days} to {one.from_days + 28}", one.deleted, one.missed)
+    for age in replay.ages:
+        _add(ages, f"{age.from_days} to {age.from_days + 28}", age.deleted, age.missed)
     print_table(out, ages)
-    if found.users and top:
+    if replay.users and top:
         out.print("\nwho would have missed something", style="bold")
         users = table("user", "files>", "deleted>", "used since>", "part>")
-        for one in found.users[:top]:
-            _add(users, owner(one.uid), one.deleted, one.missed)
+        for user in replay.users[:top]:
+            _add(users, owner(user.uid), user.deleted, user.missed)
         print_table(out, users)
 
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     metavar="ZONE",
     default="UTC",
     show_default=True,
-    help="Whose days: Europe/Zurich.",
+    help="Time zone of the days: Europe/Zurich.",
 )
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="So many users of a day are shown; --json has all.",
+    help="Number of users to show per day; --json has all.",
 )  # fmt: skip
 @terms.place
 @options.as_json
@@ -48,7 +48,7 @@ def command(
     top: int,
     place: str | None,
 ) -> None:
-    """Say what was deleted and what was kept and why, day by day, by the journals of this host.
+    """Report what was deleted and retained, and why, day by day, from this host's journals.
 
     Dry runs are told apart from runs that deleted. How far each plan is comes last.
     """
@@ -57,12 +57,12 @@ def command(
     from trimtab.report import documents
 
     where = purge_place(place)
-    found = report_purges(where, first=_day(since), last=_day(until), timezone=_zone(timezone))
+    deletions = report_purges(where, first=_day(since), last=_day(until), timezone=_zone(timezone))
     show(
         lambda: documents.purged.PurgeReportDocument(
-            visible(str(where.directory)), found.days, found.plans
+            visible(str(where.directory)), deletions.days, deletions.plans
         ),
-        lambda: print_report(found, str(where.directory), top=top),
+        lambda: print_report(deletions, str(where.directory), top=top),
     )
 
 
@@ -72,7 +72,9 @@ def _day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text.strip())
     except ValueError as error:
-        raise UsageError(f"{text[:40]!r} is not a day", hint="write 2026-11-20") from error
+        raise UsageError(
+            f"{text[:40]!r} is not a day", code="date-malformed", hint="write 2026-11-20"
+        ) from error
 
 
 def _zone(name: str) -> tzinfo:
@@ -81,20 +83,22 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        raise UsageError(f"{name[:40]!r} is no time zone", hint="as Europe/Zurich") from error
+        raise UsageError(
+            f"{name[:40]!r} is no time zone", code="timezone-unknown", hint="as Europe/Zurich"
+        ) from error
 
 
-def print_report(found: PurgeReport, place: str, *, top: int) -> None:
+def print_report(purge_report: PurgeReport, place: str, *, top: int) -> None:
     """Print days with their ``top`` users, and plans."""
     out = console()
-    if not found.days and not found.plans:
+    if not purge_report.days and not purge_report.plans:
         out.print(f"No run of a purge stands in {visible(place)}.", soft_wrap=True)
         return
-    for day in found.days:
+    for day in purge_report.days:
         _print_day(out, day, top)
-    if found.plans:
+    if purge_report.plans:
         out.print("plans", style="bold")
-        for plan in found.plans:
+        for plan in purge_report.plans:
             print_facts(out, [(plan.plan, _standing(plan))])
 
 
@@ -107,7 +111,7 @@ def _print_day(out: Console, day: Day, top: int) -> None:
         who = f" by {run.who}" if run.who else ""
         print_sentences(out, [f"run {run.run[:18]}{who}: {ended}"], "dim")
         print_sentences(out, run.objections, "yellow")
-        aside = (f"moved aside by an interrupted run: {one}" for one in run.unexplained)
+        aside = (f"moved aside by an interrupted run: {path}" for path in run.unexplained)
         print_sentences(out, aside, "yellow")
     out.print()
 
@@ -120,12 +124,12 @@ def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
     if day.kept:
         yield "kept", _counts(day.kept)
     if day.horizons:
-        yield "last used before", ", ".join(utc_moment(one) for one in day.horizons)
+        yield "last used before", ", ".join(utc_moment(horizon) for horizon in day.horizons)
     if day.before is not None and day.after is not None:
         before, after = day.before.usage.fullness, day.after.usage.fullness
         yield "full", f"{format_percent(before, 2)}, then {format_percent(after, 2)}"
     shown = [
-        f"{owner(one.uid)} {one.files:,} ({format_bytes(one.bytes)})" for one in day.users[:top]
+        f"{owner(user.uid)} {user.files:,} ({format_bytes(user.bytes)})" for user in day.users[:top]
     ]
     if shown:
         more = f", and {len(day.users) - top} more" if len(day.users) > top else ""
@@ -143,5 +147,5 @@ def _standing(plan: PlanStanding) -> str:
 
 
 def _counts(counted: Mapping[str, int]) -> str:
-    pairs = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    pairs = sorted(counted.items(), key=lambda path: (-path[1], path[0]))
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--whole-plan", is_flag=True,
-    help="A dry run goes on when the target would be reached: to see what becomes of every file.",
+    help="Continue a dry run beyond the target, to show the outcome of every file.",
 )  # fmt: skip
 @click.option(
     "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."
@@ -60,7 +60,7 @@ def command(
     place: str | None,
     store_url: str | None,
 ) -> None:
-    """Check every file of a plan again, the longest unused first, and with --apply delete it.
+    """Recheck every file of a plan, the longest unused first; delete with --apply.
 
     It stops at the target. Each file is checked by its identity at the last moment; what was used,
     changed, moved or exempted since is kept, and counted. A run that was stopped or killed goes on
@@ -134,8 +134,8 @@ def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) 
 
 def _objections(objections: Sequence[Objection]) -> Table:
     made = table("guard", "says", "what to do")
-    for one in objections:
-        made.add_row(one.guard, visible(one.reason), visible(one.hint or ""))
+    for objection in objections:
+        made.add_row(objection.guard, visible(objection.reason), visible(objection.hint or ""))
     return made
 
 

@@ -32,7 +32,7 @@ _EXTRAS = ("project", "layout")
     type=options.POSITIVE_DURATION,
     default="30s",
     show_default=True,
-    help="Between the moments from which a scan that was killed goes on.",
+    help="Time between checkpoints from which a killed scan resumes.",
 )
 @options.as_json
 def command(
@@ -43,7 +43,7 @@ def command(
     extras: tuple[str, ...],
     checkpoint_s: float,
 ) -> None:
-    """Look at every file beneath ROOT, and keep what is seen as an index in a new directory.
+    """Scan every file below ROOT into an index in a new directory.
 
     It never follows links and never leaves the file system. A scan that was stopped goes on when
     the same command is given again. A subtree that cannot be read is named, and no plan can be
@@ -76,8 +76,12 @@ def command(
     )
 
 
-def _extras(given: tuple[str, ...]) -> set[str]:
-    words = {word.strip() for text in given for word in text.split(",")}
+def _extras(texts: tuple[str, ...]) -> set[str]:
+    words = {word.strip() for text in texts for word in text.split(",")}
     for word in sorted(words - set(_EXTRAS)):
-        raise UsageError(f"{word!r} is nothing to scan with", hint=f"one of {', '.join(_EXTRAS)}")
+        raise UsageError(
+            f"{word!r} is nothing to scan with",
+            code="extra-unknown",
+            hint=f"one of {', '.join(_EXTRAS)}",
+        )
     return words

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, table, value_text
-from trimtab.cli.render.verdict import verdict_word
+from trimtab.cli.render.text import console, table, value_text, verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
@@ -116,8 +115,8 @@ def describe_layers(path: PathDescription) -> str:
 
 def _path_line(result: CheckResult) -> str:
     text = f"{result.path.path}: {describe_layers(result.path)}"
-    for one in result.snapshot.targets[:1]:
-        capacity, fullness = one.number("capacity_bytes"), one.fullness()
+    for target in result.snapshot.targets[:1]:
+        capacity, fullness = target.number("capacity_bytes"), target.fullness()
         if capacity is not None:
             text += f", {format_value(capacity, 'B')}"
         if fullness is not None:

@@ -27,13 +27,19 @@ def print_index(manifest: Manifest, directory: Path) -> None:
     names = plural(manifest.rows, "name", ",")
     out.print(f"index of {_shown(manifest.root)}: {names}", style="bold")
     print_facts(out, _facts(manifest, directory))
-    for one in manifest.unread[:_SHOWN]:
-        print_sentences(out, [f"not read: {_shown(one.path) or '.'}: {one.reason}"], "yellow")
+    for subtree in manifest.unread[:_SHOWN]:
+        print_sentences(
+            out, [f"not read: {_shown(subtree.path) or '.'}: {subtree.reason}"], "yellow"
+        )
     if len(manifest.unread) > _SHOWN:
         print_sentences(out, [f"... and {len(manifest.unread) - _SHOWN} more"], "yellow")
-    for one in manifest.refused_examples[:_SHOWN]:
-        where = "" if one.record is None else f" {one.record}"
-        print_sentences(out, [f"refused record{where}: {one.reason}: {one.text}"], "yellow")
+    for refused_example in manifest.refused_examples[:_SHOWN]:
+        where = "" if refused_example.record is None else f" {refused_example.record}"
+        print_sentences(
+            out,
+            [f"refused record{where}: {refused_example.reason}: {refused_example.text}"],
+            "yellow",
+        )
     print_sentences(out, manifest.notes, "dim")
     if manifest.obstacles:
         out.print("\nno plan can be carried out that is made from it", style="bold yellow")

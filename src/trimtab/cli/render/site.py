@@ -21,18 +21,18 @@ def print_site(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) 
         return
     out.print()
     made = table("what", "holds", "detail", show_header=False)
-    for one in checked:
-        word = "not known" if one.ok is None else "yes" if one.ok else "NO"
-        made.add_row(visible(one.what), word, visible(one.detail))
+    for statement in checked:
+        word = "not known" if statement.ok is None else "yes" if statement.ok else "NO"
+        made.add_row(visible(statement.what), word, visible(statement.detail))
     out.print(made)
 
 
 def print_discovery(
-    name: str, text: str, out: str | None, found: Sequence[str], not_found: Sequence[str]
+    name: str, text: str, out: str | None, discovered: Sequence[str], not_found: Sequence[str]
 ) -> None:
     """Print a new site file, or where it was written with what was found."""
     said = console(to_error=out is None)
-    for line in found:
+    for line in discovered:
         said.print(f"found: {visible(line)}", soft_wrap=True)
     for line in not_found:
         said.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
@@ -52,7 +52,7 @@ def _facts(site: Site) -> Iterator[tuple[str, str]]:
         yield "lustre", site.file_system
     servers = site.servers
     if servers.names:
-        from trimtab.site.nodes import fold_nodes
+        from trimtab.config.nodes import fold_nodes
 
         for name, nodes in (("mds", servers.mds), ("oss", servers.oss)):
             yield name, fold_nodes(nodes) if nodes else "none"

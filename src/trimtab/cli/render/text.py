@@ -14,8 +14,9 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from trimtab.model.verdict import Interval
+    from trimtab.model.verdict import Interval, VerdictStatus
 
 WIDTH_WITHOUT_TERMINAL = 120
 
@@ -113,6 +114,16 @@ def print_more(out: Console, rows: Sequence[object], rows_shown: int) -> None:
     """Print how many rows a cut list leaves out, if any, and where they are."""
     if len(rows) > rows_shown:
         out.print(f"  ... {len(rows) - rows_shown} more (--json)", style="dim")
+
+
+_VERDICTS = {"met": "green", "missed": "bold red", "cannot_tell": "yellow"}
+
+
+def verdict_word(status: VerdictStatus) -> Text:
+    """Return the answer of a verdict as coloured text; the word alone says it all."""
+    from rich.text import Text
+
+    return Text(status.value.replace("_", " "), style=_VERDICTS[status.value], no_wrap=True)
 
 
 def value_text(value: float | None, unit: str) -> str:

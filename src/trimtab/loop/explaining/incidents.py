@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.context import CpuProfile, RunFact
-from trimtab.explain.explain import beside_standing
+from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import find_incidents
 from trimtab.explain.site import (
     Known,
@@ -140,7 +140,7 @@ def _incidents_of(
     told = [one for one in found if begin is None or one.until is None or one.until >= begin]
     explanations: list[Explanation] = []
     for one in explain_all(store, told, known, others=found, together=together):
-        explanations.append(beside_standing(one, standing()))
+        explanations.append(with_standing(one, standing()))
         count, of = len(explanations), len(told)
         progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
     order = sorted(
@@ -237,7 +237,7 @@ def _explain_at(
     # After the last run there is nothing to look at: what is known is that of the last hours.
     source = StoreTelemetry(store, place.name)
     moment = explain_moment(min(at, known.now), known, source, standing=standing())
-    explained = tuple(beside_standing(one, standing()) for one in answers)
+    explained = tuple(with_standing(one, standing()) for one in answers)
     found = Moment(known.site, str(store.location), at, explained, moment)
     progress("explained", 1.0)
     return found

@@ -183,10 +183,10 @@ def _module(
         else:
             groups.append(group)
     for key in SUMS:
-        own = math.fsum(getattr(group, key) for group in groups)
-        if not math.isclose(own, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
+        total = math.fsum(getattr(group, key) for group in groups)
+        if not math.isclose(total, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
             raise DataError(
-                f"{key} of {name} is given as {known[key]:g}, its files make {own:g}: a line was"
+                f"{key} of {name} is given as {known[key]:g}, its files make {total:g}: a line was"
                 " lost or altered",
                 code="sum-mismatch",
                 line=number,
@@ -196,7 +196,7 @@ def _module(
 
 def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measurement:
     samples = [*_totals(module)]
-    told: dict[str, object] = {
+    reported: dict[str, object] = {
         "job": job.identifier,
         "elapsed_s": job.elapsed_s,
         "metadata_s": module.sums["metadata_s"],
@@ -206,10 +206,10 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
     if module.name == "posix":
         if job.elapsed_s is not None:
             samples.append(Sample("elapsed", job.elapsed_s, 0, output=0, line=job.line))
-        found = targets.by_target(module)
-        samples += found.samples
-        told |= found.told
-        missing += found.missing
+        on_targets = targets.by_target(module)
+        samples += on_targets.samples
+        reported |= on_targets.reported
+        missing += on_targets.missing
     problem = None
     status = RunStatus.OK
     if not module.groups:
@@ -232,12 +232,12 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
         layer="application",
         began=job.began,
         ended=job.ended,
-        asked={
+        requested={
             "tasks": job.processes,
             "application": job.executable,
             "arguments": job.arguments,
         },
-        told={key: value for key, value in told.items() if value is not None},
+        reported={key: value for key, value in reported.items() if value is not None},
         samples=tuple(samples),
         missing=tuple(missing),
     )
@@ -286,7 +286,7 @@ def _slowest_rank(module: Module) -> dict[str, object]:
     times = module.own_s()
     if not times:
         return {}
-    rank = max(times, key=lambda one: (times[one], -one))
+    rank = max(times, key=lambda candidate: (times[candidate], -candidate))
     return {"slowest_rank": rank, "slowest_rank_s": times[rank]}
 
 

@@ -30,7 +30,7 @@ class ByTarget:
     """Samples of each OST, what stands out, and what could not be told."""
 
     samples: tuple[Sample, ...]
-    told: dict[str, object]
+    reported: dict[str, object]
     missing: tuple[Missing, ...]
 
 
@@ -90,7 +90,7 @@ def _single(
             missing.append(Missing("figures per OST", reason))
         return None, missing
     # OSTs of two file systems have the same indices: only those of one can be named.
-    mount = max(mounts, key=lambda one: (_bytes(mounts[one]), one))
+    mount = max(mounts, key=lambda mount: (_bytes(mounts[mount]), mount))
     for other in sorted(set(mounts) - {mount}):
         missing.append(
             Missing(
@@ -142,10 +142,10 @@ def _slowest(held: dict[int, list[Group]]) -> dict[str, object]:
     """
     written = sum(group.bytes_written for groups in held.values() for group in groups)
     access: Access = "write" if 2 * written >= _bytes(held) else "read"
-    moved = {index: sum(one.moved(access) for one in groups) for index, groups in held.items()}
+    moved = {index: sum(group.moved(access) for group in groups) for index, groups in held.items()}
     enough = _SHARE_MINIMUM * statistics.median(moved.values())
     costs = {
-        index: sum(one.spent_s(access) for one in held[index]) / size
+        index: sum(group.spent_s(access) for group in held[index]) / size
         for index, size in moved.items()
         if size and size >= enough
     }

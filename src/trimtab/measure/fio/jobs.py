@@ -116,8 +116,8 @@ def _processor_time(entries: Sequence[Entry], key: str) -> float | None:
 def _read_latencies(
     draft: Draft, entries: Sequence[Entry], repetition: int, target: str | None
 ) -> None:
-    access, found = entries[0].access, latencies(entries)
-    for name, (value_s, line) in found.values_s.items():
+    access, read = entries[0].access, latencies(entries)
+    for name, (value_s, line) in read.values_s.items():
         draft.latencies.append(
             Sample(
                 metric=LATENCY[access],
@@ -127,14 +127,14 @@ def _read_latencies(
                 statistic=name,
                 output=draft.output,
                 line=line,
-                reason=found.reason,
+                reason=read.reason,
             )
         )
     if target is not None:
         return
-    if found.missing is not None:
-        draft.missing.append(Missing("latency distribution", found.missing))
-    edges = upper_edges(found.counts)
+    if read.missing is not None:
+        draft.missing.append(Missing("latency distribution", read.missing))
+    edges = upper_edges(read.counts)
     if edges:
         order = sorted(edges)
         upper_s = tuple(edge / 1e9 for edge in order)

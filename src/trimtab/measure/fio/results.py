@@ -18,10 +18,10 @@ from trimtab.measure.fio.documents import Document, Output, take_apart
 from trimtab.measure.fio.figures import total
 from trimtab.measure.fio.jobs import ACCESSES, moving, read_jobs, read_operations, read_targets
 from trimtab.measure.fio.options import (
-    asked,
     is_set,
     options_of,
     place_of,
+    requested,
     sections_hidden,
     tasks_of,
     time_s,
@@ -58,20 +58,20 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     draft = _draft(ordinal)
     text = output.stdout.decode("utf-8", "replace")
     stderr = output.stderr.decode("utf-8", "replace")
-    found = take_apart(text)
-    said = [*(line for lines in found.said for line in lines), *stderr.splitlines()]
-    draft.warnings += [tail(line) for line in said if line.strip()]
+    printed = take_apart(text)
+    complaints = [*(line for lines in printed.said for line in lines), *stderr.splitlines()]
+    draft.warnings += [tail(line) for line in complaints if line.strip()]
     integrity_lost = False
-    if found.documents:
-        document = found.documents[-1]
+    if printed.documents:
+        document = printed.documents[-1]
         integrity_lost = read_jobs(draft, document, range(len(document.jobs)), repetition)
         _note_order(draft, document)
-        if found.unfinished:
+        if printed.unfinished:
             draft.add_problem(
                 "earlier-part-read",
                 "fio did not finish its output: an earlier part of it is read",
             )
-    _note_problems(draft, output, text, bool(found.documents))
+    _note_problems(draft, output, text, bool(printed.documents))
     return draft.finished(integrity_lost=integrity_lost)
 
 
@@ -85,18 +85,18 @@ def read(source: Source) -> tuple[Measurement, ...]:
     text = source.text
     if '"fio version"' not in text:
         raise _no_result(source.head)
-    found = take_apart(text)
-    if not found.documents:
+    printed = take_apart(text)
+    if not printed.documents:
         return (parse(source.raw_output(), ordinal=0),)
     drafts: list[Draft] = []
-    executions = list(_executions(found))
-    for document, said in executions:
+    executions = list(_executions(printed))
+    for document, complaints in executions:
         runs = _runs(document)
         for run in runs or [[]]:
             draft = _run(document, run, is_last=not runs or run is runs[-1])
-            _note_said(draft, said)
+            _note_said(draft, complaints)
             drafts.append(draft)
-    if found.unfinished:
+    if printed.unfinished:
         drafts[-1].problems.append(
             Message(
                 "earlier-part-read", "fio did not finish its output: an earlier part of it is read"
@@ -124,8 +124,8 @@ FORMAT: Final = Format("fio", recognises, read, beginning=Mark((b'"fio version"'
 
 def _no_result(text: str) -> DataError:
     for pattern, words in ((_TERSE, "terse"), (_NORMAL, "normal")):
-        if found := pattern.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+        if match := pattern.search(text):
+            line = text.count("\n", 0, match.start()) + 1
             return DataError(
                 f"this is fio's {words} output, which rounds or leaves out what is needed",
                 code="output-format-unsupported",
@@ -135,20 +135,22 @@ def _no_result(text: str) -> DataError:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
             return DataError(f"fio printed no result: {tail(line)}", code="no-result", line=number)
-    said = beginning(text) or "it is empty"
-    return DataError(f"this is not the JSON output of fio: {said}", code="not-this-format", line=1)
+    printed = beginning(text) or "it is empty"
+    return DataError(
+        f"this is not the JSON output of fio: {printed}", code="not-this-format", line=1
+    )
 
 
-def _executions(found: Output) -> Iterator[tuple[Document, list[str]]]:
+def _executions(printed: Output) -> Iterator[tuple[Document, list[str]]]:
     """Yield the last document of each execution of fio, with what fio said beside it."""
-    said: list[str] = []
-    for index, document in enumerate(found.documents):
-        said = said + found.said[index]
-        following = found.documents[index + 1 : index + 2]
+    complaints: list[str] = []
+    for index, document in enumerate(printed.documents):
+        complaints = complaints + printed.said[index]
+        following = printed.documents[index + 1 : index + 2]
         if following and _continues(document, following[0]):
             continue
-        yield document, said if following else said + found.said[-1]
-        said = []
+        yield document, complaints if following else complaints + printed.said[-1]
+        complaints = []
 
 
 def _continues(document: Document, following: Document) -> bool:
@@ -206,12 +208,12 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     names = list(dict.fromkeys(str(job.get("jobname")) for job in jobs))
     draft.name = names[0] if names else None
     draft.layer = place.layer
-    draft.asked |= asked(options) if any(options) else {"job_names": names}
-    draft.told |= {"job_names": names, "latency": "completion"}
+    draft.requested |= requested(options) if any(options) else {"job_names": names}
+    draft.reported |= {"job_names": names, "latency": "completion"}
     if place.drives is not None:
-        draft.told["drives"] = place.drives
+        draft.reported["drives"] = place.drives
     if place.devices is not None:
-        draft.told["devices"] = place.devices
+        draft.reported["devices"] = place.devices
     if hidden:
         draft.warn(
             "sections-merged",
@@ -219,14 +221,14 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
         )
         draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
     elif place.names:
-        draft.told["file_names"] = list(place.names)
+        draft.reported["file_names"] = list(place.names)
     hosts = list(dict.fromkeys(str(job["hostname"]) for job in jobs if "hostname" in job))
     if hosts:
-        draft.told["hosts"] = hosts
+        draft.reported["hosts"] = hosts
         draft.host = hosts[0] if len(hosts) == 1 else None
     tasks = next((phase.tasks for phase in draft.phases), None)
     if tasks is not None:
-        draft.told["tasks"] = tasks
+        draft.reported["tasks"] = tasks
     for access in ACCESSES:
         entries = moving(document, run, access)
         if entries:
@@ -253,9 +255,9 @@ def _draft(ordinal: int | None) -> Draft:
     return draft
 
 
-def _note_said(draft: Draft, said: Sequence[str]) -> None:
-    draft.warnings += [tail(line) for line in said]
-    draft.problems += [tail(line) for line in said if "terminating on signal" in line]
+def _note_said(draft: Draft, complaints: Sequence[str]) -> None:
+    draft.warnings += [tail(line) for line in complaints]
+    draft.problems += [tail(line) for line in complaints if "terminating on signal" in line]
 
 
 def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last: bool) -> None:
@@ -266,7 +268,11 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
     starts = [_moment(document.jobs[index].get("job_start"), 1e-3) for index in run]
     known = [start for start in starts if start is not None]
     options = [options_of(document, document.jobs[index]) for index in run]
-    if known and len(known) == len(run) and not any("job_start_clock_id" in one for one in options):
+    if (
+        known
+        and len(known) == len(run)
+        and not any("job_start_clock_id" in options_of_job for options_of_job in options)
+    ):
         draft.began = min(known)
         if max(known) - min(known) > timedelta(seconds=max(0.1 * longest_s, 1.0)):
             _disbelieve(
@@ -280,7 +286,11 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
         draft.began = draft.ended - timedelta(seconds=longest_s)
     else:
         draft.began = _begin(document)
-    delayed = any(is_set(one, name) for one in options for name in ("startdelay", "start_delay"))
+    delayed = any(
+        is_set(options_of_job, name)
+        for options_of_job in options
+        for name in ("startdelay", "start_delay")
+    )
     if delayed and (
         len(run) > 1 or any(tasks_of(document, document.jobs[index]) != 1 for index in run)
     ):
@@ -319,9 +329,9 @@ def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]
             draft.add_problem("run-unfinished", "fio was still running when it printed this")
     limits = {"number_ios", "io_size", "io_limit", "steadystate", "ss"}
     wanted = [
-        time_s(one.get("runtime"))
-        for one in options
-        if is_set(one, "time_based") and not limits & one.keys()
+        time_s(options_of_job.get("runtime"))
+        for options_of_job in options
+        if is_set(options_of_job, "time_based") and not limits & options_of_job.keys()
     ]
     wanted_s = max(filter(None, wanted), default=0.0)
     longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
@@ -334,7 +344,7 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
     trims = [as_dict(document.jobs[index].get("trim")) for index in run]
     trimmed = total(as_number(trim.get("io_bytes", 0)) for trim in trims)
     if trimmed:
-        draft.told["trimmed_bytes"] = trimmed
+        draft.reported["trimmed_bytes"] = trimmed
         draft.missing.append(
             Missing("trim rate", Message("no-metric", "there is no metric of trimming by fio"))
         )
@@ -362,7 +372,7 @@ def _begin(document: Document) -> datetime | None:
     if document.is_of_client:
         return ended
     elapsed = [as_number(job.get("elapsed")) for job in document.jobs]
-    known = [one for one in elapsed if one is not None and one < 1e9]
+    known = [seconds for seconds in elapsed if seconds is not None and seconds < 1e9]
     return None if ended is None or not known else ended - timedelta(seconds=max(known))
 
 
@@ -390,7 +400,7 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     if output.truncated:
         draft.add_problem("output-cut", "the output was cut at its limit")
     # On stderr it says what is wrong, on stdout where in its source it noticed.
-    said = [
+    complaints = [
         tail(line)
         for line in output.stderr.decode("utf-8", "replace").splitlines()
         if line.startswith("fio:")
@@ -400,13 +410,13 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
             draft.add_problem("nothing-printed", "fio printed nothing")
         elif '"fio version"' in text:
             draft.add_problem("output-unfinished", "fio did not finish its output")
-        elif not said:
+        elif not complaints:
             draft.add_problem(
                 "not-this-format", f"this is not the JSON output of fio: {beginning(text)}"
             )
-        draft.problems += said[:1]
+        draft.problems += complaints[:1]
     elif not draft.phases and not draft.problems:
-        draft.problems += [Message("no-bytes", "fio moved no bytes"), *said[:1]]
+        draft.problems += [Message("no-bytes", "fio moved no bytes"), *complaints[:1]]
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
         draft.add_problem("tool-exit", f"fio ended with {code}")

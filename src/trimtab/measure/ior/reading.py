@@ -25,7 +25,7 @@ from trimtab.message import Message, code_of
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput, RunStatus
 
-_NOT_TOLD: Final = (
+_NOT_PRINTED: Final = (
     Missing("timeline", Message("no-timeline", "IOR does not print bytes over time")),
     Missing("latency distribution", Message("no-percentiles", "IOR prints no percentiles")),
 )
@@ -57,7 +57,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     except DataError as error:
         return Draft("ior", ordinal, problems=[Message(error.code, error.message)]).finished()
     tests = [(run, test) for run in runs for test in run.tests]
-    draft = Draft("ior", ordinal, missing=list(_NOT_TOLD))
+    draft = Draft("ior", ordinal, missing=list(_NOT_PRINTED))
     draft.tool_version = next((run.version for run in reversed(runs) if run.version), None)
     for run, test in tests:
         draft.phases += phases_of(test, parameters_of(run, test), repetition)
@@ -81,16 +81,16 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return one result for each test in a file: of a script, or of many runs one after another."""
     text = source.text
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     for place, run in enumerate(runs_of(text)):
-        found += [_measured(run, test, place) for test in run.tests]
+        measurements += [_measured(run, test, place) for test in run.tests]
         if not run.tests and (problem := _why_no_test(run, text)):
-            found.append(_failed(run, place, problem))
-    if not found:
-        said = _EMPTY_CSV if "summaryFormat=CSV" in source.head else beginning(source.head)
-        code = code_of(said) or "no-result"
-        raise DataError(f"no result of IOR in this file: {said}", code=code, line=1)
-    return tuple(found)
+            measurements.append(_failed(run, place, problem))
+    if not measurements:
+        content = _EMPTY_CSV if "summaryFormat=CSV" in source.head else beginning(source.head)
+        code = code_of(content) or "no-result"
+        raise DataError(f"no result of IOR in this file: {content}", code=code, line=1)
+    return tuple(measurements)
 
 
 _RECOGNISED: Final = re.compile(
@@ -111,11 +111,11 @@ _MDTEST: Final = re.compile(r"^mdtest-[0-9]\S* was launched", re.MULTILINE)
 
 def _recognises(source: Source) -> bool:
     head = source.head
-    found = _RECOGNISED.search(head)
-    if found is None:
+    match = _RECOGNISED.search(head)
+    if match is None:
         return all(key in head for key in _JSON_KEYS)
     other = _MDTEST.search(head)
-    return other is None or found.start() < other.start()
+    return other is None or match.start() < other.start()
 
 
 _BEGINNING: Final = re.compile(
@@ -132,11 +132,11 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     """Return the result of one test of a file, which is output 0."""
     parameters = parameters_of(run, test)
     draft = Draft("ior", 0, run.version, _name(place, test.number), "client")
-    draft.missing += _NOT_TOLD
+    draft.missing += _NOT_PRINTED
     draft.began = moment(test.started if test is not run.tests[0] else run.began or test.started)
     draft.ended = moment(run.finished) if test is run.tests[-1] else None
     draft.host = _host(run)
-    draft.asked, draft.told = parameters.asked(), _told(run, test)
+    draft.requested, draft.reported = parameters.requested(), _reported(run, test)
     draft.phases = phases_of(test, parameters)
     if not test.summary_alone:
         draft.latencies += iops_of(test, draft.phases, 0)
@@ -182,8 +182,8 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
 
 def _why_broken(run: IorRun, test: Test) -> str:
     failed = [warning for warning in test.warnings if "failed" in warning]
-    said = [*failed, *(tail(line, 200) for line in run.broken)]
-    return f": {said[0]}" if said else ""
+    complaints = [*failed, *(tail(line, 200) for line in run.broken)]
+    return f": {complaints[0]}" if complaints else ""
 
 
 def _why_no_test(run: IorRun, text: str) -> str | None:
@@ -193,8 +193,8 @@ def _why_no_test(run: IorRun, text: str) -> str | None:
         Message("option-unknown", f"IOR did not understand {word}, and measured nothing")
         for word in run.refused[:1]
     ]
-    if said := refused + _distinct(run.early.errors):
-        return "; ".join(said)
+    if complaints := refused + _distinct(run.early.errors):
+        return "; ".join(complaints)
     if run.version is None and run.began is None:
         return None
     if "summaryFormat=CSV" in text and (run.version or "").startswith(("3.2", "3.3")):
@@ -214,7 +214,7 @@ def _failed(run: IorRun, place: int, problem: str) -> Measurement:
         ended=moment(run.finished),
         host=_host(run),
         warnings=tuple(dict.fromkeys(run.early.warnings)),
-        missing=_NOT_TOLD,
+        missing=_NOT_PRINTED,
     )
 
 
@@ -225,14 +225,14 @@ def _name(place: int, number: int) -> str | None:
     return " ".join(parts) or None
 
 
-def _told(run: IorRun, test: Test) -> dict[str, object]:
+def _reported(run: IorRun, test: Test) -> dict[str, object]:
     path = test.options.get("test filename") or test.options.get("testFileName")
-    told = {
+    reported = {
         "path": path,
         "command": run.command_line,
         "file_system_used_of_size": used_of_size(test),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 def _host(run: IorRun) -> str | None:
@@ -268,12 +268,12 @@ def moment(text: str | None) -> datetime | None:
     >>> moment("Fri Nov 20 16:20:09 2026")
     datetime.datetime(2026, 11, 20, 16, 20, 9)
     """
-    found = _MOMENT.match(text or "")
-    if found is None or found.group(1) not in _MONTHS:
+    match = _MOMENT.match(text or "")
+    if match is None or match.group(1) not in _MONTHS:
         return None
-    day, hour, minute, second, year = map(int, found.group(2, 3, 4, 5, 6))
+    day, hour, minute, second, year = map(int, match.group(2, 3, 4, 5, 6))
     try:
-        return datetime(year, _MONTHS.index(found.group(1)) + 1, day, hour, minute, second)
+        return datetime(year, _MONTHS.index(match.group(1)) + 1, day, hour, minute, second)
     except ValueError:
         return None
 
@@ -299,8 +299,10 @@ def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) ->
     tests = [(run, test) for run in runs for test in run.tests]
     said_why = any(code_of(problem) != "output-cut" for problem in draft.problems)
     if not text.strip():
-        said = _without_boilerplate(stderr)
-        draft.add_problem("nothing-printed", "IOR printed nothing" + (f": {said}" if said else ""))
+        complaint = _without_boilerplate(stderr)
+        draft.add_problem(
+            "nothing-printed", "IOR printed nothing" + (f": {complaint}" if complaint else "")
+        )
     elif not runs:
         draft.add_problem("not-this-format", f"this is not the output of IOR: {beginning(text)}")
     elif runs[-1].is_csv:
@@ -318,9 +320,11 @@ def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) ->
             draft.problems += [Message(problem.code, problem + which) for problem in problems]
     if output.exit_code != 0:
         # What mpirun says about it is long and explains nothing, unless there is nothing else.
-        said = "" if draft.problems else _without_boilerplate(stderr)
+        complaint = "" if draft.problems else _without_boilerplate(stderr)
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.add_problem("tool-exit", f"IOR ended with {code}" + (f": {said}" if said else ""))
+        draft.add_problem(
+            "tool-exit", f"IOR ended with {code}" + (f": {complaint}" if complaint else "")
+        )
 
 
 def _without_boilerplate(stderr: str) -> str:

@@ -136,11 +136,11 @@ def missing_repetitions(test: Test, parameters: Parameters) -> list[Message]:
         return problems
     summed = {summary.access for summary in test.summaries}
     for access in _ACCESSES:
-        found = sum(result.access == access for result in test.results)
-        short_of_time = parameters.maximum_duration_s is not None and 0 < found < expected
-        if found != expected and (found or access in summed) and not short_of_time:
+        count = sum(result.access == access for result in test.results)
+        short_of_time = parameters.maximum_duration_s is not None and 0 < count < expected
+        if count != expected and (count or access in summed) and not short_of_time:
             problems.append(
-                Message("repetitions-missing", f"{found} of {expected} {access}s were printed")
+                Message("repetitions-missing", f"{count} of {expected} {access}s were printed")
             )
     return problems
 
@@ -149,7 +149,9 @@ def not_borne_out(test: Test) -> list[str]:
     """Return in which its summary contradicts the repetitions that a test printed."""
     warnings: list[str] = []
     for summary in test.summaries:
-        rows = [one.figures.get("bw") for one in test.results if one.access == summary.access]
+        rows = [
+            result.figures.get("bw") for result in test.results if result.access == summary.access
+        ]
         figures = [row for row in rows if row is not None]
         if not figures or len(figures) != len(rows):
             continue
@@ -160,13 +162,13 @@ def not_borne_out(test: Test) -> list[str]:
             ("min", min(values)),
             ("mean", sum(values) / len(values)),
         ):
-            said = figure_of(summary.values.get(_SUMMED[name]))
-            if said and abs(said.value - value) > 1.02 * (rounding + said.half_unit):
+            stated = figure_of(summary.values.get(_SUMMED[name]))
+            if stated and abs(stated.value - value) > 1.02 * (rounding + stated.half_unit):
                 warnings.append(
                     Message(
                         "summary-disagrees",
-                        f"IOR's summary (line {summary.line}) says {name} {said.value:g} MiB/s for "
-                        f"{summary.access}s, its repetitions give {value:.6g}",
+                        f"IOR's summary (line {summary.line}) says {name} {stated.value:g} MiB/s"
+                        f" for {summary.access}s, its repetitions give {value:.6g}",
                     )
                 )
     return warnings

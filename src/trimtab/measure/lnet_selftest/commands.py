@@ -170,10 +170,10 @@ def count_of_nids(nid: str) -> int | None:
 def _count(bracket: str) -> int | None:
     total = 0
     for part in bracket.split(","):
-        found = _PART.fullmatch(part)
-        if found is None:
+        match = _PART.fullmatch(part)
+        if match is None:
             return None
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if step == 0 or last < first:
             return None
         total += (last - first) // step + 1
@@ -213,13 +213,13 @@ def _check(test: LnetTest, session: str, key: int, least: int) -> None:
         )
 
 
-def _check_nids(nids: Sequence[str], what: str) -> None:
+def _check_nids(nids: Sequence[str], noun: str) -> None:
     if not nids:
-        raise UsageError(f"no {what} named", code="nids-missing")
+        raise UsageError(f"no {noun} named", code="nids-missing")
     for nid in nids:
         if _NID.fullmatch(nid) is None:
             raise UsageError(
-                f"{nid!r} is not an LNet name of a {what}",
+                f"{nid!r} is not an LNet name of a {noun}",
                 code="nid-invalid",
                 hint="as 10.0.2.15@tcp",
             )

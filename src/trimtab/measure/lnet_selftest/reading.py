@@ -54,19 +54,21 @@ _WORDS: Final = {
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return one result for each group and test; raise DataError where nothing was measured."""
     tests, others = read_tests(source.text)
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     names: dict[str, int] = {}
     for test in tests:
         for group in dict.fromkeys(interval.group for interval in test.intervals):
             times = names[group] = names.get(group, 0) + 1
             name = group if times == 1 else f"{group} #{times}"
-            found.append(_Group(test, group).measurement(name))
-    if not found:
-        said = "; ".join([*others, *(error for test in tests for error in test.errors)])
+            measurements.append(_Group(test, group).measurement(name))
+    if not measurements:
+        complaints = "; ".join([*others, *(error for test in tests for error in test.errors)])
         raise DataError(
-            "lst measured nothing" + (f": {said[:300]}" if said else ""), code="no-result", line=1
+            "lst measured nothing" + (f": {complaints[:300]}" if complaints else ""),
+            code="no-result",
+            line=1,
         )
-    return tuple(found)
+    return tuple(measurements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class _Group:
 
     @property
     def intervals(self) -> list[Interval]:
-        return [one for one in self.test.intervals if one.group == self.group]
+        return [interval for interval in self.test.intervals if interval.group == self.group]
 
     def side(self) -> Side | None:
         """Return on which side the group is; ``None`` where it is not known, or on both."""
@@ -95,16 +97,16 @@ class _Group:
         side = self.side()
         samples = tuple(self._samples(side))
         problems = [*self.test.problems[:3], *self.test.errors[:3]]
-        failed = max(one.failed_nodes for one in self.intervals)
+        failed = max(interval.failed_nodes for interval in self.intervals)
         if failed:
             problems.append(
                 Message("nodes-silent", f"{failed} nodes did not answer and are not in the mean")
             )
-        if any(one for one in samples if one.reason == _CUT):
+        if any(sample for sample in samples if sample.reason == _CUT):
             problems.append(_CUT)
         stands = any(sample.believed for sample in samples)
         if not stands and not problems:
-            reason = next((one.reason for one in samples if one.reason), None)
+            reason = next((sample.reason for sample in samples if sample.reason), None)
             problems.append(reason or Message("no-result", "no interval has a figure"))
         status = RunStatus.OK
         if problems:
@@ -115,8 +117,8 @@ class _Group:
             problems=tuple(problems),
             name=name,
             layer="network",
-            asked=self._asked(side),
-            told=self._told(side),
+            requested=self._requested(side),
+            reported=self._reported(side),
             samples=samples,
             warnings=()
             if self.test.ended
@@ -124,13 +126,13 @@ class _Group:
             missing=self._missing(),
         )
 
-    def _asked(self, side: Side | None) -> dict[str, object]:
-        asked: dict[str, object] = {} if side is None else {"side": side}
+    def _requested(self, side: Side | None) -> dict[str, object]:
+        requested: dict[str, object] = {} if side is None else {"side": side}
         tests: list[str] = []
         for words in self.test.commands:
             if words[0] != "add_test":
                 continue
-            asked |= {key: value for at, key in _WORDS.items() if (value := _value(words, at))}
+            requested |= {key: value for at, key in _WORDS.items() if (value := _value(words, at))}
             if "ping" in words:
                 tests.append("ping")
             elif "brw" in words[:-1]:
@@ -138,17 +140,17 @@ class _Group:
             for word in words:
                 if (size := _SIZE.fullmatch(word)) is not None:
                     unit = {"k": 1024, "m": 2**20}.get(size[2].lower(), 1)
-                    asked["transfer_size_bytes"] = int(size[1]) * unit
+                    requested["transfer_size_bytes"] = int(size[1]) * unit
                 elif word.startswith("check="):
-                    asked["check"] = word.removeprefix("check=")
-        return asked | {"tests": tests} if tests else asked
+                    requested["check"] = word.removeprefix("check=")
+        return requested | {"tests": tests} if tests else requested
 
-    def _told(self, side: Side | None) -> dict[str, object]:
-        told: dict[str, object] = {}
+    def _reported(self, side: Side | None) -> dict[str, object]:
+        reported: dict[str, object] = {}
         if side is not None:
-            told[f"{side}s"] = 1  # the figures are of one node
+            reported[f"{side}s"] = 1  # the figures are of one node
         if self.test.session is not None:
-            told["session"] = self.test.session
+            reported["session"] = self.test.session
         nids = [
             nid
             for words in self.test.commands
@@ -157,8 +159,8 @@ class _Group:
         ]
         counts = [count_of_nids(nid) for nid in nids]
         if counts and None not in counts:
-            told["nodes"] = sum(filter(None, counts))
-        return told
+            reported["nodes"] = sum(filter(None, counts))
+        return reported
 
     def _missing(self) -> tuple[Missing, ...]:
         if any(words[0] == "add_test" for words in self.test.commands):
@@ -173,9 +175,9 @@ class _Group:
     def _samples(self, side: Side | None) -> Iterator[Sample]:
         intervals = self.intervals
         most = 0.0
-        for repetition, interval in enumerate(one for one in intervals if one.bandwidths):
+        for repetition, interval in enumerate(line for line in intervals if line.bandwidths):
             unfinished = _unfinished(interval, intervals)
-            most = max(most, *(one.mean or 0.0 for one in interval.bandwidths.values()))
+            most = max(most, *(line.mean or 0.0 for line in interval.bandwidths.values()))
             for direction, figures in interval.bandwidths.items():
                 metric = _METRICS[side or "client", direction]
                 reason = (
@@ -185,7 +187,7 @@ class _Group:
                     or _only_headers(interval, direction, most)
                 )
                 yield from _of(metric, repetition, figures, reason)
-        for repetition, interval in enumerate(one for one in intervals if one.rates):
+        for repetition, interval in enumerate(line for line in intervals if line.rates):
             yield from self._rates(interval, repetition, side)
 
     def _rates(self, interval: Interval, repetition: int, side: Side | None) -> Iterator[Sample]:
@@ -216,7 +218,7 @@ class _Group:
         if interval.stopped:
             return Message("batch-stopped", "the batch had been stopped")
         rates, bandwidths = (
-            {one.group for one in self.test.intervals if getattr(one, part)}
+            {interval.group for interval in self.test.intervals if getattr(interval, part)}
             for part in ("rates", "bandwidths")
         )
         if rates and bandwidths and (self.group in rates) != (self.group in bandwidths):
@@ -253,7 +255,9 @@ def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
     """Return a reason where the other direction may be missing because the output was cut."""
     if interval.closed or len(interval.bandwidths) == 2:
         return None
-    others = [one.bandwidths for one in intervals if one.closed and one.bandwidths]
+    others = [
+        interval.bandwidths for interval in intervals if interval.closed and interval.bandwidths
+    ]
     if others and set(others[0]) == set(interval.bandwidths):
         return None
     return _CUT

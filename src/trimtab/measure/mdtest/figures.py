@@ -79,14 +79,14 @@ _ALONE: Final = Message(
 
 def measured(kind: str, executions: Sequence[Execution]) -> tuple[Measurement, ...]:
     """Return a result for each test of each execution that said it was launched."""
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     for execution in executions:
         if execution.version is None or execution.tasks is None:
             continue
         for test in execution.tests or [None]:
-            name = f"run {len(found) + 1}" if found else None
-            found.append(_Judge(kind, name, execution, test).measurement())
-    return tuple(found)
+            name = f"run {len(measurements) + 1}" if measurements else None
+            measurements.append(_Judge(kind, name, execution, test).measurement())
+    return tuple(measurements)
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class _Judge:
     def measurement(self) -> Measurement:
         """Return the result."""
         execution, test = self.execution, self.test
-        asked, told = self._asked(), self._told()
+        requested, reported = self._requested(), self._reported()
         if test is not None and not execution.times_only:
             self._read(test)
         problems = self._problems()
@@ -131,8 +131,8 @@ class _Judge:
             layer="client",
             began=execution.began,
             ended=execution.ended,
-            asked=asked,
-            told=told,
+            requested=requested,
+            reported=reported,
             samples=tuple(self.samples),
             warnings=tuple(dict.fromkeys([*execution.warnings, *self.warnings])),
             missing=tuple(self.missing),
@@ -146,30 +146,30 @@ class _Judge:
     def _tasks(self) -> int:
         return self.test.tasks if self.test is not None else self.execution.tasks or 0
 
-    def _asked(self) -> dict[str, object]:
-        asked: dict[str, object] = {"tasks": self._tasks}
+    def _requested(self) -> dict[str, object]:
+        requested: dict[str, object] = {"tasks": self._tasks}
         if self.execution.nodes is not None:
-            asked["nodes"] = self.execution.nodes
+            requested["nodes"] = self.execution.nodes
         if self.test is not None and self.test.items_per_task is not None:
-            asked["items_per_task"] = self.test.items_per_task
+            requested["items_per_task"] = self.test.items_per_task
         options = options_of(self.execution.command_line or "", self._version)
         known = parameters(options) if options else None
         if options is None or known is None:
             reason = Message("parameters-not-printed", "mdtest's command line is missing or cut")
             self.missing.append(Missing("parameters", reason))
-            return asked
+            return requested
         self.options = options
-        return asked | known
+        return requested | known
 
-    def _told(self) -> dict[str, object]:
-        told: dict[str, object] = {}
+    def _reported(self) -> dict[str, object]:
+        reported: dict[str, object] = {}
         if self.execution.path is not None:
-            told["path"] = self.execution.path
+            reported["path"] = self.execution.path
         if self.test is not None and self.test.done_per_task:
-            told["items_done_per_task"] = list(self.test.done_per_task.values())
+            reported["items_done_per_task"] = list(self.test.done_per_task.values())
         if self.test is not None and self.test.summary is not None:
-            told["repetitions"] = self.test.summary.iterations
-        return told
+            reported["repetitions"] = self.test.summary.iterations
+        return reported
 
     def _problems(self) -> list[str]:
         """Return why the result is not whole, in the order in which a reader wants to know."""
@@ -207,10 +207,10 @@ class _Judge:
             return Message("data-corrupt", "data read is not what was written: mdtest found errors")
         if execution.failure is not None:
             count = execution.failures
-            what = f"{count} operations" if count > 1 else "an operation"
+            noun = f"{count} operations" if count > 1 else "an operation"
             return Message(
                 "operations-failed",
-                f"{what} failed and are counted in the rates: {execution.failure[:120]}",
+                f"{noun} failed and are counted in the rates: {execution.failure[:120]}",
             )
         return None
 
@@ -222,8 +222,8 @@ class _Judge:
             wanted += ["File creation", "File stat", "File read", "File removal"]
         if self.options and (both or "D" in self.options):
             wanted += ["Directory creation", "Directory stat", "Directory removal"]
-        found = {row.metric for row in summary.rows if row.figures is not None and not row.stray}
-        return [name for name in wanted if METRICS[name] not in found]
+        metrics = {row.metric for row in summary.rows if row.figures is not None and not row.stray}
+        return [name for name in wanted if METRICS[name] not in metrics]
 
     def _read(self, test: Test) -> None:
         """Make the samples of a test."""
@@ -272,20 +272,22 @@ class _Judge:
         table = _Table(self._version, self._tasks, iterations or 1, row, metric in _TREE)
         figures = table.figures
         doubt = self._doubt(metric)
-        own = [
-            self._of_task_0(one, test, table, doubt)
-            for one in {one.iteration: one for one in repeated}.values()
+        of_task_0 = [
+            self._of_task_0(repetition, test, table, doubt)
+            for repetition in {repetition.iteration: repetition for repetition in repeated}.values()
         ]
         if figures is None or row is None:
-            self.samples += own
+            self.samples += of_task_0
             return
         doubt = doubt or table.unfit(figures)
-        if iterations == 1 and not (own and table.fastest):
+        if iterations == 1 and not (of_task_0 and table.fastest):
             value = figures["min"] if table.over_tasks else figures["max"]
             reason = doubt or (_FASTEST if table.fastest else None)
             self.samples.append(Sample(metric, value, 0, None, "total", 0, row.line, reason))
             return
-        self.samples += own if not own or table.fastest else _near(own, figures["mean"])
+        self.samples += (
+            of_task_0 if not of_task_0 or table.fastest else _near(of_task_0, figures["mean"])
+        )
         for statistic, value in figures.items() if iterations != 1 else ():
             reason = doubt or table.wrong(statistic)
             self.samples.append(Sample(metric, value, None, None, statistic, 0, row.line, reason))
@@ -311,11 +313,11 @@ class _Judge:
             items = None  # as many as the run before it created
         own_items, reason = table.own_items, doubt
         if items is not None and self._tasks > 1 and not table.tree:
-            own = _fits(repetition, items)
+            misfit = _fits(repetition, items)
             of_all = _fits(repetition, items * self._tasks)
-            if own_items is None and own != of_all:
-                own_items = own
-            if not (own if own_items else of_all):
+            if own_items is None and misfit != of_all:
+                own_items = misfit
+            if not (misfit if own_items else of_all):
                 expected = items if own_items else items * self._tasks
                 reason = reason or (
                     Message(
@@ -358,8 +360,8 @@ class _Table:
         if self.row is None or self.row.figures is None:
             return None
         printed = self.row.figures
-        found = {name: printed[column] for column, name in _COLUMNS.items() if column in printed}
-        return found if {"max", "min", "mean"} <= set(found) else None
+        values = {name: printed[column] for column, name in _COLUMNS.items() if column in printed}
+        return values if {"max", "min", "mean"} <= set(values) else None
 
     @property
     def over_tasks(self) -> bool:
@@ -428,17 +430,17 @@ def _fits(repetition: Repetition, items: int) -> bool:
     return low <= items <= high
 
 
-def _near(own: list[Sample], mean: float) -> list[Sample]:
+def _near(samples: list[Sample], mean: float) -> list[Sample]:
     """Return task 0's views, doubted where the summary has another mean."""
-    values = [sample.value for sample in own if sample.value is not None]
+    values = [sample.value for sample in samples if sample.value is not None]
     seen = sum(values) / len(values)
     if mean > 0 and abs(seen / mean - 1) <= NEAR:
-        return own
+        return samples
     reason = Message(
         "clocks-disagree",
         f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}",
     )
-    return [_doubted(sample, reason) for sample in own]
+    return [_doubted(sample, reason) for sample in samples]
 
 
 def _doubted(sample: Sample, reason: str) -> Sample:

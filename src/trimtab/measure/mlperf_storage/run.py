@@ -84,8 +84,8 @@ class _Run:
             began=began,
             ended=ended,
             host=_word(self.document.value.get("hostname")),
-            asked=self._asked(),
-            told=self._told(began, ended),
+            requested=self._requested(),
+            reported=self._reported(began, ended),
             samples=tuple(samples),
             warnings=tuple(dict.fromkeys(self.warnings)),
             missing=tuple(self.missing),
@@ -142,12 +142,12 @@ class _Run:
 
     def _checkpointing(self) -> list[Sample]:
         """Return every checkpoint beside the summary, and the summary's means."""
-        samples = [sample for one in self.checkpoints for sample in one.samples()]
+        samples = [sample for checkpoint in self.checkpoints for sample in checkpoint.samples()]
         for verb, metric, time in (
             ("save", "write_bandwidth", "write_time"),
             ("load", "read_bandwidth", "read_time"),
         ):
-            rates = [one.rate for one in self.checkpoints if one.verb == verb]
+            rates = [checkpoint.rate for checkpoint in self.checkpoints if checkpoint.verb == verb]
             key = f"{verb}_checkpoint_io_mean_GB_per_second"
             value = self.document.number("metric", key)
             reason = mean_reason("GB/s", rates, value) if rates else None
@@ -172,18 +172,22 @@ class _Run:
             )
         return None
 
-    def _record_told(self) -> float | None:
+    def _configured_record_bytes(self) -> float | None:
         """Return bytes of a sample as the configuration says; the key has two names."""
         keys = ("workload.dataset.record_length_bytes", "workload.dataset.record_length")
         return next(filter(None, (decimal(self.configuration.get(key)) for key in keys)), None)
 
     def _record_reason(self) -> str | None:
-        told = self._record_told()
-        if told and self.record_bytes and not math.isclose(told, self.record_bytes, rel_tol=1e-6):
+        reported = self._configured_record_bytes()
+        if (
+            reported
+            and self.record_bytes
+            and not math.isclose(reported, self.record_bytes, rel_tol=1e-6)
+        ):
             return Message(
                 "figures-disagree",
                 f"bytes over samples are {self.record_bytes:.2f} a sample,"
-                f" the configuration says {told:.2f}",
+                f" the configuration says {reported:.2f}",
             )
         return None
 
@@ -201,13 +205,13 @@ class _Run:
                 " of MLPerf Storage needs to count: the storage does not feed this many"
                 " accelerators",
             )
-        said = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
-        if said == "fail":
+        expectation = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
+        if expectation == "fail":
             return Message(
                 "utilization-too-low",
                 "DLIO says that accelerator utilization did not meet its expectation",
             )
-        if mean is None or said != "success":
+        if mean is None or expectation != "success":
             return Message(
                 "utilization-unknown",
                 "the summary does not show that accelerator utilization was high enough",
@@ -216,9 +220,9 @@ class _Run:
 
     def _minimum(self) -> float | None:
         """Return the least utilization, as a fraction; ``None`` where the model is not known."""
-        own = decimal(self.configuration.get("workload.metric.au"))
-        if own is not None and 0.0 < own <= 1.0:
-            return own
+        configured = decimal(self.configuration.get("workload.metric.au"))
+        if configured is not None and 0.0 < configured <= 1.0:
+            return configured
         model = self._model()
         if model is None:
             return None
@@ -247,18 +251,18 @@ class _Run:
                 values |= settings_of(text)
             else:
                 # A list of its own in overrides.yaml, deeper within hydra.yaml.
-                found = re.search(r"^ *- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
-                values |= {"accelerator": found[2], "override.model": found[1]} if found else {}
+                match = re.search(r"^ *- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
+                values |= {"accelerator": match[2], "override.model": match[1]} if match else {}
         for key in ("num_files_train", "num_samples_per_file"):
-            told = values.get(f"workload.dataset.{key}")
-            own = self.document.value.get(key)
+            reported = values.get(f"workload.dataset.{key}")
+            actual = self.document.value.get(key)
             # As numbers: v1.0 prints what DLIO counted, the configuration what was asked for.
-            if told is not None and decimal(told) != as_number(own):
+            if reported is not None and decimal(reported) != as_number(actual):
                 self.warnings.append(
                     Message(
                         "companion-of-another-run",
-                        f"the configuration next to it is of another run: {key} is {told} there,"
-                        f" {own} here; it is not used",
+                        f"the configuration next to it is of another run:"
+                        f" {key} is {reported} there, {actual} here; it is not used",
                     )
                 )
                 return {}
@@ -271,10 +275,10 @@ class _Run:
                 return configuration[key]
         return None
 
-    def _asked(self) -> dict[str, object]:
+    def _requested(self) -> dict[str, object]:
         """Return the parameters: what must be equal for two runs to be comparable."""
         settings = self.configuration
-        asked: dict[str, object | None] = {
+        requested: dict[str, object | None] = {
             "model": self._model(),
             "accelerator": settings.get("accelerator"),
             "tasks": as_whole(self.document.value.get("num_accelerators")),
@@ -289,22 +293,22 @@ class _Run:
         }
         size = self.document.number("metric", "checkpoint_size_GB")
         if size:
-            asked["checkpoint_bytes"] = round(size * GIB)
-        record_bytes = self._record_told() or self.record_bytes
+            requested["checkpoint_bytes"] = round(size * GIB)
+        record_bytes = self._configured_record_bytes() or self.record_bytes
         if record_bytes is not None:
-            asked["record_bytes"] = round(record_bytes, 2)
-        return {key: value for key, value in asked.items() if value is not None}
+            requested["record_bytes"] = round(record_bytes, 2)
+        return {key: value for key, value in requested.items() if value is not None}
 
-    def _told(self, began: datetime | None, ended: datetime | None) -> dict[str, object]:
+    def _reported(self, began: datetime | None, ended: datetime | None) -> dict[str, object]:
         document = self.document
         size = as_number(document.value.get("data_size_per_host_GB"))
-        told: dict[str, object | None] = {
+        reported: dict[str, object | None] = {
             "elapsed_s": (ended - began).total_seconds() if began and ended else None,
             "data_bytes_per_host": None if size is None else round(size * GIB),
             "utilization_minimum": self._minimum(),
             "data_loader": self.configuration.get("workload.reader.data_loader"),
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in reported.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +344,7 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
         except DataError as error:
             warnings.append(Message("companion-unreadable", f"{name} is not used: {error.message}"))
             continue
-        found: list[_Checkpoint] = []
+        checkpoints: list[_Checkpoint] = []
         count = {"save": 0, "load": 0}
         for epoch, steps in document.value.items():
             for step, figures in as_dict(steps).items():
@@ -350,13 +354,13 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
                 # Times are text in some versions, numbers in others.
                 values = tuple(decimal(as_dict(figures).get(key)) for key in _CHECKPOINT_KEYS)
                 lines = tuple(document.lines.get((epoch, step, key)) for key in _CHECKPOINT_KEYS)
-                found.append(
+                checkpoints.append(
                     _Checkpoint(
                         verb, count[verb], values[0], values[1], output, (lines[0], lines[1])
                     )
                 )
                 count[verb] += 1
-        return found
+        return checkpoints
     return []
 
 

@@ -168,10 +168,10 @@ def objects_left(text: str) -> tuple[Objects, ...]:
             continue
         of_client = left.setdefault(words[3], {})
         if words[0] == "Create":
-            of_client |= {int(found, 0): None for found in _CREATED.findall(body)}
+            of_client |= {int(identifier, 0): None for identifier in _CREATED.findall(body)}
         elif words[0] == "Destroy":
-            for found in _DESTROYED.findall(body):
-                of_client.pop(int(found, 0), None)
+            for object_id in _DESTROYED.findall(body):
+                of_client.pop(int(object_id, 0), None)
     return tuple(Objects(client, tuple(ids)) for client, ids in left.items() if ids)
 
 
@@ -191,8 +191,8 @@ def target_of(client: str) -> str:
 
 
 def _begin(blocks: list[Block], section: str, line: int) -> None:
-    found = LINE_START.match(section)
-    shape = None if found is None else shape_of(found)
+    match = LINE_START.match(section)
+    shape = None if match is None else shape_of(match)
     if shape is not None:
         blocks.append(Block(line, shape))
     elif blocks:
@@ -230,12 +230,12 @@ def _take(block: Block, section: str, line: int) -> None:
 
 def _rate(shape: Shape, client: str, section: str, line: int) -> TargetRate:
     position = section.rfind("\nTotal: ") + 1
-    found = _TOTAL.match(section, position) if position else None
-    if found is None:
+    match = _TOTAL.match(section, position) if position else None
+    if match is None:
         return TargetRate(
             client, None, None, line, Message("no-total", "no total printed for this target")
         )
-    records, threads, elapsed_s, rate = found.groups()
+    records, threads, elapsed_s, rate = match.groups()
     elapsed, per_s, reason = float(elapsed_s), float(rate), None
     record_bytes = shape.record_kib * 1024
     if "error" in section:

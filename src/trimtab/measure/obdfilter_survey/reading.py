@@ -79,20 +79,20 @@ def results(
     if not summary.lines and not blocks:
         raise _nothing(summary)
     count = max(len(summary.lines), len(blocks))
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     names: dict[str, int] = {}
     for place in range(count):
         line = summary.lines[place] if place < len(summary.lines) else None
         block = blocks[place] if place < len(blocks) else None
-        one = _Result(summary, line, block, detail_output)
-        times = names[one.shape.name] = names.get(one.shape.name, 0) + 1
-        found.append(one.measurement(times, strange))
-    return tuple(found)
+        result = _Result(summary, line, block, detail_output)
+        times = names[result.shape.name] = names.get(result.shape.name, 0) + 1
+        measurements.append(result.measurement(times, strange))
+    return tuple(measurements)
 
 
 def _nothing(summary: Summary) -> DataError:
-    said = "; ".join(text for _, text in summary.others if not text.startswith(_BEGINNING))
-    why = f": {said[:300]}" if said else ""
+    complaints = "; ".join(text for _, text in summary.others if not text.startswith(_BEGINNING))
+    why = f": {complaints[:300]}" if complaints else ""
     return DataError(f"obdfilter-survey measured nothing{why}", code="no-result", line=1)
 
 
@@ -132,8 +132,8 @@ class _Result:
             layer="ost" if survey is None else _LAYERS.get(survey.case),
             began=None if survey is None else survey.began,
             host=None if survey is None else survey.host,
-            asked=self._asked(survey),
-            told=self._told(),
+            requested=self._requested(survey),
+            reported=self._reported(),
             samples=samples,
             warnings=tuple(self._warnings(strange)),
             identity=self._identity(survey),
@@ -150,10 +150,10 @@ class _Result:
             return self.summary.surveys[self.line.survey]
         return None
 
-    def _asked(self, survey: Survey | None) -> dict[str, object]:
+    def _requested(self, survey: Survey | None) -> dict[str, object]:
         shape = self.shape
-        asked: dict[str, object] = {"case": "disk" if survey is None else survey.case}
-        return asked | {
+        requested: dict[str, object] = {"case": "disk" if survey is None else survey.case}
+        return requested | {
             "size_bytes": shape.size_kib // shape.targets * 1024,
             "transfer_size_bytes": shape.record_kib * 1024,
             "objects_per_target": shape.objects // shape.targets,
@@ -176,30 +176,30 @@ class _Result:
         digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
         return {"count": len(names), "sha256": digest[:12]}
 
-    def _told(self) -> dict[str, object]:
-        told: dict[str, object] = {"targets": self.shape.targets}
+    def _reported(self) -> dict[str, object]:
+        reported: dict[str, object] = {"targets": self.shape.targets}
         file_system = self._file_system()
         if file_system is not None:
-            told["file_system"] = file_system
+            reported["file_system"] = file_system
         short = [part.test for part in self._parts() if part.word == "SHORT"]
-        return told | {"short": short} if short else told
+        return reported | {"short": short} if short else reported
 
     def _tests(self) -> list[tuple[str, Part | None, Test | None]]:
         """Return the tests in their order, as the line and as the block tell them."""
         parts = self._parts()
         tests = [] if self.block is None else self.block.tests
-        found: list[tuple[str, Part | None, Test | None]] = []
+        rows: list[tuple[str, Part | None, Test | None]] = []
         for place in range(max(len(parts), len(tests))):
             part = parts[place] if place < len(parts) else None
             test = tests[place] if place < len(tests) else None
             if part is not None and test is not None and part.test != test.name:
                 test = None
             name = part.test if part is not None else tests[place].name
-            found.append((name, part, test))
+            rows.append((name, part, test))
         running = None if self.line is None else self.line.unfinished
-        if running is not None and len(found) == len(parts):
-            found.append((running, None, None))
-        return found
+        if running is not None and len(rows) == len(parts):
+            rows.append((running, None, None))
+        return rows
 
     def _parts(self) -> tuple[Part, ...]:
         return () if self.line is None else self.line.parts
@@ -226,8 +226,8 @@ class _Result:
             if name not in _METRICS
         ]
         if line.problem is not None and not line.damaged:
-            said = [text for number, text in self.summary.others if number > line.number]
-            problems += said[:1]
+            complaints = [text for number, text in self.summary.others if number > line.number]
+            problems += complaints[:1]
         return problems
 
     def _warnings(self, strange: str | None) -> Iterator[str]:
@@ -342,9 +342,9 @@ class _Result:
         if self.block is None or not self.block.tests:
             return None
         names = {target_of(rate.client) for rate in self.block.tests[0].rates}
-        found = [_OST.fullmatch(name) for name in names]
-        systems = {one[1] for one in found if one is not None}
-        return systems.pop() if all(found) and len(systems) == 1 else None
+        matches = [_OST.fullmatch(name) for name in names]
+        systems = {match[1] for match in matches if match is not None}
+        return systems.pop() if all(matches) and len(systems) == 1 else None
 
 
 def _doubled(test: Test) -> str | None:
@@ -375,8 +375,10 @@ def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
     if test.extremes is None or part.slowest_bytes_per_s is None or test.extremes.seconds <= 0:
         return None
     printed = (part.slowest_bytes_per_s, part.fastest_bytes_per_s or 0.0)
-    found = (test.extremes.slowest_bytes_per_s, test.extremes.fastest_bytes_per_s)
-    if all(math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in zip(printed, found, strict=True)):
+    extremes = (test.extremes.slowest_bytes_per_s, test.extremes.fastest_bytes_per_s)
+    if all(
+        math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in zip(printed, extremes, strict=True)
+    ):
         return None
     return Message(
         "figures-disagree", "its slowest and fastest seconds are not those of the .detail"

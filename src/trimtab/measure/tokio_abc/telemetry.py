@@ -108,37 +108,40 @@ def amounts(row: TableRow, workload: Workload | None, *, percent: bool) -> dict[
     Fractions and bytes over the run; see ``docs/benchmarks/tokio-abc.md`` for each.
     """
     scale = 100.0 if percent else 1.0
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     if not _is_stale(row):
         for name, column in _AS_FRACTION:
-            found[name] = _scaled(row.number(column), 1 / scale)
-    found |= {name: row.number(column) for name, column in _PLAIN}
-    found["concurrent_jobs"] = jobs(row)
-    if found["concurrent_jobs"] is not None:
-        found["concurrent_nodes"] = row.number("jobsdb_concurrent_nodes")
+            values[name] = _scaled(row.number(column), 1 / scale)
+    values |= {name: row.number(column) for name, column in _PLAIN}
+    values["concurrent_jobs"] = jobs(row)
+    if values["concurrent_jobs"] is not None:
+        values["concurrent_nodes"] = row.number("jobsdb_concurrent_nodes")
     if counters_problem(row, workload) is None:
-        found |= _of_servers(row, workload)
-    return {name: value for name, value in found.items() if value is not None}
+        values |= _of_servers(row, workload)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _of_servers(row: TableRow, workload: Workload | None) -> dict[str, float | None]:
-    found: dict[str, float | None] = {
+    values: dict[str, float | None] = {
         name: _scaled(row.number(column), 0.01) for name, column in _OF_SERVERS
     }
-    own = {"read": 0.0, "written": 0.0}
+    moved = {"read": 0.0, "written": 0.0}
     if workload is not None:
-        own["read" if workload.access == "read" else "written"] = workload.moved_bytes
-    for way, mine in own.items():
+        moved["read" if workload.access == "read" else "written"] = workload.moved_bytes
+    for way, mine in moved.items():
         total = row.number(f"fs_tot_bytes_{way}")
-        found[f"server_bytes_{way}"] = total
+        values[f"server_bytes_{way}"] = total
         if total is not None:
             # The last bytes of a run may be counted after it.
-            found[f"other_bytes_{way}"] = max(0.0, total - mine)
-    counts = [row.number(f"fs_tot_{one}{'' if '_' in one else '_ops'}") for one in _OPERATIONS]
+            values[f"other_bytes_{way}"] = max(0.0, total - mine)
+    counts = [
+        row.number(f"fs_tot_{operation}{'' if '_' in operation else '_ops'}")
+        for operation in _OPERATIONS
+    ]
     known = [count for count in counts if count is not None]
-    found["metadata_operations"] = sum(known) if known else None
-    found["counters_missing_fraction"] = row.number("fs_frac_missing")
-    return found
+    values["metadata_operations"] = sum(known) if known else None
+    values["counters_missing_fraction"] = row.number("fs_frac_missing")
+    return values
 
 
 def _scaled(value: float | None, factor: float) -> float | None:
@@ -161,7 +164,7 @@ def snapshot_of(
     hosts = tuple(_hosts(row, counters_problem(row, workload)))
     targets = [*_named_targets(row)] if percent else []
     whole = [*_whole(row)]
-    if at is None or not (targets or hosts or any(one.value is not None for one in whole)):
+    if at is None or not (targets or hosts or any(reading.value is not None for reading in whole)):
         return None
     if hosts:
         targets.append(TargetSnapshot(Target("MDT0000", "mdt", "mds"), ()))
@@ -176,9 +179,9 @@ def _named_targets(row: TableRow) -> Iterator[TargetSnapshot]:
         if name is not None:
             used = row.number(f"fshealth_ost_{which}_full_kib")
             share = row.number(f"fshealth_ost_{which}_full_pct")
-            what = f"fshealth_ost_{which}_full"
+            column = f"fshealth_ost_{which}_full"
             readings = (
-                *_space(row, what, used, share, times=1),
+                *_space(row, column, used, share, times=1),
                 Reading(
                     "available_bytes",
                     None,
@@ -190,22 +193,22 @@ def _named_targets(row: TableRow) -> Iterator[TargetSnapshot]:
 
 
 def _space(
-    row: TableRow, what: str, used_kib: float | None, percent: float | None, *, times: int
+    row: TableRow, column: str, used_kib: float | None, percent: float | None, *, times: int
 ) -> Iterator[Reading]:
     """Yield capacity and used space of so many OSTs, from their (mean) use in KiB and per cent."""
     lead = row.number("fshealth_ost_fullness_lead_secs")
     if used_kib is None or not percent:
-        reason = Message("column-missing", f"the table has no {what}")
+        reason = Message("column-missing", f"the table has no {column}")
     elif _is_stale(row):
         reason = Message(
             "reading-too-old", f"lfs df was last run {lead or 0:.0f} s before this run"
         )
     else:
-        said = f"lfs df, {lead or 0:.0f} s before: {what}_kib"
+        source = f"lfs df, {lead or 0:.0f} s before: {column}_kib"
         # Per cent has 12 digits: 90,767,651,352 KiB comes out whole, as Edison's lfs df prints it.
         capacity = round(100.0 * used_kib / percent) * _KIB * times
-        yield Reading("capacity_bytes", capacity, source=f"{said} over {what}_pct")
-        yield Reading("used_bytes", round(used_kib * times) * _KIB, source=said)
+        yield Reading("capacity_bytes", capacity, source=f"{source} over {column}_pct")
+        yield Reading("used_bytes", round(used_kib * times) * _KIB, source=source)
         return
     for name in ("capacity_bytes", "used_bytes"):
         yield Reading(name, None, reason=reason)
@@ -215,7 +218,7 @@ def _whole(row: TableRow) -> Iterator[Reading]:
     """Yield what is of the whole file system: space, whether a server stands in for another."""
     count = row.whole("fshealth_ost_count")
     if count:
-        used, percent = (row.number(f"fshealth_ost_avg_full_{one}") for one in ("kib", "pct"))
+        used, percent = (row.number(f"fshealth_ost_avg_full_{unit}") for unit in ("kib", "pct"))
         yield from _space(row, "fshealth_ost_avg_full", used, percent, times=count)
     overloaded = row.whole("fshealth_ost_overloaded_ost_count")
     if overloaded is not None:
@@ -261,7 +264,7 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
         if (at := row.time("darshan_start_time")) is not None
         and (count := row.whole("fshealth_ost_overloaded_ost_count")) is not None
     ]
-    looked.sort(key=lambda one: (one[0], one[1].line))
+    looked.sort(key=lambda entry: (entry[0], entry[1].line))
     stretches: list[tuple[int, int]] = []
     for place, (_, _, count) in enumerate(looked):
         if not count:
@@ -270,7 +273,7 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
             stretches[-1] = (stretches[-1][0], place)
         else:
             stretches.append((place, place))
-    found = {}
+    happenings = {}
     for first, last in stretches:
         at, row, count = looked[first]
         servers = row.whole("fshealth_ost_overloaded_oss_count") or 0
@@ -286,5 +289,5 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
         )
         detail = f"{count} OSTs on {servers} OSS; {before}, {after} UTC ({last - first + 1} runs)"
         source = "fshealth_ost_overloaded_ost_count"
-        found[row.line] = Happening(EventKind.FAILOVER, at, detail, source, looked[last][0])
-    return found
+        happenings[row.line] = Happening(EventKind.FAILOVER, at, detail, source, looked[last][0])
+    return happenings

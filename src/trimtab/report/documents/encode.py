@@ -101,22 +101,21 @@ def rfc3339(at: datetime) -> str:
 
 def to_json(document: object) -> str:
     """Return a document as one line of JSON, with its ``schema_version``."""
-    return dumps({"schema_version": SCHEMA_VERSION, **_converter(type(document))(document)})
+    return dumps({"schema_version": SCHEMA_VERSION, **_plain(document)})
 
 
 def dumps(value: object) -> str:
     """Return any value of the model, or what is made of such values, as JSON."""
-    return json.dumps(value, allow_nan=False, check_circular=False, default=plain)
+    return json.dumps(value, allow_nan=False, check_circular=False, default=_plain)
 
 
-def plain(value: Any) -> Any:
-    """Return one value as JSON has it; values that it holds are still those of the model."""
-    return _converter(type(value))(value)
+def _plain(value: Any) -> Any:
+    return plain_of(type(value))(value)
 
 
 @cache
-def _converter(kind: type) -> Getter:
-    """Return the function that makes plain JSON of one value; what it holds is asked for later."""
+def plain_of(kind: type) -> Getter:
+    """Return the function that makes JSON of one value; values that it holds stay as they are."""
     for base, convert in _LEAVES.items():
         if issubclass(kind, base):
             return convert
@@ -200,7 +199,15 @@ def _with_code(key: str, get: Getter, hint: Any) -> list[_Entry]:
     plain = _without_none(hint)
     one = plain in {Message, str} and _is_sentence(key, plain)
     if one:
-        return [entry, _Entry(f"{key}_code", lambda v: code_of(get(v)), str | None, required=False)]
+        return [
+            entry,
+            _Entry(
+                f"{key}_code",
+                lambda value: getattr(get(value), "code", None),
+                str | None,
+                required=False,
+            ),
+        ]
     arguments = get_args(plain)
     if arguments and arguments[0] in {Message, str} and _is_list(get_origin(plain)):
         if not _is_sentence(key, arguments[0]):

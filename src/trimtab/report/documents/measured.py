@@ -6,9 +6,11 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from trimtab.errors import Interrupted, TrimtabError
+from trimtab.message import code_of
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.imported import Imported, ImportedFile
@@ -24,7 +26,7 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
 )
 from trimtab.model.verdict import Comparison, Trend, Verdict
-from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, plain, shape
+from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, shape
 
 Problem = TrimtabError | Interrupted
 """What keeps a command from doing what was asked."""
@@ -241,7 +243,19 @@ def _imported_samples(file: ImportedFile) -> list[dict[str, Any]]:
     Not through that class: a directory of surveys holds a quarter of a million samples.
     """
     samples = [
-        {**plain(sample), "result": result.name}
+        {
+            "metric": sample.metric,
+            "unit": METRIC_UNITS[sample.metric],
+            "value": sample.value,
+            "statistic": sample.statistic,
+            "repetition": sample.repetition,
+            "target": sample.target,
+            "output": sample.output,
+            "line": sample.line,
+            "reason": sample.reason,
+            "reason_code": code_of(sample.reason),
+            "result": result.name,
+        }
         for result in file.results
         for sample in result.samples
     ]
@@ -265,6 +279,7 @@ def _readings(result: Imported) -> Iterator[dict[str, Any]]:
                 "output": None,
                 "line": None if line is None else int(line.group(1)),
                 "reason": reading.reason,
+                "reason_code": code_of(reading.reason),
                 "result": result.name,
             }
 
@@ -278,7 +293,7 @@ _ERROR_KEYS: Mapping[str, tuple[Any, Any]] = {
 shape(TrimtabError, derive=_ERROR_KEYS, optional=["code"])
 shape(Interrupted, derive=_ERROR_KEYS, optional=["code"])
 
-shape(Sample, derive={"unit": (str, lambda sample: sample.unit)})
+shape(Sample, derive={"unit": (str, attrgetter("unit"))})
 shape(
     RawOutput,
     omit=["stdout", "stderr"],

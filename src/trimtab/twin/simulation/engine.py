@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.site.schedule import find_zone
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.site.schedule import Schedule, parse_schedule
+from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.demand import competing

@@ -9,12 +9,12 @@ from sqlalchemy import Connection, Engine
 
 from trimtab.errors import UnreadableError
 from trimtab.record.database import WRITES
-from trimtab.record.failures import told
+from trimtab.record.failures import store_errors
 from trimtab.record.location import Location
 from trimtab.record.raw import RawDirectory
 
 
-class Door:
+class Connections:
     """A database that is open, with its raw outputs beside it."""
 
     def __init__(self, engine: Engine, location: Location) -> None:
@@ -25,7 +25,7 @@ class Door:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with told(self.location), self._engine.connect() as connection:
+        with store_errors(self.location), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -41,9 +41,10 @@ class Door:
         if _identity(self.location) != self._file:
             raise UnreadableError(
                 f"the store {self.location} was removed or replaced while it was open",
+                code="store-replaced",
                 hint="bring it back, or start again to make a new one",
             )
-        with told(self.location), self._engine.connect() as connection:
+        with store_errors(self.location), self._engine.connect() as connection:
             writer = connection.execution_options(**WRITES)
             with writer.begin():
                 yield writer

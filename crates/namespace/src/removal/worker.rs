@@ -79,7 +79,7 @@ pub(super) struct Looked {
 }
 
 /// One thread.
-pub(super) struct Hand<'a> {
+pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
     /// Where files are taken to; `None` where nothing may be touched.
     cell: Option<(&'a Quarantine, &'a mut Cell)>,
@@ -89,7 +89,7 @@ pub(super) struct Hand<'a> {
     pub(super) verdicts: Vec<Verdict>,
 }
 
-impl<'a> Hand<'a> {
+impl<'a> Worker<'a> {
     pub(super) fn new(
         job: &'a Job<'a>,
         cell: Option<(&'a Quarantine, &'a mut Cell)>,

@@ -41,7 +41,7 @@ pub enum Quiet {
 }
 
 /// The work of a walk.
-pub struct Board {
+pub struct Scheduler {
     deques: Vec<Mutex<VecDeque<Task>>>,
     queued: AtomicUsize,
     unfinished: AtomicUsize,
@@ -53,8 +53,8 @@ pub struct Board {
     quiet: Condvar,
 }
 
-impl Board {
-    /// A board for so many workers, who all find the first tasks.
+impl Scheduler {
+    /// A scheduler for so many workers, who all find the first tasks.
     pub fn new(workers: usize, first: Vec<Task>) -> Self {
         let mut deques: Vec<VecDeque<Task>> = (0..workers).map(|_| VecDeque::new()).collect();
         let count = first.len();
@@ -218,7 +218,7 @@ impl Board {
 }
 
 /// Ends a walk when it is dropped.
-pub struct AtLast<'a>(&'a Board);
+pub struct AtLast<'a>(&'a Scheduler);
 
 impl Drop for AtLast<'_> {
     fn drop(&mut self) {
@@ -241,31 +241,31 @@ mod tests {
 
     #[test]
     fn a_worker_takes_its_newest_and_steals_the_oldest() {
-        let board = Board::new(2, Vec::new());
-        board.ended.store(false, SeqCst);
-        board.push(0, directories(3));
+        let scheduler = Scheduler::new(2, Vec::new());
+        scheduler.ended.store(false, SeqCst);
+        scheduler.push(0, directories(3));
         let name = |task: Option<Task>| match task {
             Some(Task::Read(directory, _)) => directory.name().to_vec(),
             _ => panic!("a directory was queued"),
         };
-        assert_eq!(name(board.next(0)), b"2");
-        assert_eq!(name(board.next(1)), b"0");
-        assert_eq!(board.queued(), 1);
+        assert_eq!(name(scheduler.next(0)), b"2");
+        assert_eq!(name(scheduler.next(1)), b"0");
+        assert_eq!(scheduler.queued(), 1);
     }
 
     /// Each task makes two smaller ones: all of them are done once, whatever the pauses.
     #[test]
     fn everything_is_done_once_through_pauses() {
-        let board = Board::new(4, directories(1));
+        let scheduler = Scheduler::new(4, directories(1));
         let done = AtomicUsize::new(0);
         let mut pauses = 0;
         // All of it may be done before this thread runs again: the first pause is there before.
-        board.set_pausing(true);
+        scheduler.set_pausing(true);
         std::thread::scope(|scope| {
             for worker in 0..4 {
-                let (board, done) = (&board, &done);
+                let (scheduler, done) = (&scheduler, &done);
                 scope.spawn(move || {
-                    while let Some(task) = board.next(worker) {
+                    while let Some(task) = scheduler.next(worker) {
                         if let Task::Read(directory, left) = task {
                             let level =
                                 directory.path().iter().filter(|&&byte| byte == b'/').count();
@@ -273,43 +273,43 @@ mod tests {
                                 let child = directory.child(b"x");
                                 let names = Task::Stat(Arc::clone(&child), Names::default());
                                 let again = Task::Read(Arc::clone(&child), left);
-                                board.push(worker, [Task::Read(child, left), names, again]);
+                                scheduler.push(worker, [Task::Read(child, left), names, again]);
                             }
                             done.fetch_add(1, SeqCst);
                         }
-                        board.finished();
+                        scheduler.finished();
                     }
                 });
             }
             loop {
-                board.set_pausing(true);
-                let quiet = board.wait(Duration::from_secs(60));
+                scheduler.set_pausing(true);
+                let quiet = scheduler.wait(Duration::from_secs(60));
                 if quiet == Quiet::Ended {
                     break;
                 }
                 assert_eq!(quiet, Quiet::Paused);
-                assert_eq!(board.left_to_read().len(), board.queued());
+                assert_eq!(scheduler.left_to_read().len(), scheduler.queued());
                 pauses += 1;
-                board.set_pausing(false);
+                scheduler.set_pausing(false);
                 std::thread::sleep(Duration::from_micros(200));
             }
         });
         assert_eq!(done.load(SeqCst), (1 << 13) - 1);
         assert!(pauses > 0);
-        assert_eq!(board.unfinished.load(SeqCst), 0);
+        assert_eq!(scheduler.unfinished.load(SeqCst), 0);
     }
 
     #[test]
     fn the_end_wakes_everybody() {
-        let board = &Board::new(3, directories(1));
-        let Some(_held) = board.next(0) else { panic!("one was queued") };
+        let scheduler = &Scheduler::new(3, directories(1));
+        let Some(_held) = scheduler.next(0) else { panic!("one was queued") };
         std::thread::scope(|scope| {
             let waiters: Vec<_> =
-                (1..3).map(|one| scope.spawn(move || board.next(one).is_none())).collect();
-            while board.waiting() < 2 {
+                (1..3).map(|one| scope.spawn(move || scheduler.next(one).is_none())).collect();
+            while scheduler.waiting() < 2 {
                 std::thread::yield_now();
             }
-            board.end();
+            scheduler.end();
             assert!(waiters.into_iter().all(|one| one.join().unwrap()));
         });
     }
