@@ -269,7 +269,7 @@ shape(
 )
 shape(
     Sizing,
-    omit=["asked", "amplified", "sections"],
+    omit=["request", "amplified", "sections"],
     derive={
         "drive": (str, lambda sizing: sizing.request.drive.name),
         "trim": (str, lambda sizing: sizing.request.trim),
