@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
+from trimtab.model.site import LIMITS
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.miniature import GROUP_UNITS
@@ -22,8 +23,6 @@ from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.trace import Trace
 
-_GOAL: Final = 0.08
-_WINDOW_S: Final = 48 * 3600.0
 _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
@@ -131,7 +130,7 @@ def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
         "ior_write": _mean([one.write_bytes_per_s for one in ok]),
         "ior_read": _mean([one.read_bytes_per_s for one in ok]),
         "ior_cov": float(np.median(covs)) if covs else None,
-        "ior_cov_missed": sum(one > _GOAL for one in covs) / len(covs) if covs else None,
+        "ior_cov_missed": sum(one > LIMITS.cov for one in covs) / len(covs) if covs else None,
         "ior_unfinished": 1 - len(ok) / len(jobs) if jobs else None,
     }
 
@@ -148,7 +147,7 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
     enough = points[0].at + _SPAN_LEAST
     return [
         one.cov
-        for one in rolling(frame_of(points), goal=_GOAL, window_s=_WINDOW_S)
+        for one in rolling(frame_of(points), goal=LIMITS.cov, window_s=LIMITS.window_s)
         if one.cov is not None and one.n >= _RUNS_LEAST and one.at >= enough
     ]
 
