@@ -29,6 +29,12 @@ def _rate(text: str) -> float:
 _RATE = options.Quantity("rate", _rate)
 
 
+def _fullness() -> float:
+    from trimtab.model.site import LIMITS
+
+    return LIMITS.fullness
+
+
 @click.command("size")
 @click.option("--capacity", type=options.SIZE, help="Usable, as df shows it: 33PiB.")
 @click.option("--osts", type=int, metavar="N", help="So many OSTs, in place of a capacity.")
@@ -58,7 +64,7 @@ _RATE = options.Quantity("rate", _rate)
     "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,
     help="Drives per OST.",
 )  # fmt: skip
-@click.option("--fullness", type=options.FRACTION, default=0.75, help="Highest fullness.")
+@click.option("--fullness", type=options.FRACTION, default=_fullness, help="Highest fullness.")
 @click.option(
     "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
     show_default=True, help="When free space is handed to the drives.",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
+from trimtab.model.site import LIMITS
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.miniature import GROUP_UNITS
@@ -22,8 +23,6 @@ from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.trace import Trace
 
-_GOAL: Final = 0.08
-_WINDOW_S: Final = 48 * 3600.0
 _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
@@ -131,7 +130,7 @@ def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
         "ior_write": _mean([run.write_bytes_per_s for run in ok]),
         "ior_read": _mean([run.read_bytes_per_s for run in ok]),
         "ior_cov": float(np.median(covs)) if covs else None,
-        "ior_cov_missed": sum(cov > _GOAL for cov in covs) / len(covs) if covs else None,
+        "ior_cov_missed": sum(cov > LIMITS.cov for cov in covs) / len(covs) if covs else None,
         "ior_unfinished": 1 - len(ok) / len(jobs) if jobs else None,
     }
 
@@ -147,9 +146,9 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
         return []
     enough = points[0].at + _SPAN_LEAST
     return [
-        cov.cov
-        for cov in rolling(frame_of(points), goal=_GOAL, window_s=_WINDOW_S)
-        if cov.cov is not None and cov.n >= _RUNS_LEAST and cov.at >= enough
+        window.cov
+        for window in rolling(frame_of(points), goal=LIMITS.cov, window_s=LIMITS.window_s)
+        if window.cov is not None and window.n >= _RUNS_LEAST and window.at >= enough
     ]
 
 

@@ -24,8 +24,9 @@ from trimtab.whatif.reproduce.life import Life
 
 Array = NDArray[np.float64]
 
-GOAL: Final = 0.08
-WINDOW_S: Final = 48 * 3600.0
+PRINTED_GOAL: Final = 0.08
+PRINTED_WINDOW_S: Final = 48 * 3600.0
+"""As the document has them (source 000): data, whatever sites hold themselves to by default."""
 BESIDE: Final = timedelta(hours=240)
 _RUNS_LEAST: Final = 24
 _SLOW: Final = 0.75
@@ -199,7 +200,7 @@ def covs(life: Life) -> list[tuple[datetime, float]]:
     ]
     if not points:
         return []
-    windows = rolling(frame_of(points), goal=GOAL, window_s=WINDOW_S)
+    windows = rolling(frame_of(points), goal=PRINTED_GOAL, window_s=PRINTED_WINDOW_S)
     return [
         (window.at, window.cov)
         for window in windows
@@ -212,7 +213,7 @@ def days_over(life: Life, since: datetime, until: datetime) -> list[date]:
     zone = find_zone(life.scenario.timezone)
     days, over = [], False
     for at, cov in covs(life):
-        was, over = over, cov > GOAL
+        was, over = over, cov > PRINTED_GOAL
         if over and not was and since <= at < until:
             days.append(at.astimezone(zone).date())
     return sorted(set(days))

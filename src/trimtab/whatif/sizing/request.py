@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from trimtab.errors import UsageError
+from trimtab.model.site import LIMITS
 from trimtab.twin.scenario.model import DriveModel, Raid
 
 TrimWord = Literal["never", "weekly", "nightly", "discard"]
@@ -56,7 +57,7 @@ class SizingRequest:
     kept: float = 1.0
     retention_s: float | None = None
     growth_bytes_per_year: float | None = None
-    limit: float = 0.75
+    limit: float = LIMITS.fullness
     trim: TrimWord = "nightly"
     write_bytes_per_s: float | None = None
     mean_file_bytes: float | None = None
