@@ -127,7 +127,9 @@ def _distribution(
     quantiles: tuple[tuple[float, float], ...] = ()
     if len(finished):
         found = np.quantile(finished, FRACTIONS)
-        quantiles = tuple((one, float(q)) for one, q in zip(FRACTIONS, found, strict=True))
+        quantiles = tuple(
+            (fraction, float(q)) for fraction, q in zip(FRACTIONS, found, strict=True)
+        )
     times = side["at"].to_list()
     return Distribution(
         from_=times[0] if times else None,

@@ -178,7 +178,7 @@ def _curves(
         if factor not in frozenset(amounts):
             continue
         levels = ordered_levels(p.levels[factor] for p in points if factor in p.levels)
-        if len(levels) >= AMOUNTS_MINIMUM and all(amount_of(one) for one in levels):
+        if len(levels) >= AMOUNTS_MINIMUM and all(amount_of(level) for level in levels):
             found.append(scaling(points, metric, factor, fixed=best))
     return found
 

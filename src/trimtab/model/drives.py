@@ -264,7 +264,7 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
     return replace(
         sheets[0],
         capacities_bytes=tuple(sorted({one for s in sheets for one in s.capacities_bytes})),
-        sources=tuple(dict.fromkeys(one for sheet in sheets for one in sheet.sources)),
+        sources=tuple(dict.fromkeys(source for sheet in sheets for source in sheet.sources)),
         note=note if differing else sheets[0].note,
         **dict.fromkeys(differing),
     )

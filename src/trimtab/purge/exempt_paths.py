@@ -33,9 +33,13 @@ def path_troubles(policy: Policy, look: Look, *, now_s: int) -> Iterator[str]:
     now_s
         Seconds since 1970.
     """
-    for one in policy.exemptions:
-        if one.kind == "path" and one.is_in_force(now_s) and isinstance(one.value, bytes):
-            yield from _trouble(one, one.value, look)
+    for exemption in policy.exemptions:
+        if (
+            exemption.kind == "path"
+            and exemption.is_in_force(now_s)
+            and isinstance(exemption.value, bytes)
+        ):
+            yield from _trouble(exemption, exemption.value, look)
 
 
 def require_exempt_paths(policy: Policy, look: Look, *, now_s: int) -> None:

@@ -475,9 +475,11 @@ def _loosened(before: Policy, after: Policy, at_s: int) -> Iterator[str]:
     for name in before.counted:
         if name not in after.counted:
             yield f"{name} does not count any more"
-    for one in before.exemptions:
-        if one.is_in_force(at_s) and not any(_covers(other, one) for other in after.exemptions):
-            yield f"{one.shown} is exempt no more, or not as long"
+    for exemption in before.exemptions:
+        if exemption.is_in_force(at_s) and not any(
+            _covers(other, exemption) for other in after.exemptions
+        ):
+            yield f"{exemption.shown} is exempt no more, or not as long"
     yield from _fewer_kept(before, after)
     yield from _less_time(before, after)
     yield from _looser_limits(before, after)

@@ -206,7 +206,7 @@ def rules_in_force(
     _require_columns(policy, index, counted, now_s)
     minimum_age_s = policy.minimum_age_s * (1 if "atime" in counted else 2)
     as_of_s = min(index.ended_s, now_s)
-    in_force = tuple(one for one in policy.exemptions if one.is_in_force(now_s))
+    in_force = tuple(exemption for exemption in policy.exemptions if exemption.is_in_force(now_s))
     rules = RulesInForce(
         counted=counted,
         as_of_s=as_of_s,
@@ -220,7 +220,7 @@ def rules_in_force(
         minimum_age_s=minimum_age_s,
         reads_count="atime" in counted,
         exemptions=in_force,
-        expired=tuple(one for one in policy.exemptions if one not in in_force),
+        expired=tuple(exemption for exemption in policy.exemptions if exemption not in in_force),
     )
     return replace(rules, words=tuple(_words(rules, policy, index, reads)))
 
@@ -256,7 +256,7 @@ def _require_columns(
     nothing, which is worse.
     """
     needed = {_LACKS[name]: f"{name} counts for the age of a file" for name in counted}
-    exempt = {one.kind for one in policy.exemptions if one.is_in_force(now_s)}
+    exempt = {exemption.kind for exemption in policy.exemptions if exemption.is_in_force(now_s)}
     for kind, lack in (("group", Lack.GROUP), ("project", Lack.PROJECT)):
         if kind in exempt:
             needed[lack] = f"the policy exempts {kind}s"
@@ -273,7 +273,11 @@ def _require_columns(
 def _numbers(
     exemptions: tuple[Exemption, ...], kind: str, always: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    found = {one.value for one in exemptions if one.kind == kind and isinstance(one.value, int)}
+    found = {
+        exemption.value
+        for exemption in exemptions
+        if exemption.kind == kind and isinstance(exemption.value, int)
+    }
     return tuple(sorted({*found, *always}))
 
 

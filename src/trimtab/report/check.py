@@ -79,7 +79,7 @@ def render_check(result: CheckResult) -> str:
         figures=[(chart, _drawing(chart)) for chart in charts_of(result)],
         layers=layers_of(result.path),
         targets=result.snapshot.targets,
-        fullness={one.target.name: one.fullness() for one in result.snapshot.targets},
+        fullness={target.target.name: target.fullness() for target in result.snapshot.targets},
         settings={name: _setting_rows(own) for name, own in result.settings.items()},
         missing=_missing(result),
         commands=_commands(result),
@@ -96,7 +96,7 @@ def answer(result: CheckResult) -> Answer:
     findings = sorted_findings(result.findings)
     details = (_probe_sentence(result.run), _speed_sentence(result), _steady_sentence(result))
     tone, sentence = _health(result, findings)
-    return Answer(tone, sentence, tuple(one for one in details if one))
+    return Answer(tone, sentence, tuple(detail for detail in details if detail))
 
 
 def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
@@ -218,7 +218,11 @@ def _levels(verdicts: Sequence[Verdict]) -> str:
 
 def _by_metric(verdicts: Sequence[Verdict], scope: Scope) -> dict[str, Verdict]:
     """Return the verdicts on the whole file system by metric."""
-    return {one.metric: one for one in verdicts if one.scope is scope and one.target is None}
+    return {
+        verdict.metric: verdict
+        for verdict in verdicts
+        if verdict.scope is scope and verdict.target is None
+    }
 
 
 def _verdict_groups(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
@@ -244,7 +248,7 @@ def _believed(result: CheckResult, access: Access) -> set[int | None]:
 
 def _timeline_chart(result: CheckResult, access: Access) -> Chart | None:
     believed = _believed(result, access)
-    own = [one for one in result.timelines if one.access == access]
+    own = [timeline for timeline in result.timelines if timeline.access == access]
     kept = [one for one in own if one.repetition in believed]
     chart = timeline_chart(kept or own, access)
     return chart and _with_left_out(chart, kept=len(kept), of=len(own))
@@ -252,7 +256,7 @@ def _timeline_chart(result: CheckResult, access: Access) -> Chart | None:
 
 def _latency_chart(result: CheckResult, access: Access) -> Chart | None:
     believed = _believed(result, access)
-    own = [one for one in result.histograms if one.access == access]
+    own = [histogram for histogram in result.histograms if histogram.access == access]
     kept = [one for one in own if one.repetition in believed]
     chart = latency_chart(kept or own, access)
     return chart and _with_left_out(chart, kept=len(kept), of=len(own))

@@ -67,8 +67,8 @@ def render_judgement(
         for place, one in enumerate(judgement.series)
     ]
     tails = [
-        (one, tuple(_drawn(_tail_charts(one, surveys, place))))
-        for place, one in enumerate(judgement.tails)
+        (tail, tuple(_drawn(_tail_charts(tail, surveys, place))))
+        for place, tail in enumerate(judgement.tails)
     ]
     return (
         environment()

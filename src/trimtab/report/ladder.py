@@ -23,7 +23,7 @@ def render_ladder(ladder: Ladder) -> str:
     """Return a ladder as a self-contained HTML page: no network, no script, equal for equals."""
     from markupsafe import Markup
 
-    charts = [chart for chart in (ladder_chart(ladder, one) for one in ladder.tracks) if chart]
+    charts = [chart for chart in (ladder_chart(ladder, track) for track in ladder.tracks) if chart]
     figures = []
     for chart in charts:
         label = f"{chart.title}. {chart.caption}"

@@ -40,7 +40,7 @@ def render_reproduction(found: Reproduction) -> str:
 def sections(found: Reproduction) -> list[tuple[str, list[SeededRow]]]:
     """Return the rows of each document, with its title."""
     return [
-        (TITLES[name], [one for one in found.rows if one.row.seed in DOCUMENTS[name]])
+        (TITLES[name], [row for row in found.rows if row.row.seed in DOCUMENTS[name]])
         for name in found.terms.documents
     ]
 

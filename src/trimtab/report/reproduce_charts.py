@@ -190,7 +190,7 @@ def fullness_chart(found: Reproduction) -> Chart:
             rows = [
                 {
                     "full": 100 * points[0].fullness,
-                    "value": float(np.mean([getattr(one, what) for one in points])) / 1e9,
+                    "value": float(np.mean([getattr(point, what) for point in points])) / 1e9,
                 }
                 for points in zip(*curves, strict=True)
             ]
@@ -275,9 +275,9 @@ def _changes(life: Life) -> altair.Chart:
     import altair as alt
 
     rows = [
-        {"at": int(one.at.timestamp() * 1000)}
-        for one in life.scenario.changes
-        if one.at < life.until
+        {"at": int(change.at.timestamp() * 1000)}
+        for change in life.scenario.changes
+        if change.at < life.until
     ]
     mark = alt.Chart(alt.Data(values=rows)).mark_rule(color=INK, strokeWidth=0.7, opacity=0.5)
     return mark.encode(x=_time())
@@ -285,9 +285,9 @@ def _changes(life: Life) -> altair.Chart:
 
 def _changes_text(life: Life) -> str:
     said = [
-        f"{one.at:%d %b} {', '.join(key.split('.')[-1] for key in one.set)}"
-        for one in life.scenario.changes
-        if one.at < life.until
+        f"{change.at:%d %b} {', '.join(key.split('.')[-1] for key in change.set)}"
+        for change in life.scenario.changes
+        if change.at < life.until
     ]
     return "; ".join(said) or "none"
 

@@ -176,6 +176,6 @@ def _thinned(latencies: list[float], points_max: int, *, keep: set[float]) -> li
     if len(latencies) <= points_max:
         return list(range(len(latencies)))
     span = math.log(latencies[-1] / latencies[0])
-    cells = [int(math.log(one / latencies[0]) / span * points_max) for one in latencies]
+    cells = [int(math.log(latency / latencies[0]) / span * points_max) for latency in latencies]
     new_cell = [True, *(left != right for left, right in pairwise(cells))]
     return [index for index, latency in enumerate(latencies) if new_cell[index] or latency in keep]

@@ -100,7 +100,7 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
     """
     import altair as alt
 
-    tail = tail_of([one for one in histograms if one.access == access])
+    tail = tail_of([histogram for histogram in histograms if histogram.access == access])
     if tail is None:
         return None
     points = [
@@ -141,7 +141,7 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
         name=f"latency-{access}",
         title=f"{access.capitalize()} latency",
         caption=f"{tail.operations:,} operations. "
-        + ", ".join(str(one["text"]) for one in labels)
+        + ", ".join(str(label["text"]) for label in labels)
         + ". A step far to the right is a few operations that waited long.",
         specification=finished(chart),
     )

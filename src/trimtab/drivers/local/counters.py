@@ -113,11 +113,11 @@ def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
 
 def _sum(counted: Sequence[DeviceBytes]) -> DeviceBytes:
     discards = [one.discarded_bytes for one in counted]
-    missing = next((one for one in discards if isinstance(one, NotAvailable)), None)
+    missing = next((discard for discard in discards if isinstance(discard, NotAvailable)), None)
     return DeviceBytes(
         read_bytes=sum(one.read_bytes for one in counted),
         written_bytes=sum(one.written_bytes for one in counted),
-        discarded_bytes=missing or sum(one for one in discards if isinstance(one, int)),
+        discarded_bytes=missing or sum(discard for discard in discards if isinstance(discard, int)),
     )
 
 

@@ -135,7 +135,7 @@ class LustreDriver:
 
     def targets(self) -> tuple[Target, ...] | NotAvailable:
         """Return every target that client, servers or site file know of."""
-        targets = tuple(one.target for one in self._latest().targets)
+        targets = tuple(target.target for target in self._latest().targets)
         return targets or NotAvailable(f"nothing is known of the targets of {self._file_system}")
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:

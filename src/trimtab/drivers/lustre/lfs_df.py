@@ -300,7 +300,7 @@ class _Reader:
     def _block_of(self, file_system: str | None) -> _Block | None:
         if len(self.blocks) == 1 and None in (file_system, self.blocks[0].file_system):
             return self.blocks[0]
-        return next((one for one in self.blocks if one.file_system == file_system), None)
+        return next((block for block in self.blocks if block.file_system == file_system), None)
 
     def _quantity(self, digits: str) -> int:
         return int(digits) if self._inodes else int(digits) * _KIB

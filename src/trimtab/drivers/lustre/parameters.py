@@ -188,20 +188,20 @@ def parse_parameters(stdout: str, *, complete: bool = True) -> Parameters:
     spans: dict[str, tuple[int, int]] = {}
     name: str | None = None
     start = 0
-    for found in _LINE.finditer(stdout):
-        first, rest = found["first"], found["rest"]
+    for match in _LINE.finditer(stdout):
+        first, rest = match["first"], match["rest"]
         if not _begins(first, rest):
             continue
         if name is not None:
-            spans.setdefault(name, _lines(start, found.start()))
+            spans.setdefault(name, _lines(start, match.start()))
             name = None
-        if found.start() >= last_line:
+        if match.start() >= last_line:
             # The last line has no end: its value need not be whole.
             break
-        if found["value"]:
-            spans.setdefault(first + (rest or ""), found.span("value"))
+        if match["value"]:
+            spans.setdefault(first + (rest or ""), match.span("value"))
         else:
-            name, start = first + (rest or ""), found.end()
+            name, start = first + (rest or ""), match.end()
     if name is not None and whole:
         spans.setdefault(name, _lines(start, len(stdout)))
     index: dict[tuple[str, str], list[str]] = {}

@@ -131,8 +131,8 @@ def _histograms(view: View, target: str, server: ServerView) -> Iterator[tuple[s
 
 
 def _counted(histogram: Histogram) -> str:
-    reads = [f"{one.start}:{one.reads}" for one in histogram.buckets if one.reads]
-    writes = [f"{one.start}:{one.writes}" for one in histogram.buckets if one.writes]
+    reads = [f"{bucket.start}:{bucket.reads}" for bucket in histogram.buckets if bucket.reads]
+    writes = [f"{bucket.start}:{bucket.writes}" for bucket in histogram.buckets if bucket.writes]
     parts = [f"{word} {' '.join(of)}" for word, of in (("read", reads), ("write", writes)) if of]
     return f"{'; '.join(parts)} {histogram.bucket_unit or ''}".strip()
 

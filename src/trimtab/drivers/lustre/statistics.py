@@ -282,7 +282,7 @@ def parse_recovery_status(text: str, *, complete: bool = True) -> RecoveryStatus
 
 def parse_job_stats_count(text: str) -> int | None:
     """Return how many jobs ``job_stats`` tells of; ``None`` where it is no such text."""
-    jobs = {found[1].strip() for found in _JOB.finditer(text)}
+    jobs = {match[1].strip() for match in _JOB.finditer(text)}
     if not jobs and text.strip() not in ("", "job_stats:"):
         return None
     return len(jobs)

@@ -356,7 +356,7 @@ def service_of(mount: Mount) -> str | None:
     if mount.fs_type != "lustre":
         return None
     return next(
-        (one[7:] for one in mount.all_options if one.startswith("svname=")),
+        (all_option[7:] for all_option in mount.all_options if all_option.startswith("svname=")),
         None,
     )
 

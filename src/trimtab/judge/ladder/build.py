@@ -166,7 +166,7 @@ def _track(
     steps = []
     for level, rung in by_level.items():
         rate, reason = shown.shown(rung)
-        beneath = tuple(walk.efficiency(level, one.layer) for one in walk.carriers(level))
+        beneath = tuple(walk.efficiency(level, carrier.layer) for carrier in walk.carriers(level))
         steps.append(Step(rung, rate, reason, beneath, _of_data_sheet(walk, level)))
     limit = walk.limit()
     return Track(metric, METRIC_UNITS[metric], tuple(steps), limit, walk.loss())

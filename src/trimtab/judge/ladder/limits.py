@@ -102,7 +102,7 @@ class Walk:
 
     def path(self) -> list[tuple[Level, Level]]:
         """Return the pairs of layers from the top down through the branch that carries least."""
-        level: Level | None = next((one for one in _TOPS if one in self.rungs), None)
+        level: Level | None = next((top for top in _TOPS if top in self.rungs), None)
         pairs: list[tuple[Level, Level]] = []
         while level is not None:
             beneath = self._least(level)
@@ -144,7 +144,8 @@ class Walk:
     def _least(self, level: Level) -> Level | None:
         """Return the carrier that carries least: of which a layer gets the most."""
         found: list[tuple[Level, float | None]] = [
-            (one.layer, self.efficiency(level, one.layer).value) for one in self.carriers(level)
+            (carrier.layer, self.efficiency(level, carrier.layer).value)
+            for carrier in self.carriers(level)
         ]
         known: list[tuple[float, Level]] = [
             (value, one) for one, value in found if value is not None
@@ -169,7 +170,9 @@ class Walk:
             return limit
         missing = self._missing(carriers)
         if missing:
-            shares = "; ".join(f"client {_share(one)}" for one in carriers.values() if one.value)
+            shares = "; ".join(
+                f"client {_share(carrier)}" for carrier in carriers.values() if carrier.value
+            )
             return _cannot_tell(missing.code, f"{missing}{f' ({shares})' if shares else ''}")
         for efficiency in carriers.values():
             if why := _unusable("client", efficiency):

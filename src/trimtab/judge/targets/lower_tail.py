@@ -164,14 +164,14 @@ def _intervals(
     cells = drawn + np.arange(_RESAMPLES)[:, None] * n
     counted = np.bincount(cells.ravel(), minlength=_RESAMPLES * n)
     multiplicity = counted.reshape(_RESAMPLES, n).astype(np.float64)
-    ordered = [np.sort(found) for found in surveys]
+    ordered = [np.sort(survey) for survey in surveys]
     found: list[Interval | None] = []
     for fraction in fractions:
         seen = _counted(ordered, every, fraction)
         share = (multiplicity @ seen.counts) / (multiplicity @ seen.sizes)[:, None]
         place = np.minimum((share < fraction).sum(axis=1), len(seen.candidates) - 1)
         middle = float(np.quantile(every, fraction))
-        below = [float((one <= middle).mean()) for one in surveys]
+        below = [float((survey <= middle).mean()) for survey in surveys]
         factor = widening(below, level) * _few_nights(below, level)
         found.append(_widened(seen.candidates[place], middle, factor, level))
     return found
@@ -227,10 +227,10 @@ def _counted(surveys: Sequence[Floats], every: Floats, fraction: float) -> _Coun
         ranks = np.clip(ranks, 0, len(every) - 1)
     candidates = np.unique(every[ranks])
     counts = np.array(
-        [np.searchsorted(found, candidates, side="right") for found in surveys],
+        [np.searchsorted(survey, candidates, side="right") for survey in surveys],
         dtype=np.float64,
     )
-    return _Counts(candidates, counts, np.array([float(len(found)) for found in surveys]))
+    return _Counts(candidates, counts, np.array([float(len(survey)) for survey in surveys]))
 
 
 def _seed(values: Floats, n: int) -> int:

@@ -78,9 +78,9 @@ def look_for_evasion(
 
 def _require_order(manifests: Sequence[Manifest]) -> None:
     last = manifests[-1]
-    ends = [one.ended_ns for one in manifests]
-    for one in manifests[:-1]:
-        require_same(one, last)
+    ends = [manifest.ended_ns for manifest in manifests]
+    for manifest in manifests[:-1]:
+        require_same(manifest, last)
     if len(set(ends)) < len(ends) or max(ends) != ends[-1]:
         raise UsageError(
             "an earlier index is not earlier, or is given twice",
@@ -100,9 +100,11 @@ def _exempt_users(policy: Policy | None, manifest: Manifest) -> tuple[int, ...]:
     if policy is None:
         return ()
     named = {
-        one.value
-        for one in policy.exemptions
-        if one.kind == "user" and isinstance(one.value, int) and one.is_in_force(manifest.as_of_s)
+        exemption.value
+        for exemption in policy.exemptions
+        if exemption.kind == "user"
+        and isinstance(exemption.value, int)
+        and exemption.is_in_force(manifest.as_of_s)
     }
     return tuple(sorted({*named, *((0,) if policy.keep_root_files else ())}))
 
@@ -135,13 +137,13 @@ def _has_births(look: Look) -> bool:
 
 def _notes(manifests: Sequence[Manifest], kept: Sequence[int]) -> Iterator[str]:
     yield from doubts(manifests[-1])
-    if any(one.times is TimeTrust.MDS_ONLY for one in manifests):
+    if any(manifest.times is TimeTrust.MDS_ONLY for manifest in manifests):
         yield (
             "times are those of the metadata server: a file may have been used later, and reads "
             "that it has not heard of are not seen"
         )
-    if any(one.source is not manifests[-1].source for one in manifests):
-        tools = ", ".join(dict.fromkeys(visible(one.tool) for one in manifests))
+    if any(manifest.source is not manifests[-1].source for manifest in manifests):
+        tools = ", ".join(dict.fromkeys(visible(manifest.tool) for manifest in manifests))
         yield f"the indexes were made by different programs ({tools}): files may not be known again"
     if kept:
         yield "files of users that the policy exempts were not looked at"

@@ -152,7 +152,7 @@ def _draft(
             used_bytes=found.usage.used_bytes,
             available_bytes=found.usage.available_bytes,
             to_free_bytes=published.required_bytes,
-            words=tuple(one for one in found.answer.words if one not in found.rules.words),
+            words=tuple(word for word in found.answer.words if word not in found.rules.words),
         ),
     )
 

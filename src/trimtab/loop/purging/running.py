@@ -239,7 +239,7 @@ class _Held:
 
 
 def _held(policy: Policy, now_s: int) -> _Held:
-    in_force = [one for one in policy.exemptions if one.is_in_force(now_s)]
+    in_force = [exemption for exemption in policy.exemptions if exemption.is_in_force(now_s)]
 
     def numbers(kind: str, *always: int) -> frozenset[int]:
         found = {one.value for one in in_force if one.kind == kind and isinstance(one.value, int)}

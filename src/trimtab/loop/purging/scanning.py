@@ -196,7 +196,7 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
     with readable():
         # Of a scan that an earlier version began, the first shards lack what later ones have.
         asked = ("type", "stripe_count")
-        frame = pl.concat([pl.scan_parquet(one, glob=False).select(asked) for one in shards])
+        frame = pl.concat([pl.scan_parquet(shard, glob=False).select(asked) for shard in shards])
         files = frame.filter(pl.col("type") == "f")
         told = files.filter(pl.col("stripe_count").is_not_null())
         counts = [one.head(1).collect(engine="streaming").height for one in (told, files)]

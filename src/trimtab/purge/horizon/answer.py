@@ -218,9 +218,9 @@ def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float
     most = 1.0 if policy.target_ost is None else policy.target_ost
     whole = Fraction(usage.used_bytes, usage.total_bytes)
     shares = [
-        int(_reached(one, whole) * 10_000) / 10_000
-        for one in groups.groups
-        if one.status is HorizonStatus.MET_ALREADY and one.usage.used_bytes
+        int(_reached(group, whole) * 10_000) / 10_000
+        for group in groups.groups
+        if group.status is HorizonStatus.MET_ALREADY and group.usage.used_bytes
     ]
     # Rounded down, one that is just at its limit would have something deleted.
     least = -(-usage.used_bytes * 10_000 // usage.total_bytes) / 10_000

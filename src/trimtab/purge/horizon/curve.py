@@ -214,10 +214,10 @@ class OwnerDays:
             owners.append(owner)
             buffers.append(one)
         lengths = [len(days) // 8 for days, _, _ in buffers]
-        for one, length in zip(buffers, lengths, strict=True):
-            if any(len(data) != length * 8 for data in one):
+        for buffer, length in zip(buffers, lengths, strict=True):
+            if any(len(data) != length * 8 for data in buffer):
                 raise DataError("an age curve has as many days as counts and bytes")
-        days, files, sizes = (b"".join(one[place] for one in buffers) for place in range(3))
+        days, files, sizes = (b"".join(buffer[place] for buffer in buffers) for place in range(3))
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
         own = np.frombuffer(days, np.int64)
         steps = np.diff(own) > 0

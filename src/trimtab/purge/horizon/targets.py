@@ -224,7 +224,7 @@ def _pool_group(
 ) -> Group:
     shown = visible(name)
     if name not in pools:
-        known = [visible(one) for one in sorted(pools)]
+        known = [visible(pool) for pool in sorted(pools)]
         more = f" and {len(known) - _SHOWN_POOLS} more" if len(known) > _SHOWN_POOLS else ""
         raise UsageError(
             f"the file system has no pool {shown}",
@@ -255,7 +255,7 @@ def _find(
 ) -> GroupHorizons:
     allowed = {index: curve.before(youngest_hour) for index, curve in curves.items()}
     needs = [_need(group, allowed, usages) for group in groups]
-    hours = [one.hour for one in needs if one.hour is not None]
+    hours = [need.hour for need in needs if need.hour is not None]
     cut_off = max(hours, default=None)
     freed = Freed() if cut_off is None else whole.before(youngest_hour).freed_before(cut_off)
     after = None if cut_off is None else usage.after(freed.allocated_bytes)

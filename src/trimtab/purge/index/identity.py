@@ -36,7 +36,7 @@ def of_fids(texts: pl.Series) -> pl.Series:
     """Return the identities of FIDs as text; null for what is none."""
     import polars as pl
 
-    values = [None if one is None else of_fid(one.encode()) for one in texts]
+    values = [None if text is None else of_fid(text.encode()) for text in texts]
     return pl.Series(texts.name, values, dtype=pl.Binary)
 
 

@@ -123,12 +123,12 @@ def to_json(manifest: Manifest) -> str:
         "refused": manifest.refused,
         "refused_examples": [
             {
-                "record": one.record,
-                "offset_bytes": one.offset_bytes,
-                "reason": one.reason,
-                "text": one.text,
+                "record": refused_example.record,
+                "offset_bytes": refused_example.offset_bytes,
+                "reason": refused_example.reason,
+                "text": refused_example.text,
             }
-            for one in manifest.refused_examples
+            for refused_example in manifest.refused_examples
         ],
         "vanished": manifest.vanished,
         "notes": list(manifest.notes),
@@ -137,12 +137,12 @@ def to_json(manifest: Manifest) -> str:
         "size_bytes": manifest.size_bytes,
         "shards": [
             {
-                "name": one.name,
-                "rows": one.rows,
-                "size_bytes": one.size_bytes,
-                "sha256": one.sha256,
+                "name": shard.name,
+                "rows": shard.rows,
+                "size_bytes": shard.size_bytes,
+                "sha256": shard.sha256,
             }
-            for one in manifest.shards
+            for shard in manifest.shards
         ],
     }
     return json.dumps(document, indent=1) + "\n"

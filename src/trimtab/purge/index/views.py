@@ -215,10 +215,10 @@ def named(number: str, name: str, naming: Naming) -> pl.Expr:
     def of(series: pl.Series) -> pl.Series:
         # Others add to what is known meanwhile: each thread goes by its own numbers alone.
         numbers = series.unique().drop_nulls().to_list()
-        for one in numbers:
-            if one not in known:
-                known[one] = visible(naming(one) or str(one))
-        names = [known[one] for one in numbers]
+        for owner in numbers:
+            if owner not in known:
+                known[owner] = visible(naming(owner) or str(owner))
+        names = [known[owner] for owner in numbers]
         return series.replace_strict(numbers, names, default=None, return_dtype=pl.String).alias(
             name
         )

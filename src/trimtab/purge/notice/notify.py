@@ -336,8 +336,8 @@ def _name(account: Account | None) -> str | None:
 
 def _obstacles(plan: Plan) -> tuple[str, ...]:
     return tuple(
-        f"nothing can be deleted by this plan: of its index, {visible(one)}"
-        for one in plan.index.obstacles
+        f"nothing can be deleted by this plan: of its index, {visible(obstacle)}"
+        for obstacle in plan.index.obstacles
     )
 
 

@@ -205,7 +205,7 @@ def _how_written(facts: Facts) -> Iterator[str]:
 
 
 def _section(title: str, paragraphs: Iterator[str]) -> str:
-    return title + "\n" + "\n".join(_wrapped(one) for one in paragraphs)
+    return title + "\n" + "\n".join(_wrapped(paragraph) for paragraph in paragraphs)
 
 
 @functools.lru_cache(maxsize=1000)  # most paragraphs are the same for every user

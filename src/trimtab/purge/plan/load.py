@@ -165,7 +165,9 @@ def _refusals(loaded: LoadedPlan, found: Circumstances) -> Iterator[str]:
     plan, publication = loaded.plan, loaded.publication
     if found.at.tzinfo is None:
         raise UsageError("the time to hold a plan against has no zone")
-    yield from (f"its index cannot drive a deletion: {one}" for one in plan.index.obstacles)
+    yield from (
+        f"its index cannot drive a deletion: {obstacle}" for obstacle in plan.index.obstacles
+    )
     if publication is None:
         yield "it was not published: its users do not know of it"
     elif found.at < publication.not_before:

@@ -62,11 +62,11 @@ def unescape(text: str) -> bytes:
     """
     parts: list[bytes] = []
     end = 0
-    for found in _ESCAPE.finditer(text):
-        parts.append(_literal(text[end : found.start()], text))
-        named, code = found.groups()
+    for match in _ESCAPE.finditer(text):
+        parts.append(_literal(text[end : match.start()], text))
+        named, code = match.groups()
         parts.append(_BYTES[named] if named else bytes([int(code, 16)]))
-        end = found.end()
+        end = match.end()
     parts.append(_literal(text[end:], text))
     return b"".join(parts)
 

@@ -56,7 +56,7 @@ def allow_list(path: Path, *, owner: int = 0) -> AllowList:
     if len(text) > _LIST_MAX_BYTES:
         return AllowList(f"the allow-list {shown} is too large")
     lines = (line.strip() for line in text.split(b"\n"))
-    return AllowList(None, frozenset(one for one in lines if one and not one.startswith(b"#")))
+    return AllowList(None, frozenset(line for line in lines if line and not line.startswith(b"#")))
 
 
 def kill_switch(path: Path) -> str | None:

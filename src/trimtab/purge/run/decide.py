@@ -211,7 +211,7 @@ def _look(state: State) -> Look:
 def _looked(state: State, event: Looked) -> Step:
     terms = state.terms
     if event.objections:
-        reasons = "; ".join(one.reason for one in event.objections)
+        reasons = "; ".join(objection.reason for objection in event.objections)
         return state, Stop(StopReason.OBJECTION, reasons, event.objections)
     if terms.ends_at_s is not None and event.at_s >= terms.ends_at_s:
         return state, Stop(StopReason.OUT_OF_TIME, "the time of the run is over")

@@ -256,7 +256,9 @@ class RunResult:
         """Return the error that says why nothing was deleted; ``None`` where the run began."""
         if self.reason is not StopReason.REFUSED:
             return None
-        reasons = "".join(f"\n  {one.guard}: {one.reason}" for one in self.objections)
+        reasons = "".join(
+            f"\n  {objection.guard}: {objection.reason}" for objection in self.objections
+        )
         first = self.objections[0].hint if len(self.objections) == 1 else None
         many = plural(len(self.objections), "guard")
         return RefusedError(f"nothing was deleted, {many} object:{reasons}", hint=first)
@@ -357,7 +359,7 @@ class _Run:
 
     def _is_refused(self) -> bool:
         """Whether guards hold the run back; a dry run only where there is nothing to look at."""
-        return any(self.apply or one.guard == "mount" for one in self.objections)
+        return any(self.apply or objection.guard == "mount" for objection in self.objections)
 
     def _situation(self) -> Situation:
         now = self.job.surroundings.situation()
@@ -365,7 +367,7 @@ class _Run:
         return replace(now, spent=spent_since(self.job.journals, self.job.plan.file_system, since))
 
     def _look(self, instruction: Look) -> Looked:
-        known = {one.guard for one in self.objections}
+        known = {objection.guard for objection in self.objections}
         now = self.job.surroundings.situation()
         found = guards.objections(now, guards.before_batch())
         new = tuple(one for one in found if one.guard not in known)
@@ -454,7 +456,9 @@ class _Run:
 
     def _end(self, stop: Stop) -> Stop:
         at = _moment(self._now_s())
-        reasons = tuple(visible(f"{one.guard}: {one.reason}") for one in stop.objections)
+        reasons = tuple(
+            visible(f"{objection.guard}: {objection.reason}") for objection in stop.objections
+        )
         aside = tuple(map(escape, self.unexplained))
         self.journal.write(
             EndLine(self.job.id, at, stop.reason.value, visible(stop.text), reasons, aside)
@@ -472,7 +476,9 @@ class _Run:
             version=visible(job.version),
             host=visible(job.host),
             who=visible(job.who),
-            objections=tuple(visible(f"{one.guard}: {one.reason}") for one in self.objections),
+            objections=tuple(
+                visible(f"{objection.guard}: {objection.reason}") for objection in self.objections
+            ),
         )
 
     def _write_usage(self, event: Measured) -> None:
@@ -543,7 +549,7 @@ def _worst_latency_s(answers: Sequence[RemovalBatch]) -> tuple[float, float] | N
 
 
 def _reasons(objections: Sequence[Objection]) -> str:
-    return "; ".join(one.reason for one in objections)
+    return "; ".join(objection.reason for objection in objections)
 
 
 def _moment(at_s: float) -> datetime:

@@ -61,11 +61,11 @@ def without(rows: Iterable[Rows], taken: Rows) -> tuple[Rows, ...]:
     (Rows(first=0, count=3), Rows(first=5, count=5))
     """
     rest: list[Rows] = []
-    for one in rows:
-        rest.append(Rows(one.first, max(0, min(one.end, taken.first) - one.first)))
-        start = max(one.first, taken.end)
-        rest.append(Rows(start, max(0, one.end - start)))
-    return tuple(one for one in dict.fromkeys(rest) if one.count)
+    for row in rows:
+        rest.append(Rows(row.first, max(0, min(row.end, taken.first) - row.first)))
+        start = max(row.first, taken.end)
+        rest.append(Rows(start, max(0, row.end - start)))
+    return tuple(fromkey for fromkey in dict.fromkeys(rest) if fromkey.count)
 
 
 def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
@@ -77,12 +77,12 @@ def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
     (Rows(first=0, count=10),)
     """
     found: list[Rows] = []
-    for one in sorted(rows):
-        if found and found[-1].end >= one.first:
+    for row in sorted(rows):
+        if found and found[-1].end >= row.first:
             last = found.pop()
-            found.append(Rows(last.first, max(last.end, one.end) - last.first))
-        elif one.count:
-            found.append(one)
+            found.append(Rows(last.first, max(last.end, row.end) - last.first))
+        elif row.count:
+            found.append(row)
     return tuple(found)
 
 

@@ -326,7 +326,10 @@ shape(
     ],
     derive={
         "old_enough_before": (datetime, lambda rules: _time_of(rules.old_enough_before_s)),
-        "exemptions": (tuple[str, ...], lambda rules: [one.shown for one in rules.exemptions]),
+        "exemptions": (
+            tuple[str, ...],
+            lambda rules: [exemption.shown for exemption in rules.exemptions],
+        ),
         "expired": (tuple[str, ...], lambda rules: [one.shown for one in rules.expired]),
     },
 )

@@ -154,7 +154,7 @@ def learn(mapping: Sequence[Mapped], reading: Reading) -> None:
     """Note what a table with this map tells, and how exact its times are."""
     reading.columns |= {one.target for one in mapping}
     times = [one for one in mapping if one.target.endswith("time_ns") and one.target[0] in "amc"]
-    reading.resolution_ns = max((_RESOLUTION_NS[one.unit] for one in times), default=1)
+    reading.resolution_ns = max((_RESOLUTION_NS[time.unit] for time in times), default=1)
 
 
 def frame_of(

@@ -110,11 +110,13 @@ class Format:
     @property
     def columns(self) -> set[str]:
         """The columns of the index that it tells."""
-        return {one.column for one in self.directives if one.column is not None}
+        return {directive.column for directive in self.directives if directive.column is not None}
 
     def begins(self) -> re.Pattern[bytes]:
         """Return what a record of it begins with, the path left out."""
-        return re.compile("".join(f"{one.pattern}\t" for one in self.directives).encode("ascii"))
+        return re.compile(
+            "".join(f"{directive.pattern}\t" for directive in self.directives).encode("ascii")
+        )
 
 
 def parse_format(text: str, known: dict[str, Directive]) -> Format:
@@ -143,7 +145,7 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
             hint=f"known are {' '.join(known)}, parted by \\t; the path, %p, is the last",
         )
     found = Format(text, tuple(known[directive] for directive in before), terminator)
-    columns = [one.column for one in found.directives if one.column is not None]
+    columns = [directive.column for directive in found.directives if directive.column is not None]
     if len(set(columns)) != len(columns):
         raise UsageError(f"the format {visible(text)!r} has a directive twice", hint=hint)
     for needed in ("uid", "size_bytes"):
@@ -258,11 +260,11 @@ def frame_of(
     columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
     readers = {**_readers(), **special}
     series = [
-        readers[one.column](fields.text_of(one.column, values))
-        if one.column in readers
-        else fields.names_of(one.column, values)
-        for one, values in zip(form.directives, columns, strict=False)
-        if one.column is not None
+        readers[directive.column](fields.text_of(directive.column, values))
+        if directive.column in readers
+        else fields.names_of(directive.column, values)
+        for directive, values in zip(form.directives, columns, strict=False)
+        if directive.column is not None
     ]
     return placed(_with_identity(pl.DataFrame(series)), found, columns[-1], reading)
 
