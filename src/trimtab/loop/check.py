@@ -252,16 +252,18 @@ class _Check:
         state = self.reach.describe(path.real_path)
         if path.read_only or (state.space is not None and state.space.read_only):
             raise ToolError(
-                f"{path.path} is mounted read-only: nothing can be written to measure it",
-                hint="look without measuring: --no-probe",
+                f"{path.path} is mounted read-only: a probe cannot write there",
+                code="read-only",
+                hint="check without a probe: --no-probe",
             )
         if not state.writable:
             raise ToolError(
                 f"no permission to write in {path.path}",
-                hint="name a directory that you may write in, or look only: --no-probe",
+                code="no-permission",
+                hint="name a directory that you may write in, or check without a probe: --no-probe",
             )
         if state.space is None:
-            raise ToolError(f"the free space of {path.path} is not known")
+            raise ToolError(f"the free space of {path.path} is unknown", code="free-space-unknown")
         instrument = choose(self.wanted.benchmark, self.reach)
         spec = plan_probe(
             self.wanted.request,
@@ -382,7 +384,9 @@ def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
 
     state = reach.describe(path)
     if state.kind != "directory":
-        raise UsageError(f"{visible(path)} is not a directory", hint="name a directory")
+        raise UsageError(
+            f"{visible(path)} is not a directory", code="not-a-directory", hint="name a directory"
+        )
 
 
 def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path:
@@ -398,7 +402,9 @@ def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
     except OSError as error:
         raise UnreadableError(
-            f"{directory} cannot be made: {error.strerror}", hint="name a file with --report"
+            f"{directory} cannot be created: {error.strerror}",
+            code="cannot-write",
+            hint="name a file with --report",
         ) from error
     # Two paths may read alike once their signs are gone: the hash keeps them apart.
     path = driver.description.real_path

@@ -93,7 +93,8 @@ def correlate_site(
     if not series:
         raise UsageError(
             f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
-            hint="trimtab status lists what is kept; --since, --until, --probe, --metric",
+            code="too-few-runs",
+            hint="trimtab status lists the series; --since, --until, --probe, --metric",
         )
     times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
     telemetry = _of_site(store, place.name, times, progress)
@@ -121,7 +122,8 @@ def correlate_site(
         )
     if not found:
         raise UsageError(
-            f"no telemetry of {place.name} is kept from that time",
+            f"no telemetry of {place.name} is stored for that time",
+            code="no-telemetry",
             hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
         )
     progress("done", 1.0)
@@ -133,7 +135,7 @@ def _end(store: Store, place: Place, until: str | None) -> datetime:
         return parse_moment(until, place.timezone)
     lasts = [one.last_at for one in store.series(place.name) if one.last_at is not None]
     if not lasts:
-        raise UsageError(f"no run of {place.name} has a time")
+        raise UsageError(f"no run of {place.name} has a time", code="no-times")
     return max(lasts)
 
 

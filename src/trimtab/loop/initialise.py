@@ -87,7 +87,11 @@ def discover(
     description = LocalDriver(wanted.path, execute=execute).description
     state = bounded.describe(wanted.path)
     if state.kind != "directory":
-        raise UsageError(f"{visible(wanted.path)} is not a directory", hint="name a mount point")
+        raise UsageError(
+            f"{visible(wanted.path)} is not a directory",
+            code="not-a-directory",
+            hint="name a mount point",
+        )
     entry = DRIVERS[wanted.driver] if wanted.driver else driver_of_mount(description.kind)
     if entry.named and entry.has_servers:
         found = _lustre(wanted, description, execute, reach)
@@ -108,7 +112,8 @@ def _refuse_name(name: str | None) -> None:
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(
             f"--name: {visible(name[:80])!r} is not a name",
-            hint="small letters, digits and, between them, dashes; 64 at most",
+            code="name-invalid",
+            hint="use at most 64 lower-case letters, digits and, between them, dashes",
         )
 
 
@@ -117,10 +122,15 @@ def _refuse_what_is_of_lustre(wanted: Wanted, description: PathDescription) -> N
         return
     of_lustre = "--servers, --ssh, --sudo and --user are for Lustre"
     if description.kind == "lustre":
-        raise UsageError(f"{of_lustre}, and --driver is local", hint="take --driver lustre")
+        raise UsageError(
+            f"{of_lustre}, and --driver is local",
+            code="driver-mismatch",
+            hint="use --driver lustre",
+        )
     raise UsageError(
-        f"{visible(wanted.path)} is no Lustre mount; {of_lustre}",
-        hint="name the mount point of a client, or leave them out",
+        f"{visible(wanted.path)} is not a Lustre mount; {of_lustre}",
+        code="not-lustre",
+        hint="name the mount point of a client, or omit these options",
     )
 
 
@@ -146,8 +156,9 @@ def _lustre(
     )
     if file_system is None:
         raise UsageError(
-            f"{visible(wanted.path)} is no Lustre file system that lfs df knows",
-            hint="name the mount point of a client, or take --driver local",
+            f"{visible(wanted.path)} is not a Lustre file system that lfs df lists",
+            code="not-lustre",
+            hint="name the mount point of a client, or use --driver local",
         )
     site = Site(
         name=wanted.name or _name_of(file_system),

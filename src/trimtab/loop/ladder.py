@@ -109,17 +109,22 @@ def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
     """
     if state.kind is not None:
         raise UsageError(
-            f"{visible(where)} is a {state.kind.replace('-', ' ')}: no site, no directory and no "
+            f"{visible(where)} is a {state.kind.replace('-', ' ')}: not a site, a directory or a "
             f"{SITE_FILE} file",
-            hint="name a site, a mount, or a FILE.toml with [ladder]; trimtab import keeps results",
+            code="site-unknown",
+            hint="name a site, a mount, or a FILE.toml with [ladder]; or use trimtab import",
         )
     if "/" in where and state.failure is not None:
         raise bounded.error_of(state.failure, where)
     try:
         find_site(where)
     except UsageError as error:
-        raise UsageError(f"{error.message}; {nowhere}", hint=error.hint) from error
-    raise UsageError(f"{visible(where)} is neither a site nor a directory; {nowhere}")
+        raise UsageError(
+            f"{error.message}; {nowhere}", code="site-unknown", hint=error.hint
+        ) from error
+    raise UsageError(
+        f"{visible(where)} is neither a site nor a directory; {nowhere}", code="site-unknown"
+    )
 
 
 def of_file(file: LadderFile) -> LadderInput:

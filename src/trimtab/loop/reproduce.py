@@ -38,6 +38,7 @@ def reproduced(
         if name not in DOCUMENTS:
             raise UsageError(
                 f"there is no document {visible(name[:40])!r}",
+                code="document-unknown",
                 hint=f"known: {', '.join(DOCUMENTS)}",
             )
     if report is not None:
@@ -48,7 +49,9 @@ def reproduced(
         found = reproduce(terms, together, progress)
     if not found.rows:
         raise UsageError(
-            f"everything in {', '.join(terms.documents)} needs time", hint="leave --layers out"
+            f"everything in {', '.join(terms.documents)} needs time",
+            code="layers-empty",
+            hint="omit --layers",
         )
     if report is not None:
         write_report(Path(report), render_reproduction(found))

@@ -159,16 +159,18 @@ def _content(name: str) -> bytes:
             return sys.stdin.buffer.read()
         return Path(name).read_bytes()
     except OSError as error:
-        raise UnreadableError(f"{visible(name)} cannot be read: {error.strerror}") from error
+        raise UnreadableError(
+            f"{visible(name)} cannot be read: {error.strerror}", code="cannot-read"
+        ) from error
 
 
 def _table(content: bytes, shown: str) -> pl.DataFrame:
     """Return the table as it is written: text in all cells of a CSV, types as Parquet has them."""
     if not content.strip():
-        raise DataError(f"{shown} is empty")
+        raise DataError(f"{shown} is empty", code="file-empty")
     table = _parsed(content, shown)
     if table.is_empty():
-        raise DataError(f"{shown} has columns and no row ({_names(table)})")
+        raise DataError(f"{shown} has columns and no row ({_names(table)})", code="file-empty")
     return table
 
 
@@ -186,14 +188,19 @@ def _parsed(content: bytes, shown: str) -> pl.DataFrame:
         )
     except (pl.exceptions.PolarsError, ValueError, OSError) as error:
         first = str(error).splitlines()[0]
-        raise DataError(f"{shown} is no table that can be read: {first}") from error
+        raise DataError(
+            f"{shown} is not a readable table: {first}", code="table-unreadable"
+        ) from error
 
 
 def _time_column(table: pl.DataFrame, asked: str | None, timezone: str, shown: str) -> str:
     if asked is not None:
         _there(table, asked, "--time")
         if _times(table, asked, timezone).is_null().all():
-            raise DataError(f"column {visible(asked)!r} of {shown} holds no time: {_HINT_TIME}")
+            raise DataError(
+                f"column {visible(asked)!r} of {shown} holds no time: {_HINT_TIME}",
+                code="column-without-times",
+            )
         return asked
     by_name = [one for one in table.columns if one.strip().lower() in _TIME_NAMES]
     for name in (*by_name, *(one for one in table.columns if one not in by_name)):
@@ -201,7 +208,9 @@ def _time_column(table: pl.DataFrame, asked: str | None, timezone: str, shown: s
         if times.len() and times.is_not_null().mean() >= 0.5:  # type: ignore[operator]
             return name
     raise UsageError(
-        f"no column of {shown} holds times ({_names(table)})", hint=f"--time COL; {_HINT_TIME}"
+        f"no column of {shown} holds times ({_names(table)})",
+        code="column-missing",
+        hint=f"--time COL; {_HINT_TIME}",
     )
 
 
@@ -214,7 +223,10 @@ def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) 
     if columns.value is not None:
         _there(table, columns.value, "--value")
         if _numbers(table, columns.value).is_null().all():
-            raise DataError(f"column {visible(columns.value)!r} of {shown} holds no number")
+            raise DataError(
+                f"column {visible(columns.value)!r} of {shown} holds no number",
+                code="column-without-numbers",
+            )
         return columns.value
     own = [
         name
@@ -227,18 +239,23 @@ def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) 
     if not own:
         raise UsageError(
             f"no column of {shown} holds numbers ({_names(table)})",
+            code="column-missing",
             hint="--value COL; a number is written with a point, and is 1e-100 to 1e100 in size",
         )
     several = ", ".join(visible(name) for name in own[:8])
     raise UsageError(
-        f"several columns of {shown} hold numbers: {several}", hint="--value COL says which"
+        f"several columns of {shown} hold numbers: {several}",
+        code="column-ambiguous",
+        hint="select one with --value COL",
     )
 
 
 def _there(table: pl.DataFrame, name: str, option: str) -> None:
     if name not in table.columns:
         raise UsageError(
-            f"there is no column {visible(name)!r}", hint=f"{option}: one of {_names(table)}"
+            f"there is no column {visible(name)!r}",
+            code="column-missing",
+            hint=f"{option}: one of {_names(table)}",
         )
 
 
@@ -334,8 +351,9 @@ def _split(rows: pl.DataFrame, shown: str, by: str | None) -> list[tuple[str | N
     parts = rows.partition_by("series", as_dict=True, maintain_order=True)
     if len(parts) > _SERIES_MAXIMUM:
         raise UsageError(
-            f"column {visible(by)!r} of {shown} tells {len(parts)} series apart",
-            hint=f"more than {_SERIES_MAXIMUM}; is it the column that was meant?",
+            f"column {visible(by)!r} of {shown} separates {len(parts)} series",
+            code="too-many-series",
+            hint=f"more than {_SERIES_MAXIMUM}; is it the right column?",
         )
     return [(str(label), part) for (label,), part in parts.items()]
 

@@ -58,5 +58,7 @@ def raw_output(store: Store, prefix: str, ordinal: int) -> bytes:
         if one.ordinal == ordinal:
             return store.raw_output(one).stdout
     raise UsageError(
-        f"the run has no output {ordinal}", hint=f"it has {len(outputs)}, counted from 0"
+        f"the run has no output {ordinal}",
+        code="output-unknown",
+        hint=f"it has {len(outputs)}, counted from 0",
     )

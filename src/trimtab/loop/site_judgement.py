@@ -182,8 +182,9 @@ def judge_site(
     told = any(one.overall.n or one.invalid or one.missing for one in judged)
     if not told and not tails:
         raise UsageError(
-            f"nothing of that is kept of {visible(place.name)}",
-            hint="trimtab status shows what is; --since, --until, --probe and --metric narrow it",
+            f"no matching series is stored for {visible(place.name)}",
+            code="no-series",
+            hint="trimtab status lists the series; check --since, --until, --probe and --metric",
         )
     found = SiteJudgement(
         site=place.name,

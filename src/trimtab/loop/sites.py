@@ -60,7 +60,9 @@ def only_site() -> LoadedSite:
     known = known_sites()
     if len(known) != 1:
         names = ", ".join(known) or "none: trimtab init PATH writes one"
-        raise UsageError("which site is meant is not said", hint=f"--site; there are {names}")
+        raise UsageError(
+            "no site is named", code="site-ambiguous", hint=f"--site; there are {names}"
+        )
     return load_site(next(iter(known.values())))
 
 
@@ -90,7 +92,8 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
     here = bounded.describe(where)
     if here.kind == "directory" and here.real_path != bounded.describe(loaded.site.path).real_path:
         raise UsageError(
-            f"{where} is a site, and a directory here",
+            f"{where} is both a site and a directory here",
+            code="site-ambiguous",
             hint=f"write ./{where} for the directory, or {path} for the site",
         )
     return loaded

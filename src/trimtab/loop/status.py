@@ -173,7 +173,8 @@ def site_of(store: Store, where: str) -> str:
     if state.failure is not None and "/" in where:
         raise bounded.error_of(state.failure, where)
     raise UsageError(
-        f"nothing is kept of {visible(where)} yet",
+        f"nothing is stored for {visible(where)} yet",
+        code="site-unknown",
         hint=f"known: {', '.join(map(visible, known)) or 'none'}; trimtab check PATH measures",
     )
 

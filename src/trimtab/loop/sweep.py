@@ -192,7 +192,8 @@ class SweepWork:
             if in_a_row == FAILURES_MAXIMUM:
                 raise ToolError(
                     f"{in_a_row} points in a row could not be measured, the last: {problem}",
-                    hint="what was measured is kept; mend it and start again to go on",
+                    code="points-failed",
+                    hint="results so far are stored; fix the problem and start again to resume",
                 )
         state = state_of(sweep, self.site, self.probe, self.store)
         return replace(state, failures=tuple(failures))

@@ -109,7 +109,8 @@ def _length_s(wanted: Wanted) -> float:
     if not 0.0 < until_s <= length_s:
         raise UsageError(
             f"--until is {until_s / 86400:g} days and the scenario has {length_s / 86400:g}",
-            hint="a longer one: [scenario] length",
+            code="until-too-late",
+            hint="lengthen it: [scenario] length",
         )
     return until_s
 
@@ -118,20 +119,24 @@ def _refuse_used(directory: Path) -> None:
     """Raise where a directory holds a life, or what a simulation left that was killed."""
     if Diary(directory).path.exists():
         raise RefusedError(
-            f"{directory} holds the life of a twin already",
+            f"{directory} already holds the life of a twin",
+            code="twin-exists",
             hint="name another with --directory, or remove it",
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnreadableError(f"{directory} cannot be made: {error.strerror}") from error
+        raise UnreadableError(
+            f"{directory} cannot be created: {error.strerror}", code="cannot-write"
+        ) from error
 
 
 def _refuse_known(store: Store, name: str) -> None:
     """Raise where a store has something of that site: one record cannot hold two lives."""
     if any(one.name == name for one in store.sites()):
         raise RefusedError(
-            f"{store.location} holds a site {name} already",
+            f"{store.location} already holds a site {name}",
+            code="site-exists",
             hint="name another store with --store, or give the scenario another name",
         )
 
@@ -264,4 +269,6 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UnreadableError(f"{path} cannot be written: {error.strerror}") from error
+        raise UnreadableError(
+            f"{path} cannot be written: {error.strerror}", code="cannot-write"
+        ) from error

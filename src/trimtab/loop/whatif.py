@@ -65,7 +65,9 @@ def what_if(
         A worker was killed.
     """
     if not 1 <= asked.seeds <= _SEEDS_MOST:
-        raise UsageError(f"--seeds: {asked.seeds} is to be 1 to {_SEEDS_MOST}")
+        raise UsageError(
+            f"--seeds: {asked.seeds} must be 1 to {_SEEDS_MOST}", code="option-invalid"
+        )
     scenario = scenario_of(asked.where)
     if asked.classes is not None:
         from trimtab.twin.scenario.keys import replace_key
@@ -76,7 +78,8 @@ def what_if(
         raise UsageError(
             f"--until: {until_s / 86400:.0f} days are more than the scenario has "
             f"({scenario.length_s / 86400:.0f})",
-            hint="a scenario's length is its own key: scenario.length",
+            code="until-too-late",
+            hint="set scenario.length for a longer one",
         )
     cases = combinations(scenario, [parse_axis(one) for one in asked.vary], most=asked.most)
     hint = "fewer --workers need less memory; what was done is kept, so start it again"
@@ -107,7 +110,8 @@ def scenario_of(where: str) -> Scenario:
     site = open_site(where).site
     if not DRIVERS[site.driver].simulated or site.scenario is None:
         raise UsageError(
-            f"{visible(where[:80])} is a real site: nothing is known here of what its users do",
+            f"{visible(where[:80])} is a real site: its users' behaviour is unknown",
+            code="not-a-twin",
             hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
         )
     named = site.scenario

@@ -58,7 +58,9 @@ def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
             yield pool
         except BrokenProcessPool as error:
             raise ToolError(
-                "a worker process was killed, perhaps for want of memory", hint=hint
+                "a worker process was killed, possibly out of memory",
+                code="worker-killed",
+                hint=hint,
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

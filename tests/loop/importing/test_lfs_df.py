@@ -186,8 +186,9 @@ def test_a_line_that_was_lost_or_altered_is_refused(position: int) -> None:
 
 
 def test_two_times_in_one_file_are_refused() -> None:
-    with pytest.raises(DataError, match="two times"):
+    with pytest.raises(DataError) as caught:
         snapshots(source(SPACE + SPACE), AT)
+    assert caught.value.code == "lfs-df-repeated"
 
 
 def test_numbers_for_people_are_not_used() -> None:

@@ -138,12 +138,12 @@ def test_a_target_in_use_is_refused(place: Place) -> None:
 
 def test_which_osts_is_to_be_said(place: Place) -> None:
     for asked, why in (
-        (on_servers(), "which OSTs is not said"),
+        (on_servers(), "no OST is named"),
         (on_servers("OST00ff"), "there is no OST 'OST00ff'"),
         (on_servers("MDT0000"), "there is no OST 'MDT0000'"),
         (on_servers("OST0000", size_bytes=SIZE + 1), "whole number of records"),
         (on_servers("OST0000", threads=3, objects=2), "3 threads and 2 objects"),
-        (Asked(way="client", benchmark="fio"), "fio does not write into files"),
+        (Asked(way="client", benchmark="fio"), "fio cannot write into files"),
     ):
         with pytest.raises(UsageError, match=why):
             prepare(place.site, place.driver(), asked, place.tools())

@@ -82,14 +82,17 @@ def compare_sides(request: Request) -> CompareResult:
     """
     if request.metric is not None and request.metric not in METRIC_UNITS:
         raise UsageError(
-            f"{request.metric!r} is not a metric", hint=f"there are {', '.join(METRIC_UNITS)}"
+            f"{request.metric!r} is not a metric",
+            code="metric-unknown",
+            hint=f"there are {', '.join(METRIC_UNITS)}",
         )
     summaries = [_published(text, request.metric) for text in (request.before, request.after)]
     if summaries[0] is not None and summaries[1] is not None:
         return _compare_published(request, summaries[0], summaries[1])
     if summaries[0] is not None or summaries[1] is not None:
         raise UsageError(
-            "one side is a published result and the other is kept here",
+            "one side is a published result and the other is in the store",
+            code="sides-differ",
             hint="write both as mean±deviation/n; trimtab status shows mean, COV and n",
         )
     return _compare_kept(request)
@@ -116,7 +119,8 @@ def _compare_published(
     if not common:
         raise UsageError(
             f"{request.before} and {request.after} have no metric in common",
-            hint="metric, layer and unit have to be the same",
+            code="no-common-metric",
+            hint="metric, layer and unit must be the same",
         )
     terms = request.terms
     if request.targets is not None:
@@ -158,7 +162,7 @@ def _by_name(summaries: Sequence[Summary], text: str) -> dict[_Name, Summary]:
     for one in summaries:
         name = (one.metric, one.layer, one.unit)
         if name in found:
-            raise UsageError(f"{text} has {_in_words(name)} twice")
+            raise UsageError(f"{text} has {_in_words(name)} twice", code="published-repeated")
         found[name] = one
     return found
 
@@ -223,7 +227,11 @@ def _side(
         stores[url] = opened.enter_context(open_store(url))
     store = stores[url]
     if word is None:
-        raise UsageError(f"{operand.text!r} does not say of which site", hint="name it with --site")
+        raise UsageError(
+            f"{operand.text!r} does not name a site",
+            code="site-missing",
+            hint="name it with --site",
+        )
     kept = {site.name: site for site in store.sites()}
     as_ids = as_runs(operand)
     if as_ids is not None and known is None and word not in kept:
@@ -265,7 +273,8 @@ def _require_apart(request: Request, before: SideOfStore, after: SideOfStore) ->
         raise UsageError(
             f"{len(both)} run{'s are' if len(both) > 1 else ' is'} on both sides of "
             f"{visible(request.before)} and {visible(request.after)}",
-            hint="a stretch FROM..TO has its beginning within and its end not",
+            code="sides-overlap",
+            hint="FROM..TO includes FROM and excludes TO",
         )
 
 

@@ -180,8 +180,9 @@ def _of_setting(
     if not found:
         names = sorted({name for run in runs for name in _settings(run)})
         raise UsageError(
-            f"no run fits {operand.text!r}",
-            hint=f"runs of {visible(site)} were asked for: {', '.join(names) or 'nothing'}",
+            f"no run matches {operand.text!r}",
+            code="no-runs",
+            hint=f"runs of {visible(site)} were requested: {', '.join(names) or 'nothing'}",
         )
     return found
 

@@ -224,7 +224,8 @@ def _explain_at(
     known, incidents, standing = _looked(store, place, together=together, progress=progress)
     if not known.record_from <= at <= known.now + _DAY:
         raise UsageError(
-            f"nothing is kept of {at.isoformat()}",
+            f"nothing is stored for {at.isoformat()}",
+            code="time-outside-record",
             hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
         )
     there = [

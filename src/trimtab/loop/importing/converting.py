@@ -32,5 +32,5 @@ def converted(content: bytes) -> bytes | None:
         result = execute(argv, timeout_s=_TIMEOUT_S, output_limit_bytes=_LIMIT_BYTES)
     if result.timed_out or result.truncated or not result.stdout:
         said = result.problem or "it printed nothing"
-        raise DataError(f"PyDarshan cannot read this log of Darshan: {said}")
+        raise DataError(f"PyDarshan cannot read this Darshan log: {said}", code="format-unreadable")
     return result.stdout

@@ -420,7 +420,11 @@ def terms_of(
 def check_kind(kind: str | None) -> None:
     """Raise UsageError where there is no such format."""
     if kind is not None and kind not in kinds():
-        raise UsageError(f"there is no format {kind!r}", hint=f"there are {', '.join(kinds())}")
+        raise UsageError(
+            f"there is no format {kind!r}",
+            code="format-unknown",
+            hint=f"there are {', '.join(kinds())}",
+        )
 
 
 def _check_zone(zone: str) -> None:
@@ -428,5 +432,7 @@ def _check_zone(zone: str) -> None:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UsageError(
-            f"{zone[:80]!r} is no time zone", hint="write an IANA name: Europe/Zurich, UTC"
+            f"{zone[:80]!r} is not a time zone",
+            code="timezone-unknown",
+            hint="use an IANA name: Europe/Zurich, UTC",
         ) from error

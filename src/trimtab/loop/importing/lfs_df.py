@@ -52,7 +52,11 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
     names = tuple(dict.fromkeys((*spaces, *inodes)))
     if not names:
         said = "; ".join(dict.fromkeys(_complaints(source)))
-        raise DataError(f"no file system of lfs df can be used: {said or 'there is none'}", line=1)
+        raise DataError(
+            f"no file system of lfs df can be used: {said or 'there is none'}",
+            code="lfs-df-unusable",
+            line=1,
+        )
     return tuple((name, _snapshot(at, spaces.get(name), inodes.get(name))) for name in names)
 
 
@@ -79,13 +83,16 @@ def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
             continue
         if df.file_system in found:
             raise DataError(
-                f"{df.file_system} stands there twice: these are two times",
+                f"{df.file_system} appears twice: the file holds more than one time",
+                code="lfs-df-repeated",
                 line=df.lines[0].line or None,
                 hint="import a file for each time",
             )
         if df.summary is not None and not df.complete:
             said = next((one for one in df.problems if "altered" in one), df.problems[0])
-            raise DataError(f"{df.file_system}: {said}", line=df.summary.line)
+            raise DataError(
+                f"{df.file_system}: {said}", code="lfs-df-unusable", line=df.summary.line
+            )
         found[df.file_system] = df
     return found
 

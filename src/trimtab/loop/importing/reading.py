@@ -142,7 +142,7 @@ def _read_parts(
         except DataError as error:
             notes.append(f"it also holds {what}, which cannot be read: {error.message}")
     if not found:
-        raise DataError("; ".join(notes), line=1)
+        raise DataError("; ".join(notes), code="nothing-read", line=1)
     return tuple(found), tuple(notes)
 
 
@@ -168,7 +168,9 @@ def _refuse_what_cannot_be(found: Iterable[Measurement]) -> None:
         for sample in measurement.samples:
             if (sample.repetition or 0) > REPETITION_MAXIMUM:
                 raise DataError(
-                    f"repetition {sample.repetition} is no count of anything", line=sample.line
+                    f"repetition {sample.repetition} is not a valid count",
+                    code="repetition-invalid",
+                    line=sample.line,
                 )
 
 
@@ -245,10 +247,10 @@ def _opened(path: str, *, follow: bool) -> Iterator[BinaryIO]:
     with os.fdopen(descriptor, "rb") as stream:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise DataError("it is not a regular file", file=visible(path))
+            raise DataError("it is not a regular file", code="not-a-file", file=visible(path))
         if state.st_size > SIZE_LIMIT_BYTES:
             limit = format_bytes(SIZE_LIMIT_BYTES)
-            raise DataError(f"it is larger than {limit}", file=visible(path))
+            raise DataError(f"it is larger than {limit}", code="file-too-large", file=visible(path))
         yield stream
 
 
@@ -269,14 +271,17 @@ def _content(path: str, *, follow: bool) -> bytes:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
                 content = packed.read(SIZE_LIMIT_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"a damaged gzip archive: {error}", file=visible(path)) from error
+            raise DataError(
+                f"a damaged gzip archive: {error}", code="archive-damaged", file=visible(path)
+            ) from error
     if content[257:262] == b"ustar":
         raise DataError(
             "an archive of several files (tar)",
+            code="archive",
             file=visible(path),
             hint="unpack it and import the directory",
         )
     if len(content) > SIZE_LIMIT_BYTES:
         limit = format_bytes(SIZE_LIMIT_BYTES)
-        raise DataError(f"it is larger than {limit}", file=visible(path))
+        raise DataError(f"it is larger than {limit}", code="file-too-large", file=visible(path))
     return content

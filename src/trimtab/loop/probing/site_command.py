@@ -58,6 +58,7 @@ def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
         raise RefusedError(
             f"probe {spec.name} would create {items * spec.tasks} files; {space.inodes_free} "
             f"inodes are free, and a scheduled probe takes at most {share:.0%} of them",
+            code="inodes-too-few",
             hint="lower items or tasks_per_node: runs before and after that cannot be compared",
         )
 
@@ -96,7 +97,11 @@ def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
 def _find_mdtest(reach: Reach) -> Tool:
     path = reach.which(mdtest.KIND)
     if path is None:
-        raise ToolError("mdtest is not on PATH", hint="it comes with IOR: github.com/hpc/ior")
+        raise ToolError(
+            "mdtest is not on PATH",
+            code="program-missing",
+            hint="it comes with IOR: github.com/hpc/ior",
+        )
 
     def ask(argv: tuple[str, ...]) -> RawOutput:
         result = reach.execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
@@ -104,12 +109,14 @@ def _find_mdtest(reach: Reach) -> Tool:
 
     version = mdtest.version(ask, path)
     if isinstance(version, NotAvailable):
-        raise ToolError(f"mdtest cannot be used: {version.reason}")
+        raise ToolError(f"mdtest cannot be used: {version.reason}", code="program-unusable")
     return Tool(mdtest.KIND, path, version)
 
 
 def _launcher(kind: str, reach: Reach) -> Launcher:
     launcher = reach.find_launcher(kind)
     if isinstance(launcher, NotAvailable):
-        raise ToolError(f"launcher {kind} cannot be used: {launcher.reason}")
+        raise ToolError(
+            f"launcher {kind} cannot be used: {launcher.reason}", code="launcher-unusable"
+        )
     return launcher

@@ -59,8 +59,9 @@ def choose(name: str, reach: Reach, *, kind: str | None = None) -> Instrument:
             return found
         reasons.append(f"{candidate}: {found.reason}")
     raise ToolError(
-        f"nothing to measure with ({'; '.join(reasons)})",
-        hint="install fio, or take --probe builtin, which comes with Trimtab",
+        f"no benchmark can be used ({'; '.join(reasons)})",
+        code="no-benchmark",
+        hint="install fio, or use --probe builtin, which comes with Trimtab",
     )
 
 

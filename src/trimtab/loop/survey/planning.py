@@ -45,13 +45,19 @@ def choose(snapshot: Snapshot, names: Sequence[str], *, everything: bool) -> tup
     """
     osts = sorted(one.target.name for one in snapshot.targets if one.target.kind == "ost")
     if not osts:
-        raise UsageError("the site has no OST that is known: a survey is of Lustre's OSTs")
+        raise UsageError(
+            "no OST of the site is known: a survey measures Lustre's OSTs", code="no-ost"
+        )
     unknown = [name for name in names if name not in osts]
     if unknown:
-        raise UsageError(f"there is no OST {unknown[0]!r}", hint=f"known: {', '.join(osts[:12])}")
+        raise UsageError(
+            f"there is no OST {unknown[0]!r}",
+            code="target-unknown",
+            hint=f"known: {', '.join(osts[:12])}",
+        )
     if not names and not everything:
         raise UsageError(
-            "which OSTs is not said", hint="name them with --target, or take --all of them"
+            "no OST is named", code="target-missing", hint="name OSTs with --target, or use --all"
         )
     return tuple(osts) if everything else tuple(dict.fromkeys(names))
 
@@ -138,7 +144,8 @@ def refuse_named(candidates: Iterable[Candidate]) -> None:
     if reasons:
         raise RefusedError(
             f"not surveyed: {'; '.join(reasons[:8])}",
-            hint="nothing was done; leave them out, or wait until they are well and idle",
+            code="survey-refused",
+            hint="nothing was done; leave them out, or wait until they are healthy and idle",
         )
 
 

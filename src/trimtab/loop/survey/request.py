@@ -93,12 +93,19 @@ class Asked:
         for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"{name} is {value:g}: it must be more than nothing")
+                raise UsageError(
+                    f"{name} is {value:g}: it must be greater than 0", code="option-invalid"
+                )
         if self.deadline_s is not None and self.deadline_s < 1:
             # timeout(1) takes whole seconds from here, and 0 for no deadline at all.
-            raise UsageError(f"deadline_s is {self.deadline_s:g}: it must be a second at least")
+            raise UsageError(
+                f"deadline_s is {self.deadline_s:g}: it must be at least 1 s", code="option-invalid"
+            )
         if self.load_bytes_per_s is not None and not self.load_bytes_per_s >= 0:
-            raise UsageError(f"load_bytes_per_s is {self.load_bytes_per_s:g}: it is no rate")
+            raise UsageError(
+                f"load_bytes_per_s is {self.load_bytes_per_s:g}: it must be a rate of at least 0",
+                code="option-invalid",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +151,11 @@ def prepare(site: Site, driver: Driver, asked: Asked, tools: Tools | None = None
     tools = tools or Tools()
     on_server = asked.way == "server"
     if on_server and not site.servers.names:
-        raise UsageError(f"{site.name} names no servers", hint="write [servers] into its site file")
+        raise UsageError(
+            f"{site.name} names no servers",
+            code="no-servers",
+            hint="add [servers] to its site file",
+        )
     size_bytes = asked.size_bytes
     if size_bytes is None:
         size_bytes = SERVER_BYTES if on_server else CLIENT_BYTES
@@ -212,8 +223,9 @@ def error_of(survey: Survey) -> ToolError | RefusedError | None:
 def _on_client(asked: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:
     if asked.benchmark not in pinnable():
         raise UsageError(
-            f"{asked.benchmark} does not write into files that stand on their targets already",
-            hint=f"take {' or '.join(sorted(pinnable()))}",
+            f"{asked.benchmark} cannot write into files that are already placed on their targets",
+            code="benchmark-unsuitable",
+            hint=f"use {' or '.join(sorted(pinnable()))}",
         )
     spec = client.spec_of(
         size_bytes,

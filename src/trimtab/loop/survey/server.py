@@ -209,7 +209,9 @@ class _Survey:
             group.free_before = free_bytes(run, server, group.names)
             directory = answer_of(run, server, _MAKE_DIRECTORY).strip()
             if not records.is_directory(directory):
-                raise ToolError(f"{server}: mktemp made no directory: {directory[:80]!r}")
+                raise ToolError(
+                    f"{server}: mktemp made no directory: {directory[:80]!r}", code="mktemp-failed"
+                )
             group.directory = directory
             self._note(group, records.begins(server, directory))
         except TrimtabError as error:

@@ -56,7 +56,9 @@ def answer_of(run: RunEach, server: str, argv: Sequence[str], timeout_s: float =
     """
     result = run({server: argv}, timeout_s)[server]
     if result.problem is not None:
-        raise ToolError(f"{server}: {' '.join(argv[:3])}: {complaint(result)}")
+        raise ToolError(
+            f"{server}: {' '.join(argv[:3])}: {complaint(result)}", code="server-command-failed"
+        )
     return text_of(result)
 
 
@@ -70,7 +72,7 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
     """
     found = parse_device_list(answer_of(run, server, ("lctl", "dl")))
     if not found.devices:
-        raise ToolError(f"{server}: lctl dl names no device")
+        raise ToolError(f"{server}: lctl dl names no device", code="lctl-unreadable")
     return frozenset(device.name for device in found.devices if device.type == _ECHO)
 
 
@@ -91,5 +93,8 @@ def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, i
             found[wanted[name]] = int(value) * 1024
     missing = [name for name in targets if name not in found]
     if missing:
-        raise ToolError(f"{server} does not tell what is free on {', '.join(missing)}")
+        raise ToolError(
+            f"{server} does not report the free space of {', '.join(missing)}",
+            code="free-space-unknown",
+        )
     return found

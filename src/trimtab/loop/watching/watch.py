@@ -363,9 +363,10 @@ class Watch:
         )
         if there is not None:
             raise RefusedError(
-                f"{site.name} is watched already: by {there.holder} since "
+                f"{site.name} is already watched by {there.holder} since "
                 f"{there.taken_at.isoformat(timespec='seconds')}",
-                hint="stop that one first; where its host is gone its lease lapses "
+                code="already-watched",
+                hint="stop that one first; if its host is gone, its lease expires "
                 f"{there.until.isoformat(timespec='seconds')}",
             )
         self._lease_until = until
@@ -403,8 +404,9 @@ class Watch:
         ):
             self._lease_until = None
             raise RefusedError(
-                f"{name} is watched by another process by now",
-                hint="this watch was held up for longer than its lease",
+                f"{name} is now watched by another process",
+                code="lease-lost",
+                hint="this watch was delayed for longer than its lease",
             )
         self._lease_until = until
 
