@@ -133,7 +133,7 @@ def correlate_site(
 def _end(store: Store, place: Place, until: str | None) -> datetime:
     if until is not None:
         return parse_moment(until, place.timezone)
-    lasts = [one.last_at for one in store.series(place.name) if one.last_at is not None]
+    lasts = [series.last_at for series in store.series(place.name) if series.last_at is not None]
     if not lasts:
         raise UsageError(f"no run of {place.name} has a time", code="no-times")
     return max(lasts)

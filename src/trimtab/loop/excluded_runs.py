@@ -60,12 +60,14 @@ def _why(run: Run) -> str | None:
         return None
     if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
         return f"{run.status.value}: {run.problem}" if run.problem else run.status.value
-    totals = [one for one in run.samples if one.statistic == "total" and one.target is None]
+    totals = [
+        sample for sample in run.samples if sample.statistic == "total" and sample.target is None
+    ]
     # What was moved is what was asked for, not what was achieved.
-    figures = [one for one in totals if one.unit != "B"]
-    if any(one.believed for one in figures):
+    figures = [total for total in totals if total.unit != "B"]
+    if any(figure.believed for figure in figures):
         return None
-    reasons = Counter(one.reason for one in figures if one.reason is not None)
+    reasons = Counter(figure.reason for figure in figures if figure.reason is not None)
     if not reasons:
         return run.problem or "it has no figure of the whole"
     return reasons.most_common(1)[0][0]

@@ -24,7 +24,11 @@ def metrics_of(run: Run, history: Sequence[HistoryPoint]) -> tuple[str, ...]:
     history
         Runs of the same probe: one that did not finish has measured nothing itself.
     """
-    found = {one.metric for one in run.samples if one.statistic == "total" and one.target is None}
+    found = {
+        sample.metric
+        for sample in run.samples
+        if sample.statistic == "total" and sample.target is None
+    }
     found |= {point.metric for point in history}
     if not found or not found.isdisjoint(METRICS):
         return METRICS

@@ -172,7 +172,7 @@ def hardware_of(site: Site, snapshot: Snapshot | None) -> tuple[Hardware, tuple[
     stated, notes = with_data_sheet(site.hardware)
     osts = None
     if snapshot is not None:
-        osts = sum(one.target.kind != "mdt" for one in snapshot.targets) or None
+        osts = sum(target.target.kind != "mdt" for target in snapshot.targets) or None
     oss = len(site.servers.oss) or (None if DRIVERS[site.driver].networked else 1)
     return replace(stated, osts=stated.osts or osts, oss=stated.oss or oss), notes
 

@@ -94,7 +94,9 @@ class Chooser:
                     if _suits(run, metric) and (one := self._found(series, run, metric, own)):
                         found.setdefault((layer, metric), []).append(one)
         for (layer, metric), candidates in found.items():
-            asked = [one for one in candidates if one.series.comparability in wanted]
+            asked = [
+                candidate for candidate in candidates if candidate.series.comparability in wanted
+            ]
             yield self._rung(layer, metric, _best(asked or candidates), candidates)
 
     def _newest(
@@ -302,9 +304,9 @@ class Chooser:
         snapshot = None if at is None else self.store.latest_snapshot(self.site.name, at)
         if at is None or snapshot is None or at - snapshot.at > SNAPSHOT_NEAR:
             return None
-        targets = [one for one in snapshot.targets if one.target.kind != "mdt"]
-        used = [one.number("used_bytes") for one in targets]
-        available = [one.number("available_bytes") for one in targets]
+        targets = [target for target in snapshot.targets if target.target.kind != "mdt"]
+        used = [target.number("used_bytes") for target in targets]
+        available = [target.number("available_bytes") for target in targets]
         if not targets or None in used or None in available:
             return None
         total = sum(filter(None, used)) + sum(filter(None, available))
@@ -334,12 +336,18 @@ def layer_of(run: Run) -> Layer | None:
 
 def _best(candidates: Sequence[_Found]) -> _Found:
     """Return the fastest of the series that are not older than the newest by a month."""
-    times = [one.at for one in candidates if one.at is not None]
+    times = [candidate.at for candidate in candidates if candidate.at is not None]
     if times:
         recent = max(times) - APART_MAXIMUM
-        candidates = [one for one in candidates if one.at is not None and one.at >= recent]
+        candidates = [
+            candidate
+            for candidate in candidates
+            if candidate.at is not None and candidate.at >= recent
+        ]
     # Of a rate that covers nobody knows what nothing can be said.
-    return max(candidates, key=lambda one: (one.coverage != Coverage(), one.speed))
+    return max(
+        candidates, key=lambda candidate: (candidate.coverage != Coverage(), candidate.speed)
+    )
 
 
 def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[str, ...]]:

@@ -202,8 +202,8 @@ def _time_column(table: pl.DataFrame, asked: str | None, timezone: str, shown: s
                 code="column-without-times",
             )
         return asked
-    by_name = [one for one in table.columns if one.strip().lower() in _TIME_NAMES]
-    for name in (*by_name, *(one for one in table.columns if one not in by_name)):
+    by_name = [column for column in table.columns if column.strip().lower() in _TIME_NAMES]
+    for name in (*by_name, *(column for column in table.columns if column not in by_name)):
         times = _times(table, name, timezone)
         if times.len() and times.is_not_null().mean() >= 0.5:  # type: ignore[operator]
             return name

@@ -251,7 +251,11 @@ def _surveys(
 
     frame = store.survey_frame(site, since=since, until=until)
     last = None if frame.is_empty() else store.latest_snapshot(site)
-    servers = {} if last is None else {one.target.name: one.target.server for one in last.targets}
+    servers = (
+        {}
+        if last is None
+        else {target.target.name: target.target.server for target in last.targets}
+    )
     named = pl.DataFrame(
         {"target": list(servers), "server": list(servers.values())},
         schema={"target": pl.String, "server": pl.String},

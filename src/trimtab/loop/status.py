@@ -60,14 +60,14 @@ def status(
     site = None if where is None else site_of(store, where)
     kept = store.series(site)
     sweeps = sweeps_of(store, kept)
-    of_sweeps = {(one.site, one.probe) for one in sweeps}
+    of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
     kept = tuple(one for one in kept if (one.site, one.probe) not in of_sweeps)
     histories = {_key(one): store.history(*_key(one)) for one in kept}
     apart = series_apart(store, kept, histories)
     series = tuple(
-        one
+        line
         for own in kept
-        for one in _series_status(
+        for line in _series_status(
             own, histories[_key(own)], apart.get(_key(own), {}), goal=goal, window_s=window_s
         )
     )
@@ -84,7 +84,9 @@ def status(
         sweeps,
         incidents=tuple(one for name in sites for one in going_on(store, name)),
         judged=tuple(judged),
-        slowest=tuple(one for name in sites for one in slowest_targets(store, name)),
+        slowest=tuple(
+            slowest for name in sites for slowest in slowest_targets(store, name)
+        ),
     )
 
 
@@ -277,17 +279,19 @@ def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
 
 def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
     """Yield the incidents of a site that were not over when they were last looked for."""
-    for one in store.incidents(site, states=GOING_ON):
-        causes = as_list(one.document.get("causes"))
-        likeliest = as_dict(causes[0]) if causes and not one.document.get("unexplained") else {}
+    for incident in store.incidents(site, states=GOING_ON):
+        causes = as_list(incident.document.get("causes"))
+        likeliest = (
+            as_dict(causes[0]) if causes and not incident.document.get("unexplained") else {}
+        )
         yield IncidentStatus(
             site=site,
-            id=one.id,
-            at=one.at,
-            state=one.state,
-            certainty=one.certainty,
-            effect=one.effect,
-            summary=one.summary,
+            id=incident.id,
+            at=incident.at,
+            state=incident.state,
+            certainty=incident.certainty,
+            effect=incident.effect,
+            summary=incident.summary,
             cause=likeliest.get("title"),
             confidence=likeliest.get("confidence"),
         )

@@ -133,7 +133,7 @@ def _refuse_used(directory: Path) -> None:
 
 def _refuse_known(store: Store, name: str) -> None:
     """Raise where a store has something of that site: one record cannot hold two lives."""
-    if any(one.name == name for one in store.sites()):
+    if any(site.name == name for site in store.sites()):
         raise RefusedError(
             f"{store.location} already holds a site {name}",
             code="site-exists",
@@ -162,7 +162,7 @@ class _Keeper:
         self._simulation = simulation
         self._store = store
         self._writer = SiteWriter(store, wanted.scenario, path=str(wanted.directory.absolute()))
-        self._probes: dict[str, ProbeLoad] = {one.name: one for one in wanted.scenario.probes}
+        self._probes: dict[str, ProbeLoad] = {probe.name: probe for probe in wanted.scenario.probes}
         self._next_snapshot = simulation.now + timedelta(seconds=wanted.snapshot_every_s)
         self._jobs = self._surveys = self._events = self._snapshots = 0
         self._statuses: dict[RunStatus, int] = {}
@@ -170,7 +170,7 @@ class _Keeper:
             for change in wanted.scenario.changes:
                 self._writer.truth.cause(cause_of(change))
             for fault in wanted.scenario.faults:
-                self._writer.truth.cause(cause_of(fault, [ost_name(one) for one in fault.osts]))
+                self._writer.truth.cause(cause_of(fault, [ost_name(ost) for ost in fault.osts]))
 
     def run(self, until: datetime, progress: Progress) -> None:
         """Let time pass and keep what is seen."""

@@ -242,14 +242,16 @@ _FIGURES: Final = (
 def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotAvailable:
     """Return the sheet of one capacity, else that of the series, which says what it is."""
     for sheet in sheets:
-        if any(_same(wanted_bytes, one) for one in sheet.capacities_bytes):
+        if any(_same(wanted_bytes, capacity_bytes) for capacity_bytes in sheet.capacities_bytes):
             return sheet
     wanted = f"{wanted_bytes / 1e12:g} TB"
     for sheet in sheets:
         if not sheet.capacities_bytes:
             note = f"the highest of the series: what {wanted} reach is not known here"
             return replace(sheet, note=f"{sheet.note}; {note}" if sheet.note else note)
-    known = sorted(one for sheet in sheets for one in sheet.capacities_bytes)
+    known = sorted(
+        capacity_bytes for sheet in sheets for capacity_bytes in sheet.capacities_bytes
+    )
     listed = ", ".join(f"{one / 1e12:g}" for one in known)
     return NotAvailable(f"no data sheet of {sheets[0].model} with {wanted}, but with {listed} TB")
 
@@ -263,8 +265,10 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
     note = "depends on the capacity, which was not said: " + ", ".join(differing)
     return replace(
         sheets[0],
-        capacities_bytes=tuple(sorted({one for s in sheets for one in s.capacities_bytes})),
-        sources=tuple(dict.fromkeys(one for sheet in sheets for one in sheet.sources)),
+        capacities_bytes=tuple(
+            sorted({capacity_bytes for s in sheets for capacity_bytes in s.capacities_bytes})
+        ),
+        sources=tuple(dict.fromkeys(source for sheet in sheets for source in sheet.sources)),
         note=note if differing else sheets[0].note,
         **dict.fromkeys(differing),
     )

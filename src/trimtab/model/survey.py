@@ -183,7 +183,7 @@ def standings(
     for (metric, target), found in values.items():
         rates[metric][target] = median(found)
     spreads = {metric: _spread(metric, list(of.values())) for metric, of in rates.items() if of}
-    found_standings = []
+    rows = []
     for result in results:
         own = {metric: of[result.target] for metric, of in rates.items() if result.target in of}
         ratios = {
@@ -191,9 +191,15 @@ def standings(
             for metric, rate in own.items()
             if spreads[metric].median_bytes_per_s > 0
         }
-        found_standings.append(Standing(result, own, ratios))
-    found_standings.sort(key=lambda one: (one.worst is None, one.worst or 0.0, one.result.target))
-    return tuple(found_standings), tuple(spreads.values())
+        rows.append(Standing(result, own, ratios))
+    rows.sort(
+        key=lambda standing: (
+            standing.worst is None,
+            standing.worst or 0.0,
+            standing.result.target,
+        )
+    )
+    return tuple(rows), tuple(spreads.values())
 
 
 def _spread(metric: str, rates: list[float]) -> Spread:

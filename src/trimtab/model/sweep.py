@@ -94,7 +94,7 @@ class BestSetting:
     @property
     def runners_up(self) -> tuple[SettingResult, ...]:
         """Settings that cannot be told from the best, without it."""
-        return tuple(one for one in self.settings[1:] if one.may_be_best)
+        return tuple(setting for setting in self.settings[1:] if setting.may_be_best)
 
 
 @dataclass(frozen=True, slots=True)

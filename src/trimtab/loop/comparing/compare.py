@@ -159,11 +159,11 @@ _Name = tuple[str | None, str | None, str]
 
 def _by_name(summaries: Sequence[Summary], text: str) -> dict[_Name, Summary]:
     found: dict[_Name, Summary] = {}
-    for one in summaries:
-        name = (one.metric, one.layer, one.unit)
+    for summary in summaries:
+        name = (summary.metric, summary.layer, summary.unit)
         if name in found:
             raise UsageError(f"{text} has {_in_words(name)} twice", code="published-repeated")
-        found[name] = one
+        found[name] = summary
     return found
 
 

@@ -106,11 +106,11 @@ def published_file(path: str) -> tuple[Summary, ...] | None:
         raise DataError(f"is not TOML: {error}", code="not-toml", file=path) from error
     if tables is None:
         return None
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise DataError(
             "summary is not a list of tables: [[summary]]", code="published-malformed", file=path
         )
-    return tuple(_of_table(one, number, path) for number, one in enumerate(tables, start=1))
+    return tuple(_of_table(table, number, path) for number, table in enumerate(tables, start=1))
 
 
 def _of_table(table: Mapping[str, object], number: int, path: str) -> Summary:

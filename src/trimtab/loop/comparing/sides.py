@@ -240,7 +240,7 @@ def _group_of_runs(store: Store, key: tuple[str, str], runs: list[Run]) -> Group
             return _group(max(runs, key=lambda run: run.id), points)
     ordered = sorted(runs, key=lambda run: run.id)
     stretches = {}
-    for metric in dict.fromkeys(one.metric for run in ordered for one in run.samples):
+    for metric in dict.fromkeys(sample.metric for run in ordered for sample in run.samples):
         if METRIC_UNITS.get(metric, _AMOUNTS) == _AMOUNTS:
             continue
         figures = [(_figure(run, metric), run) for run in ordered]

@@ -119,7 +119,7 @@ def incidents_of(
 
 def _processes(store: Store, place: Place) -> int:
     """Return how many processes look at a site: a short record is done before they have begun."""
-    runs = sum(one.runs for one in store.series(place.name))
+    runs = sum(series.runs for series in store.series(place.name))
     return processors() if runs >= _MANY_RUNS else 1
 
 
@@ -229,14 +229,16 @@ def _explain_at(
             hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
         )
     there = [
-        one for one in incidents if one.at < at + _MINUTE and (one.until is None or at <= one.until)
+        incident
+        for incident in incidents
+        if incident.at < at + _MINUTE and (incident.until is None or at <= incident.until)
     ]
     progress("explaining", 0.7)
     answers = explain_all(store, there, known, others=incidents, together=together)
     # After the last run there is nothing to look at: what is known is that of the last hours.
     source = StoreTelemetry(store, place.name)
     moment = explain_moment(min(at, known.now), known, source, standing=standing())
-    explained = tuple(beside_standing(one, standing()) for one in answers)
+    explained = tuple(beside_standing(answer, standing()) for answer in answers)
     found = Moment(known.site, str(store.location), at, explained, moment)
     progress("explained", 1.0)
     return found
@@ -303,7 +305,9 @@ def _known(
         surveys=surveys,
         runs=tuple(run for run in runs if begin <= run.at <= end),
         limits=terms.limits(place),
-        profiles=tuple(one for one in profiles if one.at is not None and begin <= one.at <= end),
+        profiles=tuple(
+            profile for profile in profiles if profile.at is not None and begin <= profile.at <= end
+        ),
     )
     if site is None:
         return known

@@ -106,7 +106,7 @@ class Facts:
             if profile is None
         )
         return (
-            tuple(one for one in facts if one is not None),
+            tuple(fact for fact in facts if fact is not None),
             tuple(one for one in profiles if one is not None),
         )
 
@@ -185,7 +185,7 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         status=run.status,
         values=totals,
         tails=tails,
-        disbelieved=tuple(dict.fromkeys(one.reason for one in run.samples if one.reason)),
+        disbelieved=tuple(dict.fromkeys(sample.reason for sample in run.samples if sample.reason)),
         problem=run.problem,
         hosts=nodes or (() if run.host is None else (run.host,)),
         bytes_written=_moved(totals, cost, "bytes_written"),
@@ -213,13 +213,13 @@ def _figures(samples: Iterable[Sample]) -> tuple[dict[str, float], dict[str, flo
     """Return the median of each metric over repetitions, and of each other statistic of it."""
     totals: dict[str, list[float]] = {}
     tails: dict[str, list[float]] = {}
-    for one in samples:
-        if one.target is not None or not one.believed or one.value is None:
+    for sample in samples:
+        if sample.target is not None or not sample.believed or sample.value is None:
             continue
-        if one.statistic == "total":
-            totals.setdefault(one.metric, []).append(one.value)
+        if sample.statistic == "total":
+            totals.setdefault(sample.metric, []).append(sample.value)
         else:
-            tails.setdefault(f"{one.metric}:{one.statistic}", []).append(one.value)
+            tails.setdefault(f"{sample.metric}:{sample.statistic}", []).append(sample.value)
     return (
         {name: median(values) for name, values in totals.items()},
         {name: median(values) for name, values in tails.items()},

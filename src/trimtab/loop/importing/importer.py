@@ -202,7 +202,9 @@ class _Keeper:
         return [
             self._with_snapshots(file)
             if file.kind == lfs_df.KIND
-            else replace(file, results=tuple(_with_run(one, *next(kept)) for one in file.results))
+            else replace(
+                file, results=tuple(_with_run(result, *next(kept)) for result in file.results)
+            )
             for file in files
         ]
 
@@ -341,7 +343,9 @@ def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
 def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
     """Return what the run that is kept does not tell and its copy does."""
     kept = store.run(identifier)
-    targets = {one.target for one in copy.samples} - {one.target for one in kept.samples}
+    targets = {sample.target for sample in copy.samples} - {
+        sample.target for sample in kept.samples
+    }
     asked = [set(cast("dict[str, object]", run.parameters.get(ASKED))) for run in (copy, kept)]
     lacks = [f"its targets ({len(targets)})"] if targets else sorted(asked[0] - asked[1])
     if not lacks:
@@ -357,14 +361,14 @@ def _with_run(one: Imported, before: str | None, lacks: str | None) -> Imported:
 
 def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
     """Return ``ok`` if all are, ``failed`` if all are, else ``partial``; with the reasons."""
-    found = {one.status for one in results}
+    found = {result.status for result in results}
     status = found.pop() if len(found) == 1 else FileStatus.PARTIAL
-    if sum(one.reason is not None for one in results) > _REASONS:
+    if sum(result.reason is not None for result in results) > _REASONS:
         return status, _summed(results)
     reasons = [
-        f"{one.name}: {one.reason}" if one.name and len(results) > 1 else one.reason
-        for one in results
-        if one.reason
+        f"{result.name}: {result.reason}" if result.name and len(results) > 1 else result.reason
+        for result in results
+        if result.reason
     ]
     return status, "; ".join(dict.fromkeys(reasons)) or None
 
@@ -372,9 +376,9 @@ def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
 def _summed(results: Sequence[Imported]) -> str:
     """Return the reasons of many results, the most frequent first, each with where it is met."""
     told: dict[str, list[str | None]] = {}
-    for one in results:
-        if one.reason is not None:
-            told.setdefault(one.reason, []).append(one.name)
+    for result in results:
+        if result.reason is not None:
+            told.setdefault(result.reason, []).append(result.name)
     most = sorted(told.items(), key=lambda item: -len(item[1]))
     said = [
         f"{reason} ({len(names)} results, the first {names[0]})"

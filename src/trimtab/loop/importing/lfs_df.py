@@ -89,7 +89,9 @@ def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
                 hint="import a file for each time",
             )
         if df.summary is not None and not df.complete:
-            said = next((one for one in df.problems if "altered" in one), df.problems[0])
+            said = next(
+                (problem for problem in df.problems if "altered" in problem), df.problems[0]
+            )
             raise DataError(
                 f"{df.file_system}: {said}", code="lfs-df-unusable", line=df.summary.line
             )

@@ -227,8 +227,8 @@ class Beside:
         if seen is not None:
             identifier = identifier_of(seen.at, site, measurement.identity or measurement.kind)
             self.snapshots[identifier] = (site, seen)
-        for one in measurement.happenings:
-            event = _event(one, site, measurement.kind)
+        for happening in measurement.happenings:
+            event = _event(happening, site, measurement.kind)
             self.events[event.id] = event
 
     def keep(self, store: Store) -> None:

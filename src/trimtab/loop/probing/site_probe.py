@@ -98,7 +98,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
 
 def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
     """Return what starts a probe's tasks: a ``[launcher.NAME]``, or one of those always there."""
-    named = (one for one in site.launchers if one.name == probe.launcher)
+    named = (launcher for launcher in site.launchers if launcher.name == probe.launcher)
     return next(named, SiteLauncher(probe.launcher, probe.launcher))
 
 
@@ -297,7 +297,7 @@ class SiteProbeRunner:
         targets = open_driver(self.site, clock=self.clock).targets()
         if isinstance(targets, NotAvailable):
             raise ToolError(f"the OSTs are unknown: {targets.reason}", code="targets-unknown")
-        return tuple(sorted(one.name for one in targets if one.kind == "ost"))
+        return tuple(sorted(target.name for target in targets if target.kind == "ost"))
 
     def _give_back(self, launcher: Launcher, name: str) -> None:
         """Cancel the job that an earlier try of the same run left in the queue."""

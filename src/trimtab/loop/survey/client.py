@@ -135,12 +135,14 @@ class _Survey:
         identifier = new_identifier(started_at)
         targets = self.plan.targets
         interrupted: Interrupted | None = None
-        for place, one in enumerate(targets):
+        for place, target in enumerate(targets):
             if interrupted is not None:
                 reason = "the survey was stopped before its turn"
-                self.results.append(TargetResult(one.target, one.server, Outcome.SKIPPED, reason))
+                self.results.append(
+                    TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
+                )
                 continue
-            interrupted = self._one(one, _part(progress, place, len(targets), one.target))
+            interrupted = self._one(target, _part(progress, place, len(targets), target.target))
         self.results += [
             TargetResult(
                 one.target,
@@ -193,14 +195,16 @@ class _Survey:
 
     def _take(self, target: str, run: Run) -> None:
         first = len(self.outputs)
-        self.outputs += [replace(one, label=f"{target} {one.label}") for one in run.outputs]
+        self.outputs += [
+            replace(output, label=f"{target} {output.label}") for output in run.outputs
+        ]
         self.samples += [
             replace(
-                one,
+                sample,
                 target=target,
-                output=None if one.output is None else first + one.output,
+                output=None if sample.output is None else first + sample.output,
             )
-            for one in run.samples
+            for sample in run.samples
         ]
         cost = run.parameters.get("cost")
         if isinstance(cost, dict):
@@ -226,7 +230,7 @@ class _Survey:
                 "repetitions": self.spec.repetitions,
                 "layer": "client",
                 "program": self.instrument.tool.path,
-                "targets": [one.target for one in self.results],
+                "targets": [result.target for result in self.results],
                 "cost": {"bytes_written": self.written_bytes, "bytes_read": self.read_bytes},
             },
             problem=problem,
@@ -237,11 +241,13 @@ class _Survey:
 
 def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
     """Return how a survey ended as a whole, and why it is not whole."""
-    measured = [one for one in results if one.outcome is Outcome.MEASURED]
+    measured = [result for result in results if result.outcome is Outcome.MEASURED]
     whole = [one for one in measured if one.reason is None]
     if len(whole) == len(results) and results:
         return RunStatus.OK, None
-    reasons = [f"{one.target}: {one.reason}" for one in results if one.reason is not None]
+    reasons = [
+        f"{result.target}: {result.reason}" for result in results if result.reason is not None
+    ]
     problem = "; ".join(reasons[:8]) + (" ..." if len(reasons) > 8 else "")
     status = RunStatus.PARTIAL if measured else RunStatus.FAILED
     return status, problem or "no target was measured"

@@ -43,7 +43,7 @@ def choose(snapshot: Snapshot, names: Sequence[str], *, everything: bool) -> tup
     UsageError
         A name is no OST of the site, or none is meant.
     """
-    osts = sorted(one.target.name for one in snapshot.targets if one.target.kind == "ost")
+    osts = sorted(target.target.name for target in snapshot.targets if target.target.kind == "ost")
     if not osts:
         raise UsageError(
             "no OST of the site is known: a survey measures Lustre's OSTs", code="no-ost"

@@ -210,8 +210,10 @@ def error_of(survey: Survey) -> ToolError | RefusedError | None:
     What ``--all`` left out from the start was told before and is no error.
     """
     left_out = {one.target for one in survey.plan.refused}
-    results = [one.result for one in survey.standings if one.result.target not in left_out]
-    wrong = [one for one in results if one.reason is not None]
+    results = [
+        standing.result for standing in survey.standings if standing.result.target not in left_out
+    ]
+    wrong = [result for result in results if result.reason is not None]
     if not wrong:
         return None
     said = "; ".join(f"{one.target}: {one.reason}" for one in wrong[:8])

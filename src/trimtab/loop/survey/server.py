@@ -160,10 +160,10 @@ class _Survey:
                 self._fail(wave, error.message)
             if self.interrupted is not None:
                 break
-        for one in self.plan.targets:
+        for target in self.plan.targets:
             reason = "the survey was stopped before its turn"
-            skipped = TargetResult(one.target, one.server, Outcome.SKIPPED, reason)
-            self.found.setdefault(one.target, skipped)
+            skipped = TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
+            self.found.setdefault(target.target, skipped)
         for one in self.plan.refused:
             self.found[one.target] = _refused(one)
         run = self._run(started_at, clock())
@@ -186,7 +186,7 @@ class _Survey:
         groups = []
         for server in dict.fromkeys(one.server or "" for one in allowed):
             targets = tuple(one for one in allowed if one.server == server)
-            names = tuple(f"{on.file_system}-{one.target}" for one in targets)
+            names = tuple(f"{on.file_system}-{target.target}" for target in targets)
             groups.append(_Wave(server, targets, names))
         with shielded():
             prepared = [group for group in groups if self._prepare(group)]
@@ -284,7 +284,7 @@ class _Survey:
         said = [*done, *(f"{one.target}: {one.reason}" for one in stays)]
         self.notes += said
         outcome = ", ".join(
-            f"{one.target} {self.found[one.target].outcome.value}" for one in group.targets
+            f"{target.target} {self.found[target.target].outcome.value}" for target in group.targets
         )
         try:
             if not stays:
@@ -341,7 +341,7 @@ class _Survey:
                 at=at,
                 detail=detail,
                 source=records.SOURCE,
-                targets=tuple(one.target for one in group.targets),
+                targets=tuple(target.target for target in group.targets),
             )
         )
 
@@ -373,7 +373,7 @@ class _Survey:
 
 
 def _of(group: _Wave) -> str:
-    return f"{' '.join(one.target for one in group.targets)} on {group.server}"
+    return f"{' '.join(target.target for target in group.targets)} on {group.server}"
 
 
 def _refused(target: Candidate) -> TargetResult:

@@ -206,6 +206,10 @@ def _reason(agenda: Agenda, item: Item, due_at: datetime) -> str:
     latest = item.latest(due_at)
     if latest < agenda.alive_since:
         return NOT_RUNNING
-    within = [one for one in agenda.occupations if one.since <= latest <= one.until]
+    within = [
+        occupation
+        for occupation in agenda.occupations
+        if occupation.since <= latest <= occupation.until
+    ]
     # Of two, the one that began later is the reason of the other: the store, within a probe's slot.
     return max(within, key=lambda one: one.since).what if within else HELD_UP

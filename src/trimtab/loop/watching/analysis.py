@@ -104,7 +104,7 @@ class Vigil:
             if judged is not None:
                 self._looked_at = judged.at
             else:
-                firsts = [one.first_at for one in self._store.series(self._site.name)]
+                firsts = [series.first_at for series in self._store.series(self._site.name)]
                 return min((at for at in firsts if at is not None), default=now)
         return self._looked_at
 
@@ -147,7 +147,7 @@ class Vigil:
     def _ask_again(self, slot: Slot) -> None:
         """Put further runs of a probe on the list, where its site file wants them."""
         name = slot.item.removeprefix(PROBE_PREFIX)
-        wanted = next((one.confirm for one in self._site.probes if one.name == name), 0)
+        wanted = next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
         now = self._clock()
         for number in range(1, wanted + 1):
             # Whole seconds: a slot's time is part of its id, and people read it.

@@ -300,7 +300,7 @@ class SlotWork:
 
     def _probe_of(self, item: str) -> SiteProbe | None:
         name = item.removeprefix(PROBE_PREFIX)
-        found = (one for one in self.site.probes if one.name == name)
+        found = (probe for probe in self.site.probes if probe.name == name)
         return next(found, None) if item != name else None
 
     def _absent(self, probe: SiteProbe, slot: Slot) -> Absent:
@@ -318,7 +318,7 @@ class SlotWork:
                 item=slot.item,
                 due_at=slot.due_at.isoformat(),
                 run=slot.run,
-                verdicts={one.metric: one.status.value for one in slot.verdicts},
+                verdicts={verdict.metric: verdict.status.value for verdict in slot.verdicts},
                 detail=slot.detail,
             ),
         )

@@ -64,7 +64,7 @@ def items(site: Site) -> tuple[Item, ...]:
         A schedule is none.
     """
     wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
-    wanted += [(PROBE_PREFIX + one.name, one.schedule, one.jitter_s) for one in site.probes]
+    wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
     return tuple(
         Item(
             name,
