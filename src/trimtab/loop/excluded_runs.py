@@ -31,16 +31,16 @@ def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
     A run counts once, for the reason that most of its figures have. A run that did not finish has
     a figure: it counts as 0.
     """
-    found: dict[str, list[str]] = {}
+    by_pattern: dict[str, list[str]] = {}
     for run in runs:
         if (reason := _why(run)) is not None:
             # "it ran 304 ms" and "it ran 298 ms" are one reason.
-            found.setdefault(_NUMBER.sub("0", reason), []).append(reason)
-    ordered = sorted(found.values(), key=lambda alike: (-len(alike), alike[0]))
+            by_pattern.setdefault(_NUMBER.sub("0", reason), []).append(reason)
+    ordered = sorted(by_pattern.values(), key=lambda alike: (-len(alike), alike[0]))
     return tuple(Doubt(alike[0], len(alike)) for alike in ordered)
 
 
-def doubts_text(found: Sequence[Doubt]) -> str:
+def doubts_text(reasons: Sequence[Doubt]) -> str:
     """Return the reasons as one text: ``served from the page cache (10 runs), ...``.
 
     Examples
@@ -48,7 +48,7 @@ def doubts_text(found: Sequence[Doubt]) -> str:
     >>> doubts_text([Doubt("too short", 2), Doubt("cached", 1)])
     'too short (2 runs), cached (1 run)'
     """
-    shown = [f"{one.reason} ({plural(one.runs, 'run')})" for one in found]
+    shown = [f"{doubt.reason} ({plural(doubt.runs, 'run')})" for doubt in reasons]
     if len(shown) > _SHOWN:
         shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} other reasons"]
     return ", ".join(shown)

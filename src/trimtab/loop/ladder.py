@@ -81,19 +81,19 @@ def _site(where: str, store_url: str | None) -> Site:
     here = site_of_path(where) if state.kind == "directory" else None
     try:
         with open_store(store_url) as store:
-            kept, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
+            known, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
     except UnreadableError as error:
         if here is not None:
             raise
-        kept, nowhere = (), error.message
+        known, nowhere = (), error.message
     if here is not None:
-        for one in kept:
-            if here.name in (one.name, one.identity):
-                return replace(here, name=one.name)
-    for one in kept:
-        if one.name == where:
-            driver = "local" if one.driver == "local" else "lustre"
-            return Site(one.name, driver, one.path or "")
+        for stored_site in known:
+            if here.name in (stored_site.name, stored_site.identity):
+                return replace(here, name=stored_site.name)
+    for stored_site in known:
+        if stored_site.name == where:
+            driver = "local" if stored_site.driver == "local" else "lustre"
+            return Site(stored_site.name, driver, stored_site.path or "")
     return here or _refused(where, state, nowhere)
 
 
@@ -188,13 +188,13 @@ def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
     sheet = data_sheet(hardware.drive)
     if isinstance(sheet, NotAvailable):
         return hardware, (f"[hardware] drive: {sheet.reason}",)
-    found = {}
+    rates = {}
     for name, (attribute, unit) in _OF_DATA_SHEET.items():
         value = getattr(sheet, attribute)
         if value is not None:
-            found[name] = Figure(value, unit, text=format_value(value, unit))
+            rates[name] = Figure(value, unit, text=format_value(value, unit))
     note = f"data sheet of {sheet.model}: {'; '.join(sheet.sources)}"
-    return replace(hardware, **found), (note, *([sheet.note] if sheet.note else []))
+    return replace(hardware, **rates), (note, *([sheet.note] if sheet.note else []))
 
 
 def _rung(stated: StatedRung, metric: str, file: LadderFile) -> Rung:

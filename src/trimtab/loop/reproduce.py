@@ -46,13 +46,13 @@ def reproduced(
     count = min(workers if workers is not None else processors(), max(1, len(runs(terms))))
     hint = "fewer --workers or --classes need less memory"
     with side_by_side(count, hint=hint) as together:
-        found = reproduce(terms, together, progress)
-    if not found.rows:
+        reproduction = reproduce(terms, together, progress)
+    if not reproduction.rows:
         raise UsageError(
             f"everything in {', '.join(terms.documents)} needs time",
             code="layers-empty",
             hint="omit --layers",
         )
     if report is not None:
-        write_report(Path(report), render_reproduction(found))
-    return found
+        write_report(Path(report), render_reproduction(reproduction))
+    return reproduction

@@ -128,9 +128,9 @@ def judge_file(
     rows = _rows(table, time, value, timezone, terms.columns.by)
     frames: dict[SeriesKey, pl.DataFrame] = {}
     judged: list[SeriesJudgement] = []
-    for label, own in _split(rows, shown, terms.columns.by):
+    for label, part in _split(rows, shown, terms.columns.by):
         key = _key(value, shown, label, less_is_better=terms.less_is_better)
-        frames[key], invalid = _series(own, more_is_better=key.more_is_better)
+        frames[key], invalid = _series(part, more_is_better=key.more_is_better)
         judged.append(
             judge_series(
                 frames[key],
@@ -143,14 +143,14 @@ def judge_file(
                 invalid=invalid,
             )
         )
-    found = SiteJudgement(
+    judgement = SiteJudgement(
         site=shown,
         from_=edge(frames, min, since, until),
         to=edge(frames, max, since, until),
         series=tuple(judged),
         notes=(*_notes(table, time, value, rows, timezone), *_of_zeros(frames.values())),
     )
-    return Judged(found, frames, file=shown)
+    return Judged(judgement, frames, file=shown)
 
 
 def _content(name: str) -> bytes:
@@ -182,7 +182,7 @@ def _parsed(content: bytes, shown: str) -> pl.DataFrame:
             return pl.read_parquet(io.BytesIO(content))
         text = content.decode("utf-8-sig", "replace").encode()
         head = text.split(b"\n", 1)[0]
-        separator = max((",", ";", "\t"), key=lambda one: head.count(one.encode()))
+        separator = max((",", ";", "\t"), key=lambda separator_: head.count(separator_.encode()))
         return pl.read_csv(
             text, separator=separator, infer_schema=False, truncate_ragged_lines=False
         )
@@ -193,15 +193,15 @@ def _parsed(content: bytes, shown: str) -> pl.DataFrame:
         ) from error
 
 
-def _time_column(table: pl.DataFrame, asked: str | None, timezone: str, shown: str) -> str:
-    if asked is not None:
-        _there(table, asked, "--time")
-        if _times(table, asked, timezone).is_null().all():
+def _time_column(table: pl.DataFrame, requested: str | None, timezone: str, shown: str) -> str:
+    if requested is not None:
+        _there(table, requested, "--time")
+        if _times(table, requested, timezone).is_null().all():
             raise DataError(
-                f"column {visible(asked)!r} of {shown} holds no time: {_HINT_TIME}",
+                f"column {visible(requested)!r} of {shown} holds no time: {_HINT_TIME}",
                 code="column-without-times",
             )
-        return asked
+        return requested
     by_name = [column for column in table.columns if column.strip().lower() in _TIME_NAMES]
     for name in (*by_name, *(column for column in table.columns if column not in by_name)):
         times = _times(table, name, timezone)
@@ -228,21 +228,21 @@ def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) 
                 code="column-without-numbers",
             )
         return columns.value
-    own = [
+    numeric = [
         name
         for name in table.columns
         if name not in (time, columns.by) and _numbers(table, name).is_not_null().mean() >= 0.5  # type: ignore[operator]
     ]
-    known = [name for name in own if name in METRIC_UNITS]
-    if len(known) == 1 or len(own) == 1:
-        return (known or own)[0]
-    if not own:
+    known = [name for name in numeric if name in METRIC_UNITS]
+    if len(known) == 1 or len(numeric) == 1:
+        return (known or numeric)[0]
+    if not numeric:
         raise UsageError(
             f"no column of {shown} holds numbers ({_names(table)})",
             code="column-missing",
             hint="--value COL; a number is written with a point, and is 1e-100 to 1e100 in size",
         )
-    several = ", ".join(visible(name) for name in own[:8])
+    several = ", ".join(visible(name) for name in numeric[:8])
     raise UsageError(
         f"several columns of {shown} hold numbers: {several}",
         code="column-ambiguous",
@@ -280,17 +280,17 @@ def _times(table: pl.DataFrame, name: str, timezone: str) -> pl.Series:
     if column.dtype != pl.String:
         return pl.Series(name, [None] * table.height, dtype=utc)
     text = column.str.strip_chars().str.replace("[zZ]$", "+00:00")
-    found = _since_epoch(text.cast(pl.Float64, strict=False))
+    moments = _since_epoch(text.cast(pl.Float64, strict=False))
     for form in _ISO:
         parsed = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-        found = found.zip_with(found.is_not_null(), parsed)
+        moments = moments.zip_with(moments.is_not_null(), parsed)
     for form in _NO_ZONE:
         if form == "%Y-%m-%d":
             naive = text.str.to_date(form, strict=False).cast(pl.Datetime("us"))
         else:
             naive = text.str.to_datetime(form, time_unit="us", strict=False)
-        found = found.zip_with(found.is_not_null(), _in_zone(naive, timezone))
-    return found
+        moments = moments.zip_with(moments.is_not_null(), _in_zone(naive, timezone))
+    return moments
 
 
 def _in_zone(naive: pl.Series, timezone: str) -> pl.Series:
@@ -403,12 +403,16 @@ def _notes(
     notes = [f"times from column {visible(time)!r}, values from {visible(value)!r}"]
     if _without_zone(table[time]):
         notes.append(f"times without a zone were taken for {timezone}")
-    for column, what in (("at", "time"), ("value", "number")):
+    for column, meaning in (("at", "time"), ("value", "number")):
         lines = rows.filter(pl.col(column).is_null())["line"].to_list()
         if lines:
             named = ", ".join(map(str, lines[:_NAMED_FEW]))
             more = f" and {len(lines) - _NAMED_FEW} more" if len(lines) > _NAMED_FEW else ""
-            noun = f"row without a {what} is" if len(lines) == 1 else f"rows without a {what} are"
+            noun = (
+                f"row without a {meaning} is"
+                if len(lines) == 1
+                else f"rows without a {meaning} are"
+            )
             notes.append(f"{len(lines):,} {noun} not judged: line {named}{more}")
     return tuple(notes)
 

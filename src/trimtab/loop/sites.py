@@ -163,19 +163,19 @@ def know_site(store: Store, site: Site) -> str | None:
         identity = reach.open_path(site.path, reach.execute, reach.clock).description.identity
     except UsageError:
         identity = None  # not mounted now: what the servers say can be kept all the same
-    kept = store.ensure_site(
+    known = store.ensure_site(
         site.name,
         driver=site.driver,
         identity=identity,
         path=site.path,
         timezone=site.timezone,
     )
-    return kept.identity
+    return known.identity
 
 
 def kept_identity(store: Store, site: Site) -> str | None:
     """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
-    return next((one.identity for one in store.sites() if one.name == site.name), None)
+    return next((known.identity for known in store.sites() if known.name == site.name), None)
 
 
 def identity_of(site: Site) -> str | None:

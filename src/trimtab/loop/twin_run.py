@@ -89,8 +89,11 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
     start = scenario.start.astimezone(UTC)
     until = start + timedelta(seconds=_length_s(wanted))
     _refuse_used(directory)
-    own = directory.absolute() / f"{scenario.name}.db"
-    with interruptible(), open_store(wanted.store_url or f"sqlite:///{own}", create=True) as store:
+    store_file = directory.absolute() / f"{scenario.name}.db"
+    with (
+        interruptible(),
+        open_store(wanted.store_url or f"sqlite:///{store_file}", create=True) as store,
+    ):
         _refuse_known(store, scenario.name)
         with shielded():
             site_file = _prepare(wanted, store.location.url)
@@ -99,8 +102,8 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
                 with lifted():
                     keeper.run(until, progress)
             finally:
-                kept = keeper.close(site_file)
-    return kept
+                stored = keeper.close(site_file)
+    return stored
 
 
 def _length_s(wanted: Wanted) -> float:
@@ -147,9 +150,9 @@ def _prepare(wanted: Wanted, store_url: str) -> Path:
     It is done before anything is simulated: what cannot be written is better known now.
     """
     scenario, directory = wanted.scenario, wanted.directory.absolute()
-    site_file, own = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
-    _write(own, scenario_toml(scenario))
-    _write(site_file, site_text(scenario, str(own), directory, store_url))
+    site_file, scenario_file = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
+    _write(scenario_file, scenario_toml(scenario))
+    _write(site_file, site_text(scenario, str(scenario_file), directory, store_url))
     Diary(directory).announce()
     return site_file
 

@@ -85,7 +85,7 @@ class SurveyPlan:
     @property
     def targets(self) -> tuple[Candidate, ...]:
         """Every target of the waves, in their order."""
-        return tuple(one for wave in self.waves for one in wave)
+        return tuple(candidate for wave in self.waves for candidate in wave)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +180,20 @@ def standings(
             continue
         if sample.believed and sample.value is not None:
             values.setdefault((sample.metric, sample.target), []).append(sample.value)
-    for (metric, target), found in values.items():
-        rates[metric][target] = median(found)
+    for (metric, target), target_values in values.items():
+        rates[metric][target] = median(target_values)
     spreads = {metric: _spread(metric, list(of.values())) for metric, of in rates.items() if of}
     rows = []
     for result in results:
-        own = {metric: of[result.target] for metric, of in rates.items() if result.target in of}
+        target_rates = {
+            metric: of[result.target] for metric, of in rates.items() if result.target in of
+        }
         ratios = {
             metric: rate / spreads[metric].median_bytes_per_s
-            for metric, rate in own.items()
+            for metric, rate in target_rates.items()
             if spreads[metric].median_bytes_per_s > 0
         }
-        rows.append(Standing(result, own, ratios))
+        rows.append(Standing(result, target_rates, ratios))
     rows.sort(
         key=lambda standing: (
             standing.worst is None,

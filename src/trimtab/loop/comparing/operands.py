@@ -88,7 +88,7 @@ def parse_operand(text: str) -> Operand:
     levels: tuple[tuple[str, str], ...] = ()
     if (setting := _SETTING.match(rest)) is not None:
         rest = setting["where"]
-        pairs = (one.partition("=") for one in setting["levels"].split(","))
+        pairs = (level_text.partition("=") for level_text in setting["levels"].split(","))
         levels = tuple((name, value.strip()) for name, _, value in pairs)
     if not rest and since is None and until is None and not levels:
         raise UsageError(f"{text!r} names nothing to compare", code="operand-unknown", hint=_HINT)

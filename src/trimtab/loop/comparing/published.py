@@ -46,19 +46,19 @@ def published(text: str, metric: str | None = None) -> Summary:
     >>> one.mean, one.deviation, one.n, one.unit
     (673320000000.0, 31779000000.0, 240, 'B/s')
     """
-    found = _TEXT.match(text)
-    if found is None:
+    match = _TEXT.match(text)
+    if match is None:
         raise UsageError(
             f"{text[:80]!r} is not a published result: {_what_is_wrong(text)}",
             code="published-malformed",
             hint=_HINT,
         )
-    unit, factor = _unit(found["unit"])
+    unit, factor = _unit(match["unit"])
     return _checked(
         Summary(
-            mean=float(found["mean"]) * factor,
-            deviation=float(found["deviation"]) * factor,
-            n=int(found["n"]),
+            mean=float(match["mean"]) * factor,
+            deviation=float(match["deviation"]) * factor,
+            n=int(match["n"]),
             unit=unit,
             metric=metric,
         )
@@ -185,15 +185,19 @@ def _unit(text: str) -> tuple[str, float]:
         ) from None
 
 
-def _checked(one: Summary) -> Summary:
-    if not 0 < one.mean < float("inf") or not 0 <= one.deviation < float("inf"):
+def _checked(summary: Summary) -> Summary:
+    if not 0 < summary.mean < float("inf") or not 0 <= summary.deviation < float("inf"):
         raise UsageError(
             "a mean must be greater than 0 and a deviation at least 0",
             code="published-malformed",
             hint=_HINT,
         )
-    if one.n < 2:
-        raise UsageError(f"{one.n} run has no deviation", code="published-malformed", hint=_HINT)
-    if one.metric is not None and METRIC_UNITS.get(one.metric) != one.unit:
-        raise UsageError(f"{one.metric} is not measured in {one.unit}", code="unit-mismatch")
-    return one
+    if summary.n < 2:
+        raise UsageError(
+            f"{summary.n} run has no deviation", code="published-malformed", hint=_HINT
+        )
+    if summary.metric is not None and METRIC_UNITS.get(summary.metric) != summary.unit:
+        raise UsageError(
+            f"{summary.metric} is not measured in {summary.unit}", code="unit-mismatch"
+        )
+    return summary

@@ -98,11 +98,11 @@ class Facts:
 
     def answer(self) -> tuple[tuple[RunFact, ...], tuple[CpuProfile, ...]]:
         """Return both by time."""
-        kept = borrowed(self.url).runs_between(self.site, until=self.until)
-        profiles = [profile_of(run) for run, _ in kept]
+        stored = borrowed(self.url).runs_between(self.site, until=self.until)
+        profiles = [profile_of(run) for run, _ in stored]
         facts = (
             run_fact(run, series)
-            for (run, series), profile in zip(kept, profiles, strict=True)
+            for (run, series), profile in zip(stored, profiles, strict=True)
             if profile is None
         )
         return (
@@ -172,7 +172,7 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         return None
     parameters = run.parameters
     job, cost = as_dict(parameters.get("job")), as_dict(parameters.get("cost"))
-    asked = as_dict(parameters.get(ASKED))
+    requested = as_dict(parameters.get(ASKED))
     totals, tails = _figures(run.samples)
     nodes = tuple(str(name) for name in as_list(job.get("nodes")))
     return RunFact(
@@ -190,8 +190,8 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         hosts=nodes or (() if run.host is None else (run.host,)),
         bytes_written=_moved(totals, cost, "bytes_written"),
         bytes_read=_moved(totals, cost, "bytes_read"),
-        nodes=_count(asked.get("nodes")) or len(nodes) or None,
-        tasks=_count(asked.get("tasks")),
+        nodes=_count(requested.get("nodes")) or len(nodes) or None,
+        tasks=_count(requested.get("tasks")),
     )
 
 
@@ -199,13 +199,13 @@ def profile_of(run: Run) -> CpuProfile | None:
     """Return an imported output of perf as where a server's CPU time went, ``None`` for others."""
     if run.kind != PERF_KIND:
         return None
-    told = as_dict(run.parameters.get("told"))
+    recorded = as_dict(run.parameters.get("told"))
     shares = {
         str(name): share
-        for name, value in as_dict(told.get("shares")).items()
+        for name, value in as_dict(recorded.get("shares")).items()
         if (share := as_number(value)) is not None
     }
-    server = told.get("server") or run.host or ""
+    server = recorded.get("server") or run.host or ""
     return CpuProfile(run.at, str(server), shares, run.path or run.id) if shares else None
 
 

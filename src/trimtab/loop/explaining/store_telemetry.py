@@ -65,9 +65,9 @@ class StoreTelemetry:
         )
         numbers = readings.select("target", "at", "number").drop_nulls()
         counted = numbers.group_by("target", "at").sum().sort("at")
-        found: list[tuple[datetime, BadChecksums]] = []
-        for (target,), own in counted.group_by("target", maintain_order=True):
-            for (earlier, before), (at, after) in pairwise(own.select("at", "number").rows()):
+        changes: list[tuple[datetime, BadChecksums]] = []
+        for (target,), of_target in counted.group_by("target", maintain_order=True):
+            for (earlier, before), (at, after) in pairwise(of_target.select("at", "number").rows()):
                 if after != before:
-                    found.append((earlier, BadChecksums(at, str(target), int(after - before))))
-        return found
+                    changes.append((earlier, BadChecksums(at, str(target), int(after - before))))
+        return changes

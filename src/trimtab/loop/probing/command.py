@@ -257,7 +257,7 @@ def _moved(measurements: Iterable[Measurement], access: Access) -> int | None:
     return int(sum(moved)) if moved else None
 
 
-def _without(directory: str, asked: Mapping[str, object]) -> dict[str, object]:
+def _without(directory: str, parameters: Mapping[str, object]) -> dict[str, object]:
     """Return parameters in which the directory, another in each run, is a place again."""
 
     def plain(value: object) -> object:
@@ -269,4 +269,4 @@ def _without(directory: str, asked: Mapping[str, object]) -> dict[str, object]:
             return [plain(inner) for inner in value]
         return value
 
-    return {name: plain(value) for name, value in asked.items()}
+    return {name: plain(value) for name, value in parameters.items()}

@@ -104,14 +104,14 @@ class Pinned:
 
     def _check(self, path: str, target: str, index: str) -> None:
         answer = lfs(self.execute, "getstripe", "-i", path).stdout.decode("utf-8", "replace")
-        found = _INDEX.search(answer)
-        if found is None:
+        match = _INDEX.search(answer)
+        if match is None:
             raise ToolError(
                 f"lfs getstripe does not say where {visible(path)} lies", code="placement-unknown"
             )
-        if found.group() != index:
+        if match.group() != index:
             raise RefusedError(
-                f"a file for {target} was placed on OST{int(found.group()):04x}: {target} is not "
+                f"a file for {target} was placed on OST{int(match.group()):04x}: {target} is not "
                 "open for creation",
                 code="placement-refused",
                 hint="open it, or leave it out: the figure would be of another OST",
@@ -139,9 +139,9 @@ class Striped:
         lfs(self.execute, "setstripe", "-c", str(self.stripe_count), directory)
         answer = lfs(self.execute, "getstripe", "-d", "-c", directory).stdout.split()
         if answer[:1] != [str(self.stripe_count).encode()]:
-            said = b" ".join(answer[:1]).decode("utf-8", "replace")
+            count_text = b" ".join(answer[:1]).decode("utf-8", "replace")
             raise ToolError(
-                f"{visible(directory)} has a stripe count of {said or 'nothing'} instead of "
+                f"{visible(directory)} has a stripe count of {count_text or 'nothing'} instead of "
                 f"{self.stripe_count}",
                 code="stripe-count",
             )
@@ -157,9 +157,9 @@ def lfs(execute: Execute, *arguments: str) -> ProcessResult:
     """
     result = execute(("lfs", *arguments), timeout_s=_TIMEOUT_S, output_limit_bytes=2**20)
     if result.problem is not None:
-        said = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
+        printed = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
         raise ToolError(
-            f"lfs {arguments[0]}: {result.problem}" + (f": {said}" if said else ""),
+            f"lfs {arguments[0]}: {result.problem}" + (f": {printed}" if printed else ""),
             code="lfs-failed",
         )
     return result

@@ -149,8 +149,8 @@ def _block_size(request: Request, space: int, tasks: int, earlier: Sequence[Prob
 
 
 def _same_but_for_size(request: Request, tasks: int, earlier: ProbeSpec) -> bool:
-    asked = (tasks, request.transfer_size_bytes, request.direct)
-    return asked == (earlier.tasks, earlier.transfer_size_bytes, earlier.direct)
+    requested = (tasks, request.transfer_size_bytes, request.direct)
+    return requested == (earlier.tasks, earlier.transfer_size_bytes, earlier.direct)
 
 
 def _times(request: Request) -> tuple[int, float]:

@@ -57,7 +57,7 @@ def probe_of(site: Site, name: str) -> SiteProbe:
     for probe in site.probes:
         if probe.name == name:
             return probe
-    known = ", ".join(one.name for one in site.probes)
+    known = ", ".join(configured.name for configured in site.probes)
     raise UsageError(
         f"{site.name} has no probe {name!r}",
         code="probe-unknown",
@@ -95,8 +95,8 @@ def probe_now(
     outcome = runner(probe, context)
     run = as_asked(outcome.run, _last(site, probe, store))
     with shielded():
-        for one in (run, *outcome.others):
-            store.add_run(one)
+        for made in (run, *outcome.others):
+            store.add_run(made)
     if isinstance(outcome.error, Interrupted):
         raise outcome.error
     notes += _snapshot(site, store, driver, clock)

@@ -79,12 +79,14 @@ def _own(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
 def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
     tool = _find_mdtest(reach)
     tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * reach.processors))
-    asked = mdtest.MdtestSpec(tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions)
-    mdtest.command(asked, program=tool.path, directory=directory)  # it may refuse the place
+    requested = mdtest.MdtestSpec(
+        tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions
+    )
+    mdtest.command(requested, program=tool.path, directory=directory)  # it may refuse the place
     return CommandSpec(
         name=probe.name,
         benchmark=mdtest.KIND,
-        command=mdtest.command(asked, program=tool.path, directory=DIRECTORY_WORD),
+        command=mdtest.command(requested, program=tool.path, directory=DIRECTORY_WORD),
         tasks=tasks,
         nodes=probe.nodes,
         timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,

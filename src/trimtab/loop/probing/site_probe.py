@@ -335,8 +335,8 @@ def drop_caches(allocation: Allocation) -> str | None:
     result = allocation.execute(argv, tasks=len(allocation.nodes), timeout_s=_DROP_TIMEOUT_S)
     if result.problem is None:
         return None
-    said = tail(result.stderr.decode("utf-8", "replace"), 120)
-    return f"caches were not dropped: {result.problem}" + (f" ({said})" if said else "")
+    printed = tail(result.stderr.decode("utf-8", "replace"), 120)
+    return f"caches were not dropped: {result.problem}" + (f" ({printed})" if printed else "")
 
 
 def directory_of(site: Site, probe: SiteProbe) -> str:

@@ -145,35 +145,35 @@ class _Survey:
             interrupted = self._one(target, _part(progress, place, len(targets), target.target))
         self.results += [
             TargetResult(
-                one.target,
-                one.server,
-                Outcome.CLOSED if one.closed else Outcome.REFUSED,
-                one.refusal,
+                refused.target,
+                refused.server,
+                Outcome.CLOSED if refused.closed else Outcome.REFUSED,
+                refused.refusal,
             )
-            for one in self.plan.refused
+            for refused in self.plan.refused
         ]
         run = self._run(identifier, started_at)
         return Surveyed(run, tuple(self.results), interrupted=interrupted)
 
-    def _one(self, one: Candidate, progress: Progress) -> Interrupted | None:
+    def _one(self, candidate: Candidate, progress: Progress) -> Interrupted | None:
         """Measure one target; return the interruption that ended it."""
-        kept: list[Run] = []
+        runs: list[Run] = []
         error: TrimtabError | Interrupted | None
         try:
             outcome = run_probe(
                 WriteRead(self.spec, self.instrument),
-                self._around(one.target),
+                self._around(candidate.target),
                 progress=progress,
-                keep=kept.append,
+                keep=runs.append,
             )
             error = outcome.error
         except Interrupted as stopped:  # it came while files were removed: they are gone now
             error = stopped
         except TrimtabError as failed:
             error = failed
-        for run in kept:
-            self._take(one.target, run)
-        self.results.append(_result(one, kept, error))
+        for run in runs:
+            self._take(candidate.target, run)
+        self.results.append(_result(candidate, runs, error))
         return error if isinstance(error, Interrupted) else None
 
     def _around(self, target: str) -> Surroundings:
@@ -254,19 +254,19 @@ def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
 
 
 def _result(
-    one: Candidate, kept: list[Run], error: TrimtabError | Interrupted | None
+    candidate: Candidate, runs: list[Run], error: TrimtabError | Interrupted | None
 ) -> TargetResult:
-    believed = any(sample.believed for run in kept for sample in run.samples)
+    believed = any(sample.believed for run in runs for sample in run.samples)
     if isinstance(error, RefusedError):
-        return TargetResult(one.target, one.server, Outcome.CLOSED, error.message)
+        return TargetResult(candidate.target, candidate.server, Outcome.CLOSED, error.message)
     if error is not None:
         outcome = Outcome.MEASURED if believed else Outcome.FAILED
-        return TargetResult(one.target, one.server, outcome, error.message)
+        return TargetResult(candidate.target, candidate.server, outcome, error.message)
     if not believed:
-        reasons = [sample.reason for run in kept for sample in run.samples if sample.reason]
+        reasons = [sample.reason for run in runs for sample in run.samples if sample.reason]
         why = reasons[0] if reasons else "nothing was measured"
-        return TargetResult(one.target, one.server, Outcome.FAILED, why)
-    return TargetResult(one.target, one.server, Outcome.MEASURED)
+        return TargetResult(candidate.target, candidate.server, Outcome.FAILED, why)
+    return TargetResult(candidate.target, candidate.server, Outcome.MEASURED)
 
 
 def _part(progress: Progress, place: int, count: int, target: str) -> Progress:

@@ -203,8 +203,8 @@ def _destroy(run: RunEach, server: str, device: str, ids: Sequence[int]) -> None
         argv = ("lctl", "--device", device, "destroy", hex(number))
         result = run({server: argv}, 60.0)[server]
         # The exit code of lctl says little: that it names the object says that it is gone.
-        found = {int(text, 0) for text in _DESTROYED.findall(text_of(result))}
-        if number not in found and b"No such file or directory" not in result.stderr:
+        destroyed = {int(text, 0) for text in _DESTROYED.findall(text_of(result))}
+        if number not in destroyed and b"No such file or directory" not in result.stderr:
             raise ToolError(
                 f"the object {number:#x} of {device} was not removed: {complaint(result)}",
                 code="object-not-removed",

@@ -110,26 +110,26 @@ def waves(candidates: Iterable[Candidate], *, together: bool) -> tuple[tuple[Can
     allowed = [one for one in candidates if one.refusal is None]
     if together:
         return (tuple(allowed),) if allowed else ()
-    found: list[list[Candidate]] = []
+    groups: list[list[Candidate]] = []
     for one in allowed:
-        place = next((wave for wave in found if not any(meet(one, other) for other in wave)), None)
+        place = next((wave for wave in groups if not any(meet(one, other) for other in wave)), None)
         if place is None:
-            found.append([one])
+            groups.append([one])
         else:
             place.append(one)
-    return tuple(map(tuple, found))
+    return tuple(map(tuple, groups))
 
 
-def meet(one: Candidate, other: Candidate) -> bool:
+def meet(first: Candidate, other: Candidate) -> bool:
     """Return whether two targets share a server, or one that may take them over.
 
     What is not known is taken for shared.
     """
-    if one.server is None or other.server is None or one.server == other.server:
+    if first.server is None or other.server is None or first.server == other.server:
         return True
-    if one.partners is None or other.partners is None:
+    if first.partners is None or other.partners is None:
         return True
-    return bool((one.partners | {one.server}) & (other.partners | {other.server}))
+    return bool((first.partners | {first.server}) & (other.partners | {other.server}))
 
 
 def refuse_named(candidates: Iterable[Candidate]) -> None:
@@ -140,7 +140,9 @@ def refuse_named(candidates: Iterable[Candidate]) -> None:
     RefusedError
         With every reason.
     """
-    reasons = [f"{one.target}: {one.refusal}" for one in candidates if one.refusal is not None]
+    reasons = [
+        f"{named.target}: {named.refusal}" for named in candidates if named.refusal is not None
+    ]
     if reasons:
         raise RefusedError(
             f"not surveyed: {'; '.join(reasons[:8])}",
@@ -188,9 +190,9 @@ def _of_server(seen: TargetSnapshot) -> str | None:
         return f"it is not mounted on a server that is known: {why or 'no server says so'}"
     if seen.value("failover_active") is True:
         return f"it has failed over to {seen.target.server}"
-    for name, what in (("degraded", "degraded"), ("read_only", "read-only")):
+    for name, state in (("degraded", "degraded"), ("read_only", "read-only")):
         if seen.value(name) is None:
-            return f"whether it is {what} is not known"
+            return f"whether it is {state} is not known"
     return None
 
 

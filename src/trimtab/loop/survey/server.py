@@ -150,7 +150,7 @@ class _Survey:
         started_at = clock()
         count = len(self.plan.waves)
         for place, wave in enumerate(self.plan.waves):
-            names = ", ".join(one.target for one in wave)
+            names = ", ".join(planned.target for planned in wave)
             progress(f"{names} (wave {place + 1} of {count})", place / count)
             try:
                 self._wave(wave)
@@ -164,28 +164,32 @@ class _Survey:
             reason = "the survey was stopped before its turn"
             skipped = TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
             self.found.setdefault(target.target, skipped)
-        for one in self.plan.refused:
-            self.found[one.target] = _refused(one)
+        for planned in self.plan.refused:
+            self.found[planned.target] = _refused(planned)
         run = self._run(started_at, clock())
         return Surveyed(run, tuple(self.found.values()), tuple(self.notes), self.interrupted)
 
     def _wave(self, wave: tuple[Candidate, ...]) -> None:
         on = self.on
         before, now = look_twice(on.driver, on.look_s, on.pause)
-        again = [candidate(one.target, before, now, on.limits, on_server=True) for one in wave]
-        for one, planned in zip(again, wave, strict=True):
-            if one.refusal is not None:
-                self.found[one.target] = _refused(one)
-            elif one.server != planned.server:
-                moved = f"it has moved from {planned.server} to {one.server} since the plan"
-                self.found[one.target] = _refused(replace(one, refusal=moved))
-            elif (other := next((it for it in self.running if meet(one, it)), None)) is not None:
+        again = [
+            candidate(current.target, before, now, on.limits, on_server=True) for current in wave
+        ]
+        for current, planned in zip(again, wave, strict=True):
+            if current.refusal is not None:
+                self.found[current.target] = _refused(current)
+            elif current.server != planned.server:
+                moved = f"it has moved from {planned.server} to {current.server} since the plan"
+                self.found[current.target] = _refused(replace(current, refusal=moved))
+            elif (
+                other := next((it for it in self.running if meet(current, it)), None)
+            ) is not None:
                 why = f"the survey of {other.target} on {other.server} could not be ended"
-                self.found[one.target] = _refused(replace(one, refusal=why))
-        allowed = [one for one in again if one.target not in self.found]
+                self.found[current.target] = _refused(replace(current, refusal=why))
+        allowed = [current for current in again if current.target not in self.found]
         groups = []
-        for server in dict.fromkeys(one.server or "" for one in allowed):
-            targets = tuple(one for one in allowed if one.server == server)
+        for server in dict.fromkeys(current.server or "" for current in allowed):
+            targets = tuple(current for current in allowed if current.server == server)
             names = tuple(f"{on.file_system}-{target.target}" for target in targets)
             groups.append(_Wave(server, targets, names))
         with shielded():
@@ -278,18 +282,18 @@ class _Survey:
         reason = unread if group.running is None else None
         if stays or reason is not None:
             where = f"its results stay in {group.server}:{group.directory}"
-            told = where if reason is None else f"{reason}; {where}"
-            stays += tuple(Leftover(name, told) for name in group.names)
+            reason_text = where if reason is None else f"{reason}; {where}"
+            stays += tuple(Leftover(name, reason_text) for name in group.names)
         self._read(group, texts["summary"], texts["detail"], stays)
-        said = [*done, *(f"{one.target}: {one.reason}" for one in stays)]
-        self.notes += said
+        notes = [*done, *(f"{result.target}: {result.reason}" for result in stays)]
+        self.notes += notes
         outcome = ", ".join(
             f"{target.target} {self.found[target.target].outcome.value}" for target in group.targets
         )
         try:
             if not stays:
                 answer_of(self.on.run, group.server, ("rm", "-r", "--", group.directory))
-            self._note(group, records.ended(group.server, outcome, "; ".join(said)))
+            self._note(group, records.ended(group.server, outcome, "; ".join(notes)))
         except TrimtabError as error:
             self.notes.append(error.message)
 
@@ -311,15 +315,15 @@ class _Survey:
         try:
             (measured,) = results(read_summary(summary), read_detail(detail))
         except (DataError, ValueError) as error:
-            said = error.reason if isinstance(error, DataError) else "not one combination"
-            self._fail(group.targets, f"{group.problem}; {said}" if group.problem else said)
+            problem = error.reason if isinstance(error, DataError) else "not one combination"
+            self._fail(group.targets, f"{group.problem}; {problem}" if group.problem else problem)
             return
-        own = {one.target for one in group.targets}
-        samples = [sample for sample in measured.samples if sample.target in own]
+        names = {remaining.target for remaining in group.targets}
+        samples = [sample for sample in measured.samples if sample.target in names]
         self.samples += [replace(sample, output=first + (sample.output or 0)) for sample in samples]
         left: dict[str, list[str]] = {}
-        for one in stays:
-            left.setdefault(one.target.rpartition("-")[2], []).append(one.reason)
+        for remaining in stays:
+            left.setdefault(remaining.target.rpartition("-")[2], []).append(remaining.reason)
         for target in group.targets:
             mine = [sample for sample in samples if sample.target == target.target]
             self.found[target.target] = _result(
@@ -363,7 +367,7 @@ class _Survey:
                 "spec": asked_of(spec, together=self.on.together),
                 "layer": "ost",
                 "targets": list(self.found),
-                "waves": [[one.target for one in wave] for wave in self.plan.waves],
+                "waves": [[planned.target for planned in wave] for wave in self.plan.waves],
                 "cost": cost_of(spec, self.samples, begun=bool(self.outputs)),
             },
             problem=problem,
