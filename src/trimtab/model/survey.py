@@ -12,6 +12,7 @@ from enum import StrEnum
 from statistics import median, stdev
 from typing import Final, Literal
 
+from trimtab.message import Message
 from trimtab.model.run import Run
 
 Way = Literal["client", "server"]
@@ -55,7 +56,7 @@ class Candidate:
     partners: frozenset[str] | None = None
     available_bytes: float | None = None
     load_bytes_per_s: float | None = None
-    refusal: str | None = None
+    refusal: Message | None = None
     closed: bool = False
 
 

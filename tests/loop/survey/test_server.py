@@ -371,8 +371,8 @@ def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> N
             "OST0002": Outcome.REFUSED,
             "OST0004": Outcome.MEASURED,
         }
-        assert "OST0000 on oss1 could not be ended" in reason(found, "OST0001")
-        assert "OST0000 on oss1 could not be ended" in reason(found, "OST0002")
+        assert "OST0000 on oss1 could not be stopped" in reason(found, "OST0001")
+        assert "OST0000 on oss1 could not be stopped" in reason(found, "OST0002")
         assert "the survey may still run" in reason(found, "OST0000")
         assert f"oss1:{directory}" in reason(found, "OST0000")
         touched = [argv for server, argv in place.calls if server == "oss1" and "--device" in argv]

@@ -37,6 +37,7 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.measure.obdfilter_survey.detail import read_detail
 from trimtab.measure.obdfilter_survey.reading import KIND, results
 from trimtab.measure.obdfilter_survey.summary import read_summary
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import RawOutput, Run, Sample
@@ -142,7 +143,7 @@ class _Survey:
     found: dict[str, TargetResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     running: list[Candidate] = field(default_factory=list)
-    """Targets whose survey could not be ended: what meets them has to wait."""
+    """Targets whose survey could not be stopped: what shares a server with them must wait."""
     interrupted: Interrupted | None = None
 
     def carry_out(self, progress: Progress) -> Surveyed:
@@ -179,12 +180,14 @@ class _Survey:
             if current.refusal is not None:
                 self.found[current.target] = _refused(current)
             elif current.server != planned.server:
-                moved = f"it has moved from {planned.server} to {current.server} since the plan"
+                text = f"it has moved from {planned.server} to {current.server} since the plan"
+                moved = Message("target-moved", text)
                 self.found[current.target] = _refused(replace(current, refusal=moved))
             elif (
                 other := next((it for it in self.running if meet(current, it)), None)
             ) is not None:
-                why = f"the survey of {other.target} on {other.server} could not be ended"
+                text = f"the survey of {other.target} on {other.server} could not be stopped"
+                why = Message("survey-not-ended", text)
                 self.found[current.target] = _refused(replace(current, refusal=why))
         allowed = [current for current in again if current.target not in self.found]
         groups = []
@@ -223,7 +226,7 @@ class _Survey:
             return False
         return True
 
-    def _occupied(self, group: _Wave) -> str | None:
+    def _occupied(self, group: _Wave) -> Message | None:
         """Return why nothing may begin on a server: another survey has its echo client there."""
         theirs = echo_devices(self.on.run, group.server)
         if self.on.together:  # others of this server are what was asked for
@@ -232,7 +235,7 @@ class _Survey:
             return None
         why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
         known = records.results_left(self.on.recall(), group.server)
-        return why if known is None else f"{why}; {known}"
+        return Message("echo-client-present", why if known is None else f"{why}; {known}")
 
     def _measure(self, groups: list[_Wave]) -> None:
         """Run the surveys of a wave, and see to it that none runs on when this ends."""
